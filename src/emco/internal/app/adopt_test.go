@@ -36,7 +36,7 @@ func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 
 	s.eventually("the status reports another cluster", func() string {
 		p := pair(g.status(), "web", "a")
-		if p.Phase != "Failed" || !strings.Contains(p.Error, "registered anew") {
+		if p.Phase != "Failed" || !strings.Contains(p.Error, "registered again") {
 			return fmt.Sprintf("phase %s, error %q", p.Phase, p.Error)
 		}
 		return ""

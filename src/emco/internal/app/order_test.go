@@ -327,7 +327,7 @@ func TestDefinitionsAreAStepOnReportingClusters(t *testing.T) {
 	g := s.group("autumn", appPlaces{"other": nil, "web": {"mute"}})
 	g.act("instantiate")
 	st := g.becomes("Instantiated")
-	if c := pair(st, "web", "mute"); len(c.Findings) != 1 || !strings.Contains(c.Findings[0], "definitions and namespaces could not be awaited: the cluster has never reported") {
+	if c := pair(st, "web", "mute"); len(c.Findings) != 1 || !strings.Contains(c.Findings[0], "definitions and namespaces was not waited for: the cluster has never reported") {
 		t.Errorf("findings on a silent cluster: %q", c.Findings)
 	}
 	e.setState(crd, "InProgress not established")

@@ -55,8 +55,8 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	}
 }
 
-// Of clusters that are gone nothing is left, unless they say something just then, and nothing
-// is removed of those of which it is not known.
+// Nothing is left of clusters that are gone, unless they report at that moment. Nothing is
+// removed if it is not known whether a cluster is gone.
 func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
@@ -68,7 +68,7 @@ func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 	gone := map[string]bool{"edge+b": true, "edge+c": true, "edge+d": true}
 	err := s.SweepAgents(ctx, func(_ context.Context, cluster string) (bool, error) {
 		switch cluster {
-		case "edge+c": // it says something meanwhile
+		case "edge+c": // it reports meanwhile
 			a, err := s.Agent(ctx, cluster)
 			must(t, err)
 			a.Seq = 2

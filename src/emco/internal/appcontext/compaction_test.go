@@ -102,7 +102,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 			wantOps[uid+" "+h.Op.ID] = "waits"
 		}
 	}
-	toldOf := func() bool { // operations that are over may have been told, too
+	toldOf := func() bool { // operations that are over may have been yielded, too
 		ops.mu.Lock()
 		defer ops.mu.Unlock()
 		for op := range wantOps {
@@ -117,7 +117,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 	}
 }
 
-// noteRecord keeps what a Tap tells, by space and key.
+// noteRecord keeps what a ChangeFeed yields, by space and key.
 func noteRecord(v *view, r Record) {
 	name := string(r.Space) + " " + strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
 	switch {
@@ -143,7 +143,7 @@ type churn struct {
 	r       *rand.Rand
 	n       int
 	heads   map[string]Head
-	records map[string]string // as a Tap tells them
+	records map[string]string // as a ChangeFeed yields them
 }
 
 func (c *churn) change() {

@@ -61,7 +61,7 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 	wantKind(t, err, errs.NotFound)
 }
 
-// The header must tell the number of chunks that are written, to the byte.
+// The header must hold the exact number of chunks that are written.
 func TestChunksAreCounted(t *testing.T) {
 	t.Parallel()
 	p, exact := newPacker(), false

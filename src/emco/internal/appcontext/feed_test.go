@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// It runs alone: after a compaction, which other tests cause, all is told twice.
+// It runs alone: after a compaction, which other tests cause, everything is yielded twice.
 func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "7")
@@ -46,7 +46,7 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	_, err := s.Step(ctx, h, h, nil, &Operation{ID: "1"}) // operations are in the range and not told
+	_, err := s.Step(ctx, h, h, nil, &Operation{ID: "1"}) // operations are in the range, but are not yielded
 	must(t, err)
 	must(t, s.PutPairs(ctx, Fence{}, nil, []PairKey{k}))
 	for _, want := range []string{"head 7", "pair {c 7 a} gone"} {
@@ -82,7 +82,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 			told[r.Head.UID] = *r.Head
 		case r.UpTo > 0:
 			if told[changed.UID].Mod != changed.Mod {
-				t.Errorf("marked before the change of %s was told", changed.UID)
+				t.Errorf("marked before the change of %s was yielded", changed.UID)
 			}
 			return
 		}

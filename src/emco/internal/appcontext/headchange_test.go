@@ -73,7 +73,7 @@ func TestAUseAndTheEndOfWhatIsUsedExcludeEachOther(t *testing.T) {
 		cloud, err := is(create(t, s, "cloud-"+first), Instantiated)
 		must(t, err)
 		user := create(t, s, "user-"+first)
-		uses, err := s.Uses(ctx, cloud.UID) // whoever ends it looks first, and finds nobody
+		uses, err := s.Uses(ctx, cloud.UID) // a terminate looks first, and finds no user
 		must(t, err)
 
 		steps := map[string]func() error{
@@ -187,8 +187,8 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 	}
 }
 
-// Clusters know a deployment that moved by the id of the head it came from; what they
-// were told by the new one's revisions keeps those.
+// Clusters know a migrated deployment by the id of the head it came from. A pair that names
+// a revision of the new head keeps that revision.
 func TestSweepKeepsRevisionsThatPairsOfAMovedDeploymentName(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

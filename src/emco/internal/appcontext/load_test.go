@@ -22,11 +22,11 @@ const (
 )
 
 // load are clients that step the same deployments, read them, and write pairs, each on
-// and on, whatever happens to etcd. What they were told is held against what is there.
+// and on, whatever happens to etcd. What they were answered is compared with what etcd holds.
 type load struct {
 	t     *testing.T
 	s     *Store
-	own   *shards.Ownership // by which pairs are written
+	own   *shards.Ownership // the fence of all writes of pairs
 	clock atomic.Int64      // orders calls and returns
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -180,7 +180,7 @@ func (l *load) write(ctx context.Context, line *pairLine) {
 	})
 }
 
-// check stops the clients and compares what they were told with what is there.
+// check stops the clients and compares their answers with what etcd holds.
 func (l *load) check() {
 	l.t.Helper()
 	l.stop()

@@ -20,7 +20,7 @@ func TestZip(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if a[0].Set() != b[0].Set() || a[2].Set() == b[2].Set() {
-		t.Error("sets are told apart by what is in them, not by being shared")
+		t.Error("sets must be compared by their content, not by identity")
 	}
 	for range Zip(nil, nil) {
 		t.Error("of nothing something came")

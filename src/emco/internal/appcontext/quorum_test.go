@@ -36,7 +36,7 @@ func TestH34LeaderLossLosesNoAcceptedWrite(t *testing.T) {
 	l.progress(30)
 	l.check()
 	if n := owners(); n < 1 || n > 3 {
-		t.Errorf("the shard had %d owners one after the other; at most 3 are to be with 2 losses", n)
+		t.Errorf("the shard had %d owners one after the other; want at most 3, with 2 losses", n)
 	}
 }
 
@@ -74,7 +74,7 @@ func contend(t *testing.T, s *Store, ttl time.Duration) (taken func() int64) {
 }
 
 // The only server is killed under load and comes back: what was accepted is there, and
-// who watches goes on without being told to.
+// watches continue without a restart.
 func TestEtcdRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})

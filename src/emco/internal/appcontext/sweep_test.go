@@ -157,7 +157,7 @@ func (w *world) sweep(t *rapid.T) {
 	w.check(t)
 }
 
-// kept says by the rules which revisions a sweep must leave, and no others.
+// kept returns the revisions that a sweep must keep, by the rules; it must remove all others.
 func (w *world) kept(uid string, revs []Revision, keep int) []Revision {
 	var kept []Revision
 	for i, r := range revs {
@@ -294,7 +294,7 @@ func during(t *testing.T, f func(s *Store)) *Store {
 }
 
 // Content that is written while a sweep is going on stays, and so does all other
-// content that an operation might have found there; the next sweep sees to it.
+// content that an operation might have found there; the next sweep removes it.
 func TestSweepKeepsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

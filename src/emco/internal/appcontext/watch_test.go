@@ -256,7 +256,7 @@ func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 		}
 	}
 	if !told {
-		t.Errorf("the change of %s was never told", changed.UID)
+		t.Errorf("the change of %s was never yielded", changed.UID)
 	}
 }
 

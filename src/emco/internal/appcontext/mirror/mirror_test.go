@@ -198,7 +198,7 @@ func key(cluster, uid, app string) appcontext.PairKey {
 	return appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
 }
 
-// equal fails the test unless the mirror says what etcd says.
+// equal fails the test unless the mirror holds what etcd holds.
 func (s *stage) equal(uid string) {
 	s.Helper()
 	want, err := s.mirror.read(s.Context(), uid)
@@ -286,7 +286,7 @@ func TestSnapshotsAreOfOneRevision(t *testing.T) {
 	}
 }
 
-// Changes, lost watches and compactions in any order: the mirror always says what etcd says.
+// Changes, lost watches and compactions in any order: the mirror always holds what etcd holds.
 func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -458,7 +458,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// When a cluster was last heard of counts for all that it said, from the watch and from etcd.
+// A cluster's last sign of life confirms all its reports, from the watch and from etcd.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -529,7 +529,7 @@ func TestReportsAreKeptInLittleSpace(t *testing.T) {
 		t.Error("equal reports differ")
 	}
 	if slices.Equal(one.Objects, other.Objects) == (one.Sum != other.Sum) {
-		t.Error("sums do not tell reports apart")
+		t.Error("different reports have the same sum")
 	}
 }
 

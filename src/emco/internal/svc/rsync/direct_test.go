@@ -149,7 +149,7 @@ func (y *yard) bundle(text string) appcontext.Digest {
 	return d
 }
 
-// wish makes a bundle the next revision of deployment 7; without one, nothing is wished for.
+// wish makes a bundle the next revision of deployment 7; without one, nothing is desired.
 func (y *yard) wish(bundle appcontext.Digest) {
 	y.Helper()
 	to := y.head
@@ -197,7 +197,7 @@ func (y *yard) eventually(what string, complaint func() string) {
 	}
 }
 
-// becomes waits until the pair says something: "Applied", "gone", or what it is blocked by
+// becomes waits until the pair is in a state: "Applied", "gone", or what it is blocked by
 // or fails for.
 func (y *yard) becomes(want string) {
 	y.Helper()
@@ -238,7 +238,7 @@ func (y *yard) there(names ...string) string {
 	return strings.Join(out, ", ")
 }
 
-// ends has a Job end: nobody runs it here.
+// ends sets the status of a Job that has ended: no controller runs it here.
 func (y *yard) ends(name, condition, message string) {
 	y.Helper()
 	now := time.Now().UTC().Format(time.RFC3339)

@@ -40,8 +40,9 @@ func (w *works) history() func(what, repository string, status int, want string)
 	}
 }
 
-// Somebody rewrites a branch, and an operator has it put back: what was written is there
-// again, and the pairs go on at once. A server that does not allow it says so.
+// Others rewrite a branch, and an operator restores it: the branch holds again what was
+// written, and the pairs continue at once. If the server refuses, the request fails and says
+// so.
 func TestH49RewrittenHistoryIsRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorks(t, 1)

@@ -40,7 +40,7 @@ import (
 type works struct {
 	*testing.T
 	etcd     *clientv3.Client
-	contexts *appcontext.Store // by which the test looks
+	contexts *appcontext.Store // through which the test reads
 	db       *store.DB
 	git      *gittest.Server
 	heads    map[string]appcontext.Head
@@ -152,8 +152,8 @@ func (w *works) hold(p *process, repository string) (deafen, dispossess func()) 
 	}
 }
 
-// wish makes the next revision of a deployment, in which an object has a content, on
-// clusters. None means that nothing is wished for.
+// wish makes the next revision of a deployment: an object with a content, on clusters. Without
+// clusters, nothing is desired.
 func (w *works) wish(uid, content string, clusters ...string) {
 	w.Helper()
 	head := w.heads[uid]
@@ -275,7 +275,7 @@ func TestH33AStaleLeaderIsRefused(t *testing.T) {
 	deafen, dispossess := w.hold(first, "r0")
 	w.wish("7", "old", "edge+c0")
 	<-inPush
-	deafen() // a process that is paused hears nothing
+	deafen() // a paused process gets no events
 	dispossess()
 
 	w.wish("7", "new", "edge+c0")
@@ -302,7 +302,7 @@ func TestH33AStaleLeaderIsRefused(t *testing.T) {
 }
 
 // A process is killed when its commit is on the branch and before that is written down;
-// then somebody else commits. The next one finds the commit, makes no second one, and
+// then others commit. The next one finds the commit, makes no second one, and
 // writes down success.
 func TestH31WhatAKilledProcessHasPushedIsFound(t *testing.T) {
 	t.Parallel()
@@ -404,9 +404,9 @@ func TestProcessesShareTheWork(t *testing.T) {
 	}
 }
 
-// Somebody rewrites a branch: its pairs fail and say what to do, nothing is pushed, and
+// Others rewrite a branch: its pairs fail and say what to do, nothing is pushed, and
 // others go on. When the history is adopted all that is desired is there again, that of
-// deployments included which nobody has touched.
+// deployments included that have not changed.
 func TestH49RewrittenHistoryIsAdopted(t *testing.T) {
 	t.Parallel()
 	for name, rewrite := range map[string]func(w *works, b gittest.Bare){

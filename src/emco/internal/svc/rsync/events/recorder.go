@@ -114,7 +114,7 @@ func (t *topicSummary) message(reason string) string {
 	case removed:
 		return " is gone from " + where
 	case ready:
-		return " is ready wherever it is to be"
+		return " is ready on all its clusters"
 	case unblocked:
 		return " goes on, on " + where
 	}

@@ -83,7 +83,7 @@ func (g *Gates) dependency(d appcontext.Dependency) Gate {
 	st, what := g.of(d.App), "applied"
 	if len(st.wanted) == 0 {
 		if f := g.in.Apps[d.App].Failure; f != nil {
-			return Gate{Why: pair.Clip(fmt.Sprintf("waits for app %s, which is nowhere: %s failed: %s", d.App, f.Stage, f.Reason))}
+			return Gate{Why: pair.Clip(fmt.Sprintf("waits for app %s, which is on no cluster: %s failed: %s", d.App, f.Stage, f.Reason))}
 		}
 		return Gate{}
 	}
@@ -168,7 +168,7 @@ func (g *Gates) leaveLast(a appcontext.App) Gate {
 	}
 	st := g.of(a.Name)
 	if lag := st.unready[len(st.wanted)]; lag.count > 0 {
-		return Gate{Why: "stays until the app is ready in its other places; " + g.words(st, lag)}
+		return Gate{Why: "stays until the app is ready on its other clusters; " + g.words(st, lag)}
 	}
 	return Gate{}
 }

@@ -88,7 +88,7 @@ func TestDependencies(t *testing.T) {
 		{"a cluster that never reported", ready, []appcontext.Pair{standsAt("db", "c9", settled)}, nil, 0, "waits for app db on c9: the cluster has never reported; if it pulls from Git, install the monitor there"},
 		{"for a while after that", late, []appcontext.Pair{standsAt("db", "c1", settled)}, reported{"db c1": ""}, 29 * time.Second, "waits until 12:00:30, 30 seconds after app db was ready"},
 		{"and no longer", late, []appcontext.Pair{standsAt("db", "c1", settled)}, reported{"db c1": ""}, 30 * time.Second, ""},
-		{"could not be rendered, and is nowhere", unplaced, nil, nil, 0, "waits for app db, which is nowhere: rendering failed: no such value"},
+		{"could not be rendered, and is on no cluster", unplaced, nil, nil, 0, "waits for app db, which is on no cluster: rendering failed: no such value"},
 		{"could not be rendered, and is there as it was", unplaced, []appcontext.Pair{standsAt("db", "c1", settled)}, nil, 0, ""},
 		{"is desired nowhere", deployed, nil, nil, 0, ""},
 	}
@@ -184,7 +184,7 @@ func TestRemovalOrder(t *testing.T) {
 		{"another app does, on any cluster", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", deleting), standsAt("api", "c3", deleting)}, nil, "waits for app api to be gone from c2 (and 1 more cluster)", false},
 		{"an app that stays does not count", chain, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("api", "c2", settled)}, nil, "", false},
 		{"an app that cannot be removed does not delay it", chain, []appcontext.Pair{standsAt("db", "c1", deleting), stuck}, nil, "", false},
-		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready in its other places; on c2: not applied yet", false},
+		{"it stays until it is ready elsewhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "stays until the app is ready on its other clusters; on c2: not applied yet", false},
 		{"then it goes", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", settled)}, reported{"db c2": ""}, "", false},
 		{"it goes if it is desired nowhere", leave, []appcontext.Pair{standsAt("db", "c1", deleting)}, nil, "", false},
 		{"it goes if nothing is desired", leave, []appcontext.Pair{standsAt("db", "c1", deleting), standsAt("db", "c2", pending)}, nil, "", true},

@@ -40,19 +40,19 @@ func TestDiff(t *testing.T) {
 			"a new pair is pending, and what will be there is held before anything is done", wants("a"), nil,
 			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
 		},
-		{"a pair that holds what is wished for is left alone", wants("a"), []appcontext.Pair{applied}, nil},
+		{"a pair that holds what is desired stays", wants("a"), []appcontext.Pair{applied}, nil},
 		{
 			"a changed bundle keeps hold of the one that is there", wants("b"),
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Phase: appcontext.Pending, Commit: "c", At: noon, Change: appcontext.Upgrade, From: "a"}},
 		},
 		{
-			"a failed pair is tried again at once when it is wished for again", wants("a"),
+			"a failed pair is tried again at once when it is desired again", wants("a"),
 			[]appcontext.Pair{failed},
 			[]appcontext.Pair{{Key: key, Rev: 2, Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
 		},
 		{
-			"what is not wished for any more is to go",
+			"what is no longer desired is removed",
 			Desired{Deployment: "7", Rev: 2},
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 2, Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
@@ -91,13 +91,13 @@ func TestApply(t *testing.T) {
 		stays bool
 	}{
 		{
-			"proof of what is wished for", pending,
+			"proof of what is desired", pending,
 			Result{Key: key, Bundle: "b", Commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "b", Held: digests("b"), Commit: "c", Phase: appcontext.Applied, At: noon},
 			true,
 		},
 		{
-			"proof of what was wished for before: still due, and both may be there", pending,
+			"proof of what was desired before: still due, and both may be on the cluster", pending,
 			Result{Key: key, Bundle: "a", Commit: "c"},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Applied: "a", Held: digests("a", "b"), Commit: "c", Phase: appcontext.Pending, At: noon},
 			true,
@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 			false,
 		},
 		{
-			"proof of a removal that is not wished for any more", pending,
+			"proof of a removal that is no longer desired", pending,
 			Result{Key: key},
 			appcontext.Pair{Key: key, Rev: 2, Desired: "b", Held: digests("a", "b"), Phase: appcontext.Pending, At: noon},
 			true,
@@ -197,7 +197,7 @@ func TestAChangeContinuesForTheSameRevision(t *testing.T) {
 		{"one that waits goes on waiting", wants("b"), midway(), midway()},
 		{"one that was stopped goes on where it was", wants("b"), stoppedOne, goesOn},
 		{"one whose hook failed stays as it is", wants("b"), halted, halted},
-		{"another revision begins anew", next, midway(), again},
+		{"another revision begins again", next, midway(), again},
 		{"also after a failed hook", next, halted, again},
 		{"a rollback is one", rolled, midway(), back},
 		{"a removal begins from what is there", Desired{Deployment: "7", Rev: 2}, midway(), gone},
@@ -242,7 +242,7 @@ func TestApplyStepByStep(t *testing.T) {
 		want appcontext.Pair
 	}{
 		{"a step before the last waits for a report", at(1), Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, Findings: []string{"late"}}, delivered},
-		{"the main one says what is there", at(1), Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, mainStep: true}, main},
+		{"the main one proves what is on the cluster", at(1), Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, mainStep: true}, main},
 		{"the last one ends the way", at(3), Result{Bundle: "b", Rev: 2, Step: 3}, end},
 		{"a way that was overtaken counts for the next one", overtaken, Result{Bundle: "b", Rev: 2, Step: 1, moreSteps: true, mainStep: true}, after},
 		{"an installation that finds itself upgrading", install, Result{Bundle: "a", Rev: 1}, upgrade},

@@ -18,9 +18,9 @@ func DescribeEdit(e appcontext.ExternalEdit) string {
 	}
 	then := "it is written over"
 	if e.Held {
-		then = "it is held until somebody adopts or restores the branch"
+		then = "it is held until an operator adopts or restores the branch"
 	}
-	return fmt.Sprintf("%s changed %s in commit %s; %s", cmp.Or(e.Author, "somebody else"), what, e.Commit[:min(len(e.Commit), 12)], then)
+	return fmt.Sprintf("%s changed %s in commit %s; %s", cmp.Or(e.Author, "someone else"), what, e.Commit[:min(len(e.Commit), 12)], then)
 }
 
 // heldEdit is the error of a target that is not written because an edit in it is held.

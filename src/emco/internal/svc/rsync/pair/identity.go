@@ -37,7 +37,7 @@ func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
 func CheckRegistration(pairs []appcontext.Pair, registration string) error {
 	for _, p := range pairs {
 		if p.Desired != "" && p.Identity != "" && p.Identity != registration {
-			why := errors.New("the cluster was registered anew since this was asked for; update the deployment, or terminate and instantiate it, to have it there")
+			why := errors.New("the cluster was registered again after this revision was requested; update the deployment, or terminate and instantiate it, to place it there")
 			return errs.E(errs.Invalid, "deliver", fmt.Sprintf("revision %d to %s", p.Rev, p.Key.Cluster), why)
 		}
 	}

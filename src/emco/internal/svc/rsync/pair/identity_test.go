@@ -31,13 +31,13 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 		{"what holds on the same cluster is left alone", registeredAs("old", "a", 2), []appcontext.Pair{applied}, nil},
 		{"nothing is known of a cluster that is not registered", wants("a"), []appcontext.Pair{applied}, nil},
 		{
-			"another cluster is one of which nothing is known, when it is asked for anew",
+			"a new cluster of the same name is new to a revision that was requested later",
 			registeredAs("new", "a", 2),
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{pending},
 		},
 		{
-			"what was asked for before stays for the one before, and is not said to hold",
+			"what was requested earlier stays meant for the earlier cluster, and is not proved",
 			registeredAs("new", "a", 1),
 			[]appcontext.Pair{applied},
 			[]appcontext.Pair{{Key: key, Rev: 1, Identity: "old", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},

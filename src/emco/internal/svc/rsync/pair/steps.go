@@ -97,7 +97,7 @@ func byID(r *appcontext.Report) map[manifest.ID]appcontext.ResourceStatus {
 // describeContent describes the state of an object; that its content is wrong comes first.
 func describeContent(ref appcontext.Ref, have appcontext.ResourceStatus, listed bool) string {
 	if listed && have.Status != notFound && ref.Stamp != "" && have.Content != ref.Stamp {
-		return strings.TrimSuffix("another content is there; "+have.Reason, "; ")
+		return strings.TrimSuffix("its content differs; "+have.Reason, "; ")
 	}
 	return describe(have, listed)
 }

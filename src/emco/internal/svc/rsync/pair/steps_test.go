@@ -12,7 +12,7 @@ import (
 // job is a hook's object, in the content "1".
 var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "shop", Name: "migrate"}, Digest: "d", Stamp: "1"}
 
-// said is an agent's report on objects with a status and a content.
+// said is an agent's report on objects, with their status and content.
 func said(objects ...appcontext.ResourceStatus) *appcontext.Report {
 	return &appcontext.Report{Seq: 1, Resources: objects}
 }
@@ -43,21 +43,21 @@ func TestReportsProveNeedsForTheDesiredContent(t *testing.T) {
 		{"a step without a need", steps.Step{}, nil, "met"},
 		{"no report", complete(job), nil, "waits for pre-install hook Job migrate: not reported yet"},
 		{"a hook that succeeded", complete(job), said(is(job, "Current", "1", "")), "met"},
-		{"one of an earlier content that succeeded", complete(job), said(is(job, "Current", "0", "")), "waits for pre-install hook Job migrate: another content is there"},
+		{"one of an earlier content that succeeded", complete(job), said(is(job, "Current", "0", "")), "waits for pre-install hook Job migrate: its content differs"},
 		{"one that runs", complete(job), said(is(job, "InProgress", "1", "1 active")), "waits for pre-install hook Job migrate: InProgress: 1 active"},
 		{"one that failed", complete(job), said(is(job, "Failed", "1", "back-off limit")), "failed: pre-install hook Job migrate failed: back-off limit"},
-		{"one of an earlier content that failed", complete(job), said(is(job, "Failed", "0", "x")), "waits for pre-install hook Job migrate: another content is there; x"},
+		{"one of an earlier content that failed", complete(job), said(is(job, "Failed", "0", "x")), "waits for pre-install hook Job migrate: its content differs; x"},
 		{"a hook that may get well", complete(web), said(is(web, "Failed", "1", "no quota")), "waits for pre-install hook Deployment web: Failed: no quota"},
 		{"an object that is ready", ready(web), said(is(web, "Current", "1", "")), "met"},
-		{"one that was before", ready(web), said(is(web, "Current", "0", "")), "waits for the app's objects: Deployment web: another content is there"},
+		{"one that was before", ready(web), said(is(web, "Current", "0", "")), "waits for the app's objects: Deployment web: its content differs"},
 		{"one without a stamp", ready(unstamped), said(is(web, "Current", "0", "")), "met"},
-		{"one that is not heard of", ready(web), said(is(web, "Unknown", "1", "no word since noon")), "waits for the app's objects: Deployment web: Unknown: no word since noon"},
+		{"one whose cluster is silent", ready(web), said(is(web, "Unknown", "1", "no word since noon")), "waits for the app's objects: Deployment web: Unknown: no word since noon"},
 		{"gone, by a watch that looks for it", gone, said(is(job, "NotFound", "", "")), "met"},
 		{"there still", gone, said(is(job, "Terminating", "1", "")), "waits for Job migrate to be gone: Terminating"},
 		{"not named by an agent", gone, said(), "met"},
 		{"not named by an agent that cut its report", gone, cut, "waits for Job migrate to be gone: not reported yet"},
 		{"not looked for yet by a watch", gone, watched, "waits for Job migrate to be gone: not reported yet"},
-		{"of a pair that nothing was said of", gone, nil, "met"},
+		{"of a pair without a report", gone, nil, "met"},
 	}
 	for _, tt := range tests {
 		v := CheckStep(tt.step, tt.report)
@@ -95,7 +95,7 @@ func TestReadyNeedsAllObjectsInTheirContent(t *testing.T) {
 		why    string
 	}{
 		{said(a, is(ref("b"), "Current", "1", "")), ""},
-		{said(a, is(ref("b"), "Current", "2", "")), "ConfigMap b: another content is there"},
+		{said(a, is(ref("b"), "Current", "2", "")), "ConfigMap b: its content differs"},
 		{said(a, is(ref("b"), "InProgress", "1", "0 of 1 available")), "ConfigMap b: InProgress: 0 of 1 available"},
 		{said(a), "ConfigMap b: not reported yet"},
 		{said(a, is(ref("b"), "NotFound", "", "")), "ConfigMap b: NotFound"},

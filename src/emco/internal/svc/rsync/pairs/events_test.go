@@ -60,7 +60,7 @@ func TestEventsAreRecordedOncePerAppNotPerCluster(t *testing.T) {
 	f.says("db", "c2", "a Current 1")
 	want("some are ready")
 	f.says("db", "c3", "a Current 1")
-	want("the last one is", "Normal Ready : app db is ready wherever it is to be")
+	want("the last one is", "Normal Ready : app db is ready on all its clusters")
 	f.says("db", "c3", "a Failed 1")
 	want("one is no more", "Warning NotReady c3: app db on c3: ConfigMap a: Failed")
 	f.want(2, order, nil)
@@ -69,7 +69,7 @@ func TestEventsAreRecordedOncePerAppNotPerCluster(t *testing.T) {
 	if err := f.Record(t.Context(), []pair.Result{{Key: f.pairOf("web", "c1").Key}}); err != nil {
 		t.Fatal(err)
 	}
-	want("all is told of what is gone")
+	want("there is an event for everything that is gone")
 }
 
 func TestEventsAreBounded(t *testing.T) {

@@ -30,7 +30,7 @@ func TestATakeoverRefusesWhatWasDesiredBefore(t *testing.T) {
 			t.Errorf("with %v, the pair that was taken over is %+v", clusters, p)
 		}
 		wantAgreement(t, l, r)
-		l.TakeOver([]appcontext.Pair{moved}) // known by now
+		l.TakeOver([]appcontext.Pair{moved}) // already known
 		w = on("a", append(clusters, "edge+c2")...)
 		if w.Handovers = l.Handovers(); len(setDesired(t, l, w)) != len(clusters) {
 			t.Errorf("with %v, more is due than what is not Applied", clusters)

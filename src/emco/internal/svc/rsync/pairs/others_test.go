@@ -132,7 +132,7 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 	n.waits("")
 	n.deliver(n.web)
 
-	n.want(n.web, 2, "2", "2") // the first app's shard has not heard of it: what is ready there is the old one
+	n.want(n.web, 2, "2", "2") // the first app's shard has not seen the revision: the old one is ready there
 	n.waits("waits for app db on edge+c1: not applied yet")
 	n.want(n.db, 2, "2", "2")
 	n.deliver(n.db)

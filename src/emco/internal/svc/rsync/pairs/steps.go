@@ -159,7 +159,7 @@ func (st stepper) skipOne(ctx context.Context, p appcontext.Pair, plan []steps.S
 			return p, err
 		}
 		if never {
-			return skipped(p, step.String()+" could not be awaited: "+pair.NoReport(true)), nil
+			return skipped(p, step.String()+" was not waited for: "+pair.NoReport(true)), nil
 		}
 	}
 	if err := st.reports.load(ctx, []appcontext.PairKey{p.Key}, true); err != nil {

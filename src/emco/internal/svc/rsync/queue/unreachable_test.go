@@ -27,7 +27,7 @@ func TestOneReachedTargetRequeuesTheOthers(t *testing.T) {
 		{"one in another lane is", "other", []pair.Result{of("x", nil)}, "[]"},
 		{"one is: those that could not be, but not what was refused", "git", []pair.Result{of("a", nil)}, "[{b 7}]"},
 		{"once", "git", []pair.Result{of("a", nil)}, "[]"},
-		{"one that failed beside it just now waits for its time", "git", []pair.Result{of("a", nil), of("b", away)}, "[]"},
+		{"one that failed in the same delivery waits for its retry", "git", []pair.Result{of("a", nil), of("b", away)}, "[]"},
 		{"and comes along later", "git", []pair.Result{of("a", nil)}, "[{b 7}]"},
 		{"a repository is gone", "old", []pair.Result{of("a", away), of("b", away)}, "[]"},
 		{"its clusters are elsewhere: one that is reached there brings the others along", "new", []pair.Result{of("b", nil)}, "[{a 7}]"},

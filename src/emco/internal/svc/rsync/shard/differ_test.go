@@ -132,7 +132,7 @@ func TestComparingWhatChangedIsEnough(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(r, "steps") {
 			switch rapid.IntRange(0, 9).Draw(r, "what") {
 			case 0:
-				h.reregister(rapid.SampledFrom(fields).Draw(r, "cluster")) // told of by the next revision
+				h.reregister(rapid.SampledFrom(fields).Draw(r, "cluster")) // the next revision brings it to the shard
 				continue
 			case 1:
 				h.head = change(t, contexts, h.head, func(to *appcontext.Head) { to.UID, to.Gone = "7", to.Rev > 0 })
