@@ -90,7 +90,9 @@ func serveSmart(w http.ResponseWriter, r *http.Request, git, service, dir string
 	}
 	w.Header().Set("Content-Type", "application/x-git-"+service+"-"+kind)
 	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
-	cmd := exec.CommandContext(r.Context(), git, args...)
+	// A client that leaves ends its input and output, and so the program. A kill would leave
+	// the lock of a reference behind, and no later push would succeed.
+	cmd := exec.Command(git, args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout = dir, body, out
 	cmd.Env = append(env, "PATH="+os.Getenv("PATH"), "GIT_PROTOCOL="+version,
 		"GIT_COMMITTER_NAME=pusher", "GIT_COMMITTER_EMAIL=pusher@localhost")
