@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -196,6 +197,16 @@ func (s *Server) Close() error {
 		s.client.Close() // always answers that its own context has ended
 		s.etcd.Close()
 		err = s.lock.Close()
+		awaitForks()
 	})
 	return err
+}
+
+// awaitForks waits for children that are about to execute their programs. Until then a child
+// holds copies of all files of this process, and so the locks of files that were just closed:
+// the next Start would find the directory locked.
+func awaitForks() {
+	syscall.ForkLock.RLock()
+	//lint:ignore SA2001 holding the lock once is all that is needed
+	syscall.ForkLock.RUnlock()
 }
