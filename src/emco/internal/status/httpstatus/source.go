@@ -40,8 +40,8 @@ const (
 // Run calls deliver from one goroutine with each changed report, until ctx ends. It begins with the
 // last report of every pair.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
-	todo := newDocumentQueue(s.options.Refresh)
-	teller := &intake.Notifier{
+	queue := newDocumentQueue(s.options.Refresh)
+	notifier := &intake.Notifier{
 		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
 		Desired: func(ctx context.Context, cluster string) (git.Repo, error) {
 			c, err := s.clusters.Cluster(ctx, cluster)
@@ -50,22 +50,22 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	watching.Go(func() { s.watchAgents(ctx, todo) })
+	watching.Go(func() { s.watchAgents(ctx, queue) })
 	for ctx.Err() == nil {
-		some := todo.take(maxDocuments)
+		some := queue.take(maxDocuments)
 		if len(some) == 0 {
 			select {
 			case <-ctx.Done():
-			case <-todo.wake:
+			case <-queue.wake:
 			}
 			continue
 		}
 		began := time.Now()
-		if err := s.process(ctx, teller, todo, some); err != nil && ctx.Err() == nil {
+		if err := s.process(ctx, notifier, queue, some); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("agent reports not readable; trying again", "err", err)
 			pause(ctx, time.Second)
 		}
-		if todo.more() { // leaves the processor to reports; what they replace is skipped
+		if queue.more() { // leaves the processor to reports; what they replace is skipped
 			took := time.Since(began)
 			pause(ctx, max(took, documentGap-took))
 		}
@@ -74,35 +74,35 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 }
 
 // watchAgents queues the documents of changed agents.
-func (s *Source) watchAgents(ctx context.Context, todo *documentQueue) {
+func (s *Source) watchAgents(ctx context.Context, queue *documentQueue) {
 	for a := range s.watch.Agents(ctx) {
-		todo.add(a)
+		queue.add(a)
 	}
 }
 
 // process reads documents and delivers their reports. It queues again what failed.
-func (s *Source) process(ctx context.Context, teller *intake.Notifier, todo *documentQueue, changed []agents.Agent) error {
+func (s *Source) process(ctx context.Context, notifier *intake.Notifier, queue *documentQueue, changed []agents.Agent) error {
 	names, newest := make([]string, len(changed)), map[string]agents.Agent{}
 	for i, a := range changed {
 		names[i], newest[a.Cluster] = a.Cluster, a
 	}
 	docs, err := s.documents.AgentDocuments(ctx, names)
 	if err != nil {
-		todo.putBack(changed)
+		queue.putBack(changed)
 		return err
 	}
 	var failed error
 	for _, d := range docs {
-		err := s.processOne(ctx, teller, d, newest[d.Cluster])
+		err := s.processOne(ctx, notifier, d, newest[d.Cluster])
 		if err != nil {
-			todo.putBack([]agents.Agent{newest[d.Cluster]})
+			queue.putBack([]agents.Agent{newest[d.Cluster]})
 			failed = errors.Join(failed, err)
 		}
 	}
 	return failed
 }
 
-func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d agents.Document, a agents.Agent) error {
+func (s *Source) processOne(ctx context.Context, notifier *intake.Notifier, d agents.Document, a agents.Agent) error {
 	r, err := decode(d)
 	if err != nil {
 		s.options.Log.Error("stored agent report not readable", "cluster", d.Cluster, "err", err)
@@ -112,7 +112,7 @@ func (s *Source) processOne(ctx context.Context, teller *intake.Notifier, d agen
 	if a.Seq > r.Seq { // a heartbeat confirmed it since
 		r.Seq, at = a.Seq, a.At
 	}
-	return teller.Notify(ctx, r, at)
+	return notifier.Notify(ctx, r, at)
 }
 
 func decode(d agents.Document) (status.Report, error) {
