@@ -40,6 +40,9 @@ type Leaving struct {
 	Error    string    `json:"error,omitempty"`
 	Blocked  string    `json:"blocked,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
+
+	Attempts    int       `json:"attempts,omitempty"`   // failed ones, in a row
+	NextAttempt time.Time `json:"nextAttempt,omitzero"` // time of the next one
 }
 
 // Key returns the key of the cluster.
@@ -103,6 +106,9 @@ type ClusterStatus struct {
 	Findings []string   `json:"findings,omitempty"` // ours: warnings
 	Blocked  string     `json:"blocked,omitempty"`  // ours: what it waits for
 	Step     int        `json:"step,omitempty"`     // ours: the current step, from 1
+
+	Attempts    int        `json:"attempts,omitempty"`    // ours: failed ones, in a row
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"` // ours: time of the next one
 
 	LastReport *time.Time `json:"lastReport,omitempty"` // ours: time of the cluster's last report
 	Stale      bool       `json:"stale,omitempty"`      // ours: the last report is too old to be trusted

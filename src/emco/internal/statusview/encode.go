@@ -100,6 +100,8 @@ func (w *jsonWriter) cluster(part *clusterPart) {
 	w.members("findings", len(c.Findings), func(i int) { w.quote(c.Findings[i]) })
 	w.string("blocked", c.Blocked)
 	w.number("step", int64(c.Step))
+	w.number("attempts", int64(c.Attempts))
+	w.time("nextAttempt", c.NextAttempt)
 	w.time("lastReport", c.LastReport)
 	w.flag("stale", c.Stale)
 	w.string("reconciled", c.Reconciled)

@@ -13,7 +13,7 @@ import (
 func TestJSONByHandHasAllMembers(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 5, time.FixedZone("", 3600))
-	full := v2.ClusterStatus{Findings: []string{"one", "\"two\" \u2028<&>"}, Since: &at, LastReport: &at, ExternalEdit: &v2.ExternalEdit{Commit: "c", Paths: []string{"a"}, At: at}}
+	full := v2.ClusterStatus{Findings: []string{"one", "\"two\" \u2028<&>"}, Since: &at, NextAttempt: &at, LastReport: &at, ExternalEdit: &v2.ExternalEdit{Commit: "c", Paths: []string{"a"}, At: at}}
 	fill(t, reflect.ValueOf(&full).Elem())
 	resource := v2.ResourceStatus{GVK: v2.GVK{Group: "g", Version: "v", Kind: "k"}, Detail: json.RawMessage(`{"a":1}`)}
 	fill(t, reflect.ValueOf(&resource).Elem())

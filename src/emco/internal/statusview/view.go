@@ -283,6 +283,10 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 		return
 	}
 	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, p.pair.Blocked
+	if at := nextAttempt(*p.pair); !at.IsZero() {
+		c.NextAttempt = &at
+	}
+	c.Attempts = p.pair.Attempt
 	if e := p.pair.Edit; e != nil {
 		edit := v2.ExternalEdit(*e)
 		c.ExternalEdit = &edit
@@ -293,6 +297,15 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	case p.pair.Change != "":
 		c.Step = p.pair.Step + 1
 	}
+}
+
+// nextAttempt returns when rsync tries a failed pair again; zero if it waits for something
+// else.
+func nextAttempt(p appcontext.Pair) time.Time {
+	if p.Blocked != "" || p.Sent {
+		return time.Time{}
+	}
+	return p.NextRetry
 }
 
 // connectivity returns upstream's status of the connection to a cluster.
@@ -328,6 +341,7 @@ func (v *statusView) leaving() (out []v2.Leaving) {
 		out = append(out, v2.Leaving{
 			App: p.Key.App, Provider: key.Provider, Cluster: key.Cluster,
 			Phase: string(p.Phase), Error: p.Error, Blocked: p.Blocked, Since: p.At,
+			Attempts: p.Attempt, NextAttempt: nextAttempt(p),
 		})
 	}
 	return out

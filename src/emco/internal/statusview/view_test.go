@@ -299,6 +299,36 @@ func TestFailedAppsAreShownWithoutClusters(t *testing.T) {
 	}
 }
 
+// A failed pair shows its attempts and the time of the next one; a pair that waits for
+// something else has no next one.
+func TestF06AttemptsAreShown(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b, "edge+c3": b}, "b": {c1: b}})
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b, "edge+c3": b}})
+	next := noon.Add(40 * time.Second)
+	g.pair("a", c1, appcontext.Pair{Rev: 2, Desired: b, Phase: appcontext.Retrying, Error: "away", Attempt: 3, NextRetry: next})
+	g.pair("a", "edge+c2", appcontext.Pair{Rev: 2, Desired: b, Phase: appcontext.Retrying, Error: "away", Attempt: 3, NextRetry: next, Blocked: "stopped"})
+	g.applied("a", "edge+c3", b, "")
+	g.pair("b", c1, appcontext.Pair{Rev: 2, Phase: appcontext.Failed, Error: "away", Applied: b, Attempt: 5, NextRetry: next})
+	for _, query := range []string{"status=deployed", "status=ready", "type=rsync"} {
+		st := g.status(query)
+		for i, want := range []struct {
+			attempts int
+			next     bool
+		}{{3, true}, {3, false}, {0, false}} {
+			c := st.Apps[0].Clusters[i]
+			if c.Attempts != want.attempts || (c.NextAttempt != nil) != want.next || want.next && !c.NextAttempt.Equal(next) {
+				t.Errorf("%s: %s has %d attempts, the next at %v; want %+v", query, c.Cluster, c.Attempts, c.NextAttempt, want)
+			}
+		}
+		if l := st.Leaving[0]; l.Attempts != 5 || !l.NextAttempt.Equal(next) {
+			t.Errorf("%s: leaving is %+v", query, l)
+		}
+	}
+}
+
 func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -137,7 +137,7 @@ func showPairs(w io.Writer, pairs []progress.Pair, leaving []v2.Leaving) {
 func leavingMessage(l v2.Leaving) string {
 	switch {
 	case l.Error != "":
-		return "leaving: " + l.Error
+		return "leaving: " + progress.LeavingError(l)
 	case l.Blocked != "":
 		return "leaving; blocked: " + l.Blocked
 	}

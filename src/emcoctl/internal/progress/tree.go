@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
@@ -138,7 +139,7 @@ func summed(n Node) Node {
 }
 
 func leavingNode(l v2.Leaving) Node {
-	n := Node{Mark: worst(UnderWay, phaseMark(l.Phase)), Name: l.Key().String(), State: "leaving", Why: l.Error}
+	n := Node{Mark: worst(UnderWay, phaseMark(l.Phase)), Name: l.Key().String(), State: "leaving", Why: LeavingError(l)}
 	if n.Why == "" && l.Blocked != "" {
 		n.Why = "blocked: " + l.Blocked
 	}
@@ -172,12 +173,16 @@ func objectNode(r v2.ResourceStatus) Node {
 	return n
 }
 
-// Saying returns the details of an app on a cluster: its error, what it waits for, or the
-// time of the last report if that is old.
+// Saying returns the details of an app on a cluster: its error with the time of the next
+// attempt, what it waits for, or the time of the last report if that is old.
 func Saying(c v2.ClusterStatus) string {
 	switch {
 	case c.Error != "":
-		return c.Error
+		var next time.Time
+		if c.NextAttempt != nil {
+			next = *c.NextAttempt
+		}
+		return c.Error + attempts(c.Attempts, next)
 	case c.Blocked != "":
 		return "blocked: " + c.Blocked
 	case c.Stale && c.LastReport != nil:
@@ -188,6 +193,26 @@ func Saying(c v2.ClusterStatus) string {
 		return "connectivity: " + c.Connectivity
 	}
 	return strings.Join(c.Findings, "; ")
+}
+
+// LeavingError returns the error of an app that leaves a cluster, with the time of the next
+// attempt.
+func LeavingError(l v2.Leaving) string {
+	if l.Error == "" {
+		return ""
+	}
+	return l.Error + attempts(l.Attempts, l.NextAttempt)
+}
+
+// attempts counts failed attempts and gives the time of the next one.
+func attempts(n int, next time.Time) string {
+	switch {
+	case n == 0:
+		return ""
+	case next.IsZero():
+		return fmt.Sprintf(" (attempt %d)", n)
+	}
+	return fmt.Sprintf(" (attempt %d; next at %s)", n, next.UTC().Format(Moment))
 }
 
 // Moment is the format of times.
