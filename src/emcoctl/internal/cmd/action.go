@@ -168,11 +168,11 @@ var actionText = []struct{ name, short, long string }{
 	{"terminate", "Remove a deployment from its clusters", ""},
 }
 
-// actions are the commands that act on a deployment, except for update.
-func (a *app) actions() []*cobra.Command {
+// newActionCommands returns the commands that act on a deployment, except for update.
+func newActionCommands(s *session) []*cobra.Command {
 	var all []*cobra.Command
 	for _, text := range actionText {
-		all = append(all, a.action(text.name, text.short, text.long))
+		all = append(all, newActionCommand(s, text.name, text.short, text.long))
 	}
 	return all
 }
@@ -196,7 +196,7 @@ func (d *actionRun) flags(c *cobra.Command) {
 	d.actionCommand.flags(c)
 }
 
-func (a *app) action(name, short, long string) *cobra.Command {
+func newActionCommand(s *session, name, short, long string) *cobra.Command {
 	d := actionRun{actionCommand: actionCommand{name: name}}
 	if long != "" {
 		long = "\n" + long
@@ -210,15 +210,15 @@ a logical cloud. The request has a key of its own, so that it is done once even 
 answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.carryOut(c.Context(), d, args[0]) }),
+		ValidArgsFunction: completer{s}.group,
+		RunE:              s.own(func(c *cobra.Command, args []string) error { return runAction(c.Context(), s, d, args[0]) }),
 	}
 	d.flags(c)
 	return c
 }
 
-// carryOut executes the action.
-func (a *app) carryOut(ctx context.Context, d actionRun, word string) error {
+// runAction executes the action.
+func runAction(ctx context.Context, s *session, d actionRun, word string) error {
 	path, err := deployment(word)
 	if err == nil {
 		err = d.check()
@@ -226,26 +226,26 @@ func (a *app) carryOut(ctx context.Context, d actionRun, word string) error {
 	if err != nil {
 		return err
 	}
-	form, err := a.form()
+	form, err := s.form()
 	if err != nil {
 		return err
 	}
-	c, err := a.dial(path)
+	c, err := s.dial(path)
 	if err != nil {
 		return err
 	}
 	if d.dry {
-		return a.rehearse(ctx, form, c, path, d.actionCommand)
+		return showDryRun(ctx, s, form, c, path, d.actionCommand)
 	}
 	res, err := d.send(ctx, c, path)
 	if err != nil {
 		return err
 	}
-	if err := a.tellAccepted(form, path, d.name, res); err != nil {
+	if err := showAccepted(s, form, path, d.name, res); err != nil {
 		return err
 	}
 	if goal, ok := goalOf[d.name]; ok && d.wait {
-		return a.follow(ctx, c, d.outcome(path), goal, d.timeout)
+		return follow(ctx, s, c, d.outcome(path), goal, d.timeout)
 	}
 	return nil
 }
@@ -269,34 +269,34 @@ type actionAnswer struct {
 	Revision int64  `json:"revision,omitempty"` // if the server returns it
 }
 
-// tellAccepted prints that the server has accepted an action.
-func (a *app) tellAccepted(form output.Format, path, name string, res *client.Response) error {
+// showAccepted prints that the server has accepted an action.
+func showAccepted(s *session, form output.Format, path, name string, res *client.Response) error {
 	out := actionAnswer{Path: path, Action: name, Result: string(output.Accepted)}
 	if n, err := strconv.ParseInt(strings.TrimSpace(string(res.Body)), 10, 64); err == nil {
 		out.Revision = n
 	}
 	if form != output.Human {
 		text, err := json.Marshal(out)
-		return errors.Join(err, output.Encode(a.sys.Out, form, text))
+		return errors.Join(err, output.Encode(s.sys.Out, form, text))
 	}
 	line := fmt.Sprintf("%s/%s %s", path, name, out.Result)
 	if out.Revision > 0 {
 		line += fmt.Sprintf(", revision %d", out.Revision)
 	}
-	fmt.Fprintln(a.sys.Out, line)
+	fmt.Fprintln(s.sys.Out, line)
 	return nil
 }
 
-// rehearse prints the plan of an action: as a table, or as the server returned it.
-func (a *app) rehearse(ctx context.Context, form output.Format, c *client.Client, path string, x actionCommand) error {
+// showDryRun prints the plan of an action: as a table, or as the server returned it.
+func showDryRun(ctx context.Context, s *session, form output.Format, c *client.Client, path string, x actionCommand) error {
 	p, text, err := x.plan(ctx, c, path)
 	if err != nil {
 		return err
 	}
 	if form != output.Human {
-		return output.Encode(a.sys.Out, form, text)
+		return output.Encode(s.sys.Out, form, text)
 	}
-	preview.Plan(a.sys.Out, path, p, a.shown())
+	preview.Plan(s.sys.Out, path, p, preview.Options{Colour: s.colour()})
 	return nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,19 +17,19 @@ import (
 // gitBranches is the path of the branches that the server writes to.
 const gitBranches = "git/branches"
 
-// branches is the command that lists the Git branches that the server writes to.
-func (a *app) branches() *cobra.Command {
+// newBranchesCommand returns the command that lists the Git branches that the server writes to.
+func newBranchesCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "branches", Short: "List the Git branches that the server writes to",
 		Long:    "Branches lists the Git branches that the server writes to, with the commit that each must hold.",
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
-		RunE: a.own(func(c *cobra.Command, _ []string) error {
-			form, err := a.form()
+		RunE: s.own(func(c *cobra.Command, _ []string) error {
+			form, err := s.form()
 			if err != nil {
 				return err
 			}
-			server, err := a.dial(gitBranches)
+			server, err := s.dial(gitBranches)
 			if err != nil {
 				return err
 			}
@@ -41,9 +39,9 @@ func (a *app) branches() *cobra.Command {
 				return err
 			}
 			if form != output.Human {
-				return output.Encode(a.sys.Out, form, text)
+				return output.Encode(s.sys.Out, form, text)
 			}
-			showBranches(a.sys.Out, all)
+			showBranches(s.sys.Out, all)
 			return nil
 		}),
 	}
@@ -62,36 +60,36 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 	t.Flush()
 }
 
-// decisions are the commands for an operator's decision on external edits of a branch.
-func (a *app) decisions() []*cobra.Command {
+// newDecisionCommands returns the commands for an operator's decision on external edits of a branch.
+func newDecisionCommands(s *session) []*cobra.Command {
 	return []*cobra.Command{
-		a.decide("adopt", "Accept the present history of a branch", `Adopt accepts the history of a branch that others have rewritten. The server writes the
+		newDecisionCommand(s, "adopt", "Accept the present history of a branch", `Adopt accepts the history of a branch that others have rewritten. The server writes the
 desired state on top of it.`),
-		a.decide("restore", "Reset a branch to the last commit of the server", `Restore resets a branch that others have rewritten to the last commit that the server
+		newDecisionCommand(s, "restore", "Reset a branch to the last commit of the server", `Restore resets a branch that others have rewritten to the last commit that the server
 wrote, if the server still has it. It never discards a concurrent push.`),
 	}
 }
 
-func (a *app) decide(name, short, long string) *cobra.Command {
+func newDecisionCommand(s *session, name, short, long string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " URL BRANCH", Short: short,
 		Long:              long + "\n\nURL and BRANCH are as emcoctl branches lists them. The work itself is done afterwards.",
 		Example:           "  emcoctl " + name + " https://git.example/fleet.git main",
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: a.completeBranch,
-		RunE: a.own(func(c *cobra.Command, args []string) error {
-			return a.decideOn(c.Context(), name, v2.GitBranch{URL: args[0], Branch: args[1]})
+		ValidArgsFunction: completer{s}.branch,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
+			return runDecision(c.Context(), s, name, v2.GitBranch{URL: args[0], Branch: args[1]})
 		}),
 	}
 }
 
-func (a *app) decideOn(ctx context.Context, name string, b v2.GitBranch) error {
-	form, err := a.form()
+func runDecision(ctx context.Context, s *session, name string, b v2.GitBranch) error {
+	form, err := s.form()
 	if err != nil {
 		return err
 	}
 	path := "git/" + name
-	c, err := a.dial(path)
+	c, err := s.dial(path)
 	if err != nil {
 		return err
 	}
@@ -107,33 +105,8 @@ func (a *app) decideOn(ctx context.Context, name string, b v2.GitBranch) error {
 		return err
 	}
 	if form != output.Human {
-		return output.Encode(a.sys.Out, form, res.Body)
+		return output.Encode(s.sys.Out, form, res.Body)
 	}
-	fmt.Fprintf(a.sys.Out, "%s of branch %s of %s accepted\n", name, b.Branch, b.URL)
+	fmt.Fprintf(s.sys.Out, "%s of branch %s of %s accepted\n", name, b.Branch, b.URL)
 	return nil
-}
-
-// completeBranch offers repositories, and then their branches.
-func (a *app) completeBranch(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
-	defer cancel()
-	server, err := a.dial(gitBranches)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, err := client.Get[[]v2.GitBranch](ctx, server, gitBranches)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, b := range all {
-		switch {
-		case len(args) == 0 && strings.HasPrefix(b.URL, word):
-			out = append(out, b.URL)
-		case len(args) == 1 && b.URL == args[0] && strings.HasPrefix(b.Branch, word):
-			out = append(out, b.Branch)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
 }

@@ -10,11 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 )
 
 // completeTime bounds the wait of a shell for names.
 const completeTime = 300 * time.Millisecond
+
+// completer offers what a shell may complete.
+type completer struct{ *session }
 
 // below lists the collections and actions below an item of a collection.
 var below = map[string][]string{
@@ -30,9 +34,9 @@ var below = map[string][]string{
 	"generic-placement-intents": {"app-intents"},
 }
 
-// complete offers the next segment of an anchor: collections below an item, or the
+// anchor offers the next segment of an anchor: collections below an item, or the
 // names that a collection holds on the server.
-func (a *app) complete(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (p completer) anchor(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	const quiet = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -45,7 +49,7 @@ func (a *app) complete(c *cobra.Command, args []string, word string) ([]string, 
 	case strings.HasSuffix(base, "/"):
 		return nil, quiet
 	case anchor.IsCollection(base):
-		next = a.namesIn(c.Context(), base)
+		next = p.names(c.Context(), base)
 	default:
 		next = below[anchor.Collection(base)]
 	}
@@ -59,12 +63,12 @@ func (a *app) complete(c *cobra.Command, args []string, word string) ([]string, 
 	return slices.Compact(out), quiet
 }
 
-// namesIn lists the items of a collection; none if the server does not answer in
+// names lists the items of a collection; none if the server does not answer in
 // time.
-func (a *app) namesIn(ctx context.Context, collection string) []string {
+func (p completer) names(ctx context.Context, collection string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
-	c, err := a.dial(collection)
+	c, err := p.dial(collection)
 	if err != nil {
 		return nil
 	}
@@ -91,11 +95,11 @@ func (a *app) namesIn(ctx context.Context, collection string) []string {
 	return names
 }
 
-// completeGroup offers short names of deployment intent groups, PROJECT/COMPOSITEAPP/
+// group offers short names of deployment intent groups, PROJECT/COMPOSITEAPP/
 // VERSION/GROUP, and anchors if the word begins as one.
-func (a *app) completeGroup(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (p completer) group(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || word != "" && strings.HasPrefix(word, "projects/") {
-		return a.complete(c, args, word)
+		return p.anchor(c, args, word)
 	}
 	s := strings.Split(word, "/")
 	base, collection := "", "projects"
@@ -110,7 +114,7 @@ func (a *app) completeGroup(c *cobra.Command, args []string, word string) ([]str
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, name := range a.namesIn(c.Context(), collection) {
+	for _, name := range p.names(c.Context(), collection) {
 		if name = base + name; strings.HasPrefix(name, word) {
 			out = append(out, name)
 		}
@@ -120,4 +124,75 @@ func (a *app) completeGroup(c *cobra.Command, args []string, word string) ([]str
 		return out, cobra.ShellCompDirectiveNoFileComp
 	}
 	return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
+// branch offers repositories, and then their branches.
+func (p completer) branch(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
+	defer cancel()
+	server, err := p.dial(gitBranches)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := client.Get[[]v2.GitBranch](ctx, server, gitBranches)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, b := range all {
+		switch {
+		case len(args) == 0 && strings.HasPrefix(b.URL, word):
+			out = append(out, b.URL)
+		case len(args) == 1 && b.URL == args[0] && strings.HasPrefix(b.Branch, word):
+			out = append(out, b.Branch)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
+}
+
+// cluster offers PROVIDER/CLUSTER.
+func (p completer) cluster(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	collection, prefix := "cluster-providers", ""
+	if provider, _, inside := strings.Cut(word, "/"); inside {
+		collection, prefix = v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters", provider+"/"
+	}
+	var out []string
+	for _, name := range p.names(c.Context(), collection) {
+		if strings.HasPrefix(prefix+name, word) {
+			out = append(out, prefix+name)
+		}
+	}
+	slices.Sort(out)
+	if prefix == "" {
+		return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// token offers a cluster, and then the ids of its tokens.
+func (p completer) token(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return p.cluster(c, args, word)
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
+	defer cancel()
+	t, err := tokensOf(p.session, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := client.Get[[]v2.ReportToken](ctx, t.server, t.path())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, one := range all {
+		if strings.HasPrefix(one.ID, word) && !slices.Contains(args[1:], one.ID) {
+			out = append(out, one.ID)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// events is the command that lists the events of a deployment.
-func (a *app) events() *cobra.Command {
-	l := &eventLog{app: a}
+// newEventsCommand returns the command that lists the events of a deployment.
+func newEventsCommand(s *session) *cobra.Command {
+	l := &eventLog{session: s}
 	var since string
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -34,9 +34,9 @@ With --follow it prints new events until it is interrupted or --timeout ends; wi
 it then prints one event per line.`,
 		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
-			if l.form, err = a.form(); err != nil {
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.own(func(c *cobra.Command, args []string) (err error) {
+			if l.form, err = s.form(); err != nil {
 				return err
 			}
 			if l.since, err = moment(since, time.Now()); err != nil {
@@ -45,7 +45,7 @@ it then prints one event per line.`,
 			if l.path, err = deployment(args[0]); err != nil {
 				return err
 			}
-			client, err := a.dial(l.path)
+			client, err := s.dial(l.path)
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func moment(text string, now time.Time) (time.Time, error) {
 
 // eventLog is one run of events.
 type eventLog struct {
-	*app
+	*session
 	form   output.Format
 	path   string
 	kind   string
@@ -161,7 +161,7 @@ func where(e v2.Event) string {
 
 // stream prints events as they arrive.
 func (l *eventLog) stream(ctx context.Context, c *client.Client) error {
-	err := l.app.stream(ctx, c, l.request, l.show)
+	err := streamLines(ctx, l.sys.Err, c, l.request, l.show)
 	if errors.Is(err, errPlain) {
 		return errs.E(errs.Invalid, "follow", l.path, err)
 	}

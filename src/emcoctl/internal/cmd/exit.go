@@ -62,39 +62,39 @@ func (u usageError) Unwrap() error { return u.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// tell prints an error, unless it is printed already. Failures of documents are; it prints
+// printError prints an error, unless it is printed already. Failures of documents are; it prints
 // only their number.
-func (a *app) tell(err error) {
+func printError(sys System, err error) {
 	if err == nil || errors.Is(err, errChanges) {
 		return
 	}
 	if f, ok := errors.AsType[*apply.Failures](err); ok {
 		if len(f.Results) > 1 || f.Left > 0 {
-			fmt.Fprintln(a.sys.Err, "emcoctl:", f)
+			fmt.Fprintln(sys.Err, "emcoctl:", f)
 		}
 		return
 	}
-	fmt.Fprintln(a.sys.Err, "error:", plain.Text(err.Error()))
+	fmt.Fprintln(sys.Err, "error:", plain.Text(err.Error()))
 	if next := output.Next(err); next != "" {
-		fmt.Fprintln(a.sys.Err, "  next: ", next)
+		fmt.Fprintln(sys.Err, "  next: ", next)
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
-		fmt.Fprintln(a.sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
+		fmt.Fprintln(sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
 	}
 }
 
 // exitCode returns the exit code of the process. The legacy codes ignore the server's
 // answers; commands that upstream's client does not have keep their codes.
-func (a *app) exitCode(err error) int {
+func (s *session) exitCode(err error) int {
 	code := codeOf(err)
-	if code == exitOK || a.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
+	if code == exitOK || s.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
 		return code
 	}
 	_, documents := errors.AsType[*apply.Failures](err)
 	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
 		return exitOK
 	}
-	if _, usage := errors.AsType[usageError](err); a.honest && !usage {
+	if _, usage := errors.AsType[usageError](err); s.honest && !usage {
 		return code
 	}
 	if _, waited := errors.AsType[*progress.TimeoutError](err); waited || code == exitDegraded {

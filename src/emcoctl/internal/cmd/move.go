@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,8 +27,8 @@ type moveCommand struct {
 	timeout      time.Duration
 }
 
-// move is the command that moves a cluster to another location in Git.
-func (a *app) move() *cobra.Command {
+// newMoveCommand returns the command that moves a cluster to another location in Git.
+func newMoveCommand(s *session) *cobra.Command {
 	var m moveCommand
 	c := &cobra.Command{
 		Use: "move CLUSTER", Short: "Move a cluster with its deployments to another branch or type",
@@ -44,8 +43,8 @@ may remove everything that it has applied.
 on the error output and exit code 6 after --timeout.`,
 		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeCluster,
-		RunE:              a.own(func(c *cobra.Command, args []string) error { return a.moveCluster(c.Context(), m, args[0]) }),
+		ValidArgsFunction: completer{s}.cluster,
+		RunE:              s.own(func(c *cobra.Command, args []string) error { return runMove(c.Context(), s, m, args[0]) }),
 	}
 	f := c.Flags()
 	f.StringVar(&m.request.Shard, "to", "", "shard to move to, such as s004")
@@ -72,30 +71,30 @@ func clusterPath(word string) (string, error) {
 	return "", usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
 }
 
-func (a *app) moveCluster(ctx context.Context, m moveCommand, word string) error {
+func runMove(ctx context.Context, s *session, m moveCommand, word string) error {
 	path, err := clusterPath(word)
 	if err != nil {
 		return err
 	}
-	form, err := a.form()
+	form, err := s.form()
 	if err != nil {
 		return err
 	}
-	c, err := a.dial(path)
+	c, err := s.dial(path)
 	if err != nil {
 		return err
 	}
 	if m.status {
-		return a.showMove(ctx, form, c, path, m)
+		return reportMove(ctx, s, form, c, path, m)
 	}
 	along, err := askMove(ctx, c, path, m.request)
 	switch {
 	case err != nil:
 		return err
 	case along:
-		return a.showMove(ctx, form, c, path, m)
+		return reportMove(ctx, s, form, c, path, m)
 	}
-	return a.showSeat(ctx, form, c, path)
+	return showLocation(ctx, s, form, c, path)
 }
 
 // askMove requests a move. It reports whether deployments move with the cluster.
@@ -112,35 +111,35 @@ func askMove(ctx context.Context, c *client.Client, path string, request v2.Clus
 	return err == nil && res.Status == http.StatusAccepted, err
 }
 
-// showSeat prints the location of a cluster that moved at once.
-func (a *app) showSeat(ctx context.Context, form output.Format, c *client.Client, path string) error {
+// showLocation prints the location of a cluster that moved at once.
+func showLocation(ctx context.Context, s *session, form output.Format, c *client.Client, path string) error {
 	var cluster v2.Cluster
 	text, err := read(ctx, c, path, &cluster)
 	if err != nil {
 		return err
 	}
 	if form != output.Human {
-		return output.Encode(a.sys.Out, form, text)
+		return output.Encode(s.sys.Out, form, text)
 	}
-	fmt.Fprintf(a.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Location()))
+	fmt.Fprintf(s.sys.Out, "%s is at %s\n", path, placeOf(cluster.Spec.GitOps.Location()))
 	return nil
 }
 
-// showMove prints the progress of a move, with --wait when it is done.
-func (a *app) showMove(ctx context.Context, form output.Format, c *client.Client, path string, m moveCommand) error {
-	move, text, err := a.awaitMove(ctx, c, path, m)
+// reportMove prints the progress of a move, with --wait when it is done.
+func reportMove(ctx context.Context, s *session, form output.Format, c *client.Client, path string, m moveCommand) error {
+	move, text, err := awaitMove(ctx, s, c, path, m)
 	if err != nil {
 		return err
 	}
 	if form != output.Human {
-		return output.Encode(a.sys.Out, form, text)
+		return output.Encode(s.sys.Out, form, text)
 	}
-	showMove(a.sys.Out, path, move)
+	showMove(s.sys.Out, path, move)
 	return nil
 }
 
 // awaitMove reads the progress of a move, with --wait until it is done.
-func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m moveCommand) (move v2.ClusterMove, text json.RawMessage, err error) {
+func awaitMove(ctx context.Context, s *session, c *client.Client, path string, m moveCommand) (move v2.ClusterMove, text json.RawMessage, err error) {
 	until, said := time.Now().Add(m.timeout), ""
 	for {
 		move = v2.ClusterMove{}
@@ -148,7 +147,7 @@ func (a *app) awaitMove(ctx context.Context, c *client.Client, path string, m mo
 			return move, text, err
 		}
 		if now := stageOf(move); now != said {
-			fmt.Fprintf(a.sys.Err, "%s: %s\n", path, now)
+			fmt.Fprintf(s.sys.Err, "%s: %s\n", path, now)
 			said = now
 		}
 		if time.Now().After(until) {
@@ -196,26 +195,4 @@ func placeOf(p v2.GitOpsLocation) string {
 		out += ", with its own branch"
 	}
 	return out
-}
-
-// completeCluster offers PROVIDER/CLUSTER.
-func (a *app) completeCluster(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	collection, prefix := "cluster-providers", ""
-	if provider, _, inside := strings.Cut(word, "/"); inside {
-		collection, prefix = v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters", provider+"/"
-	}
-	var out []string
-	for _, name := range a.namesIn(c.Context(), collection) {
-		if strings.HasPrefix(prefix+name, word) {
-			out = append(out, prefix+name)
-		}
-	}
-	slices.Sort(out)
-	if prefix == "" {
-		return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -42,27 +42,27 @@ has: those of the files are not applied. Which of them differ from the server's 
 Exit codes: 0 nothing would change, 1 something would, above 1 an error (7: an app cannot
 be rendered; see emcoctl help exit-codes).`
 
-// plan is the command that shows what an action would do.
-func (a *app) plan() *cobra.Command {
-	return a.planning(planCommand{}, "plan", "Show what an action would do",
+// newPlanCommand returns the command that shows what an action would do.
+func newPlanCommand(s *session) *cobra.Command {
+	return newPlanningCommand(s, planCommand{}, "plan", "Show what an action would do",
 		"Plan shows the placements of each app with their reasons, the changes of its objects, and\nwhat is wrong."+fmt.Sprintf(planLong, ""))
 }
 
-// diff is the command that shows the differences that an action would make.
-func (a *app) diff() *cobra.Command {
-	return a.planning(planCommand{diff: true}, "diff", "Show the differences that an action would make",
+// newDiffCommand returns the command that shows the differences that an action would make.
+func newDiffCommand(s *session) *cobra.Command {
+	return newPlanningCommand(s, planCommand{diff: true}, "diff", "Show the differences that an action would make",
 		"Diff prints a unified diff of YAML for each object that would change, once for all\nclusters on which it does. Values of Secrets are hidden, but not that they differ."+
 			fmt.Sprintf(planLong, ",\nand shown as well"))
 }
 
-func (a *app) planning(p planCommand, name, short, long string) *cobra.Command {
+func newPlanningCommand(s *session, p planCommand, name, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: name + " (GROUP | -f FILE...)", Short: short, Long: long,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn\n  emcoctl " + name + " shop/till/v1/autumn --revision 3\n  emcoctl " + name + " -f deploy.yaml",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.own(func(c *cobra.Command, args []string) error {
-			return planError(a.planAll(c.Context(), p, args))
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
+			return planError(runPlan(c.Context(), s, p, args))
 		}),
 	}
 	f := c.Flags()
@@ -92,23 +92,22 @@ var (
 	errBroken  = errors.New("an app cannot be rendered")
 )
 
-// planAll plans the deployment of the command line, or those of the documents.
-func (a *app) planAll(ctx context.Context, p planCommand, args []string) error {
+// runPlan plans the deployment of the command line, or those of the documents.
+func runPlan(ctx context.Context, s *session, p planCommand, args []string) error {
 	if err := p.complete(); err != nil {
 		return err
 	}
-	path, err := a.subject(args)
+	path, err := s.subject(args)
 	if err != nil {
 		return err
 	}
-	form, err := a.form()
+	form, err := s.form()
 	if err != nil {
 		return err
 	}
-	a.all = p.all
-	s := &planSession{app: a, form: form, diff: p.diff}
+	run := &planRun{session: s, form: form, diff: p.diff, all: p.all}
 	if path == "" {
-		return s.documents(ctx, p)
+		return run.documents(ctx, p)
 	}
 	if name := actionOf(path); slices.Contains(plans, name) && p.name == "" {
 		p.name = name
@@ -116,10 +115,10 @@ func (a *app) planAll(ctx context.Context, p planCommand, args []string) error {
 	if path, err = deployment(path); err != nil {
 		return err
 	}
-	if err := s.plan(ctx, path, p.actionCommand); err != nil {
+	if err := run.plan(ctx, path, p.actionCommand); err != nil {
 		return err
 	}
-	return s.end()
+	return run.end()
 }
 
 // complete derives the action from the flags.
@@ -139,11 +138,12 @@ func (p *planCommand) complete() error {
 	return p.check()
 }
 
-// planSession is one run of plan or diff.
-type planSession struct {
-	*app
+// planRun is one run of plan or diff.
+type planRun struct {
+	*session
 	form    output.Format
 	diff    bool
+	all     bool              // name every cluster
 	changed bool              // something would change, or a document differs
 	broken  bool              // an app cannot be rendered
 	texts   []json.RawMessage // plans, for -o json
@@ -151,7 +151,7 @@ type planSession struct {
 }
 
 // plan requests one plan and shows it.
-func (s *planSession) plan(ctx context.Context, path string, x actionCommand) error {
+func (s *planRun) plan(ctx context.Context, path string, x actionCommand) error {
 	c, err := s.dial(path)
 	if err != nil {
 		return err
@@ -171,9 +171,9 @@ func (s *planSession) plan(ctx context.Context, path string, x actionCommand) er
 	case s.form != output.Human:
 		s.texts = append(s.texts, text)
 	case s.diff:
-		return preview.Diff(s.sys.Out, p, s.shown())
+		return preview.Diff(s.sys.Out, p, preview.Options{All: s.all, Colour: s.colour()})
 	default:
-		preview.Plan(s.sys.Out, path, p, s.shown())
+		preview.Plan(s.sys.Out, path, p, preview.Options{All: s.all, Colour: s.colour()})
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func next(ctx context.Context, c *client.Client, path string) (string, error) {
 }
 
 // end prints the collected plans, and returns the result.
-func (s *planSession) end() error {
+func (s *planRun) end() error {
 	if s.form != output.Human {
 		text := []byte("[]")
 		if !s.many && len(s.texts) == 1 {
@@ -217,7 +217,7 @@ func (s *planSession) end() error {
 
 // documents compares the documents of -f with the server's and plans the actions among
 // them, each deployment once.
-func (s *planSession) documents(ctx context.Context, p planCommand) error {
+func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	docs, err := s.load()
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (s *planSession) documents(ctx context.Context, p planCommand) error {
 }
 
 // differences lists the documents that differ from the server's, or are missing there.
-func (s *planSession) differences(ctx context.Context, docs []document.Document) error {
+func (s *planRun) differences(ctx context.Context, docs []document.Document) error {
 	servers, err := s.servers()
 	if err != nil {
 		return err
@@ -271,34 +271,10 @@ func (s *planSession) differences(ctx context.Context, docs []document.Document)
 		}
 		s.changed = s.changed || d.Differs
 		if s.diff && d.Differs && s.form == output.Human {
-			if err := preview.Document(s.sys.Out, d.Path, doc.At.String(), d.Server, d.Local, s.shown()); err != nil {
+			if err := preview.Document(s.sys.Out, d.Path, doc.At.String(), d.Server, d.Local, preview.Options{All: s.all, Colour: s.colour()}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// shown returns the options of the output.
-func (a *app) shown() preview.Options {
-	return preview.Options{All: a.all, Colour: a.colour()}
-}
-
-// form returns the form of output of commands that upstream's client does not have: for people,
-// unless the user wants JSON or YAML.
-func (a *app) form() (output.Format, error) {
-	switch f := a.format(); f {
-	case output.Human, output.Lines, output.Plain:
-		return output.Human, nil
-	case output.JSON, output.YAML:
-		return f, nil
-	default:
-		return "", usagef("this command has no output format %q; use table, json or yaml", f)
-	}
-}
-
-// colour reports whether to print colours: on a terminal with colours, unless the user
-// disables them.
-func (a *app) colour() bool {
-	return a.sys.Terminal && a.sys.Getenv("NO_COLOR") == "" && a.sys.Getenv("TERM") != "dumb"
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// revisions is the command that lists the revisions of a deployment.
-func (a *app) revisions() *cobra.Command {
+// newRevisionsCommand returns the command that lists the revisions of a deployment.
+func newRevisionsCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "revisions GROUP", Short: "List the revisions of a deployment",
 		Long: `Revisions lists the revisions of a deployment, newest first: the current one has a star.
 A rollback needs a revision that the server still keeps.`,
 		Example:           "  emcoctl revisions shop/till/v1/autumn\n  emcoctl rollback shop/till/v1/autumn --revision 3",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.own(func(c *cobra.Command, args []string) error {
-			form, err := a.form()
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
+			form, err := s.form()
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ A rollback needs a revision that the server still keeps.`,
 			if err != nil {
 				return err
 			}
-			server, err := a.dial(path)
+			server, err := s.dial(path)
 			if err != nil {
 				return err
 			}
@@ -41,9 +41,9 @@ A rollback needs a revision that the server still keeps.`,
 				return err
 			}
 			if form != output.Human {
-				return output.Encode(a.sys.Out, form, text)
+				return output.Encode(s.sys.Out, form, text)
 			}
-			showRevisions(a.sys.Out, all.Revisions)
+			showRevisions(s.sys.Out, all.Revisions)
 			return nil
 		}),
 	}

@@ -14,36 +14,36 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// status is the command for people; -o json prints the server's answer for programs.
-func (a *app) status() *cobra.Command {
+// newStatusCommand returns the command for people; -o json prints the server's answer for programs.
+func newStatusCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "status GROUP", Short: "Show the status of a deployment on each cluster",
 		Long: `Status shows a deployment intent group or a logical cloud: its state, counts of
 objects, failures with their reasons, and each app on each cluster.`,
 		Example:           "  emcoctl status shop/till/v1/autumn\n  emcoctl status projects/p/logical-clouds/lc -o json",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.run(func(c *cobra.Command, args []string) error {
-			form, err := a.form()
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.run(func(c *cobra.Command, args []string) error {
+			form, err := s.form()
 			if err != nil {
 				return err
 			}
-			paths, err := a.targets(args)
+			paths, err := targets(s, args)
 			if err != nil {
 				return err
 			}
-			client, err := a.dial(paths[0])
+			client, err := s.dial(paths[0])
 			if err != nil {
 				return err
 			}
-			s, text, err := readStatus(c.Context(), client, paths[0], progress.Ready.View())
+			st, text, err := readStatus(c.Context(), client, paths[0], progress.Ready.View())
 			if err != nil {
 				return err
 			}
 			if form != output.Human {
-				return output.Encode(a.sys.Out, form, text)
+				return output.Encode(s.sys.Out, form, text)
 			}
-			showStatus(a.sys.Out, paths[0], s)
+			showStatus(s.sys.Out, paths[0], st)
 			return nil
 		}),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -28,13 +29,13 @@ func enough(lines *int, n int) error {
 // errPlain is the error of a server that answers a document instead of a stream.
 var errPlain = errors.New("the server does not stream")
 
-// stream reads lines until ctx ends. When the server ends the stream or is unreachable, it
+// streamLines reads lines until ctx ends. When the server ends the stream or is unreachable, it
 // starts a new one; path returns the path of each request. errPlain after an answer that is
 // no stream.
-func (a *app) stream(ctx context.Context, c *client.Client, path func() string, each func(line []byte) error) error {
+func streamLines(ctx context.Context, notes io.Writer, c *client.Client, path func() string, each func(line []byte) error) error {
 	for lost := false; ; lost = true {
 		if lost {
-			fmt.Fprintln(a.sys.Err, "note: the stream ended; reconnecting")
+			fmt.Fprintln(notes, "note: the stream ended; reconnecting")
 		}
 		r := client.Request{Method: http.MethodGet, Path: path(), Accept: client.LinesType + ", application/json"}
 		res, err := c.Lines(ctx, r, each)

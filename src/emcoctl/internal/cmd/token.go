@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,21 +16,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// tokens is the command for the tokens of clusters that report by HTTPS.
-func (a *app) tokens() *cobra.Command {
+// newTokenCommand returns the command for the tokens of clusters that report by HTTPS.
+func newTokenCommand(s *session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Create, list and revoke the tokens of clusters that report by HTTPS",
 		Long: `A cluster that reports directly to the server (statusMode: https in its sync object) needs
 a token. With the token it can report its own status and nothing else.`,
 		Example: "  emcoctl token create edge/store-7 >token\n  emcoctl token list edge/store-7\n  emcoctl token revoke edge/store-7 1f0a9c3e",
 		Args:    cobra.NoArgs,
-		RunE:    a.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
+		RunE:    s.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
-	c.AddCommand(a.createToken(), a.listTokens(), a.revokeTokens())
+	c.AddCommand(newTokenCreateCommand(s), newTokenListCommand(s), newTokenRevokeCommand(s))
 	return c
 }
 
-func (a *app) createToken() *cobra.Command {
+func newTokenCreateCommand(s *session) *cobra.Command {
 	var overlap time.Duration
 	c := &cobra.Command{
 		Use: "create CLUSTER", Short: "Create a token for a cluster",
@@ -43,22 +41,22 @@ an hour, or for --overlap, so that you can give the new one to its monitor witho
     kubectl -n emco-monitor create secret generic emco-monitor-status --from-file=token=/dev/stdin
   emcoctl token create edge/store-7 --overlap 24h -o json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeCluster,
+		ValidArgsFunction: completer{s}.cluster,
 	}
 	f := c.Flags()
 	f.DurationVar(&overlap, "overlap", time.Hour, "how long older tokens stay valid; 0 ends them at once")
-	c.RunE = a.own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.own(func(c *cobra.Command, args []string) error {
 		query := ""
 		if f.Changed("overlap") { // else the server decides
 			query = "?overlap=" + overlap.String()
 		}
-		return a.makeToken(c.Context(), args[0], query)
+		return runTokenCreate(c.Context(), s, args[0], query)
 	})
 	return c
 }
 
-func (a *app) makeToken(ctx context.Context, cluster, query string) error {
-	t, err := a.tokensOf(cluster)
+func runTokenCreate(ctx context.Context, s *session, cluster, query string) error {
+	t, err := tokensOf(s, cluster)
 	if err != nil {
 		return err
 	}
@@ -67,35 +65,35 @@ func (a *app) makeToken(ctx context.Context, cluster, query string) error {
 		return err
 	}
 	if t.form != output.Human {
-		return output.Encode(a.sys.Out, t.form, res.Body)
+		return output.Encode(s.sys.Out, t.form, res.Body)
 	}
 	var made v2.NewReportToken
 	if err := res.Decode(&made); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.sys.Err, "token %s of %s, which is not shown again; it reports to %s\n", made.ID, t.cluster, made.Path)
-	fmt.Fprintln(a.sys.Out, made.Token)
+	fmt.Fprintf(s.sys.Err, "token %s of %s, which is not shown again; it reports to %s\n", made.ID, t.cluster, made.Path)
+	fmt.Fprintln(s.sys.Out, made.Token)
 	return nil
 }
 
-func (a *app) listTokens() *cobra.Command {
+func newTokenListCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list CLUSTER", Short: "List the tokens of a cluster",
 		Long:              "List shows the tokens of a cluster, PROVIDER/CLUSTER, that are valid, without what is secret of them.",
 		Example:           "  emcoctl token list edge/store-7",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeCluster,
-		RunE: a.own(func(c *cobra.Command, args []string) error {
-			t, err := a.tokensOf(args[0])
+		ValidArgsFunction: completer{s}.cluster,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
+			t, err := tokensOf(s, args[0])
 			if err != nil {
 				return err
 			}
-			return t.show(c.Context(), a.sys.Out)
+			return t.show(c.Context(), s.sys.Out)
 		}),
 	}
 }
 
-func (a *app) revokeTokens() *cobra.Command {
+func newTokenRevokeCommand(s *session) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: "revoke CLUSTER ID...", Short: "Revoke tokens of a cluster",
@@ -104,21 +102,21 @@ or --all. The last report of the cluster stays, and becomes stale. With -o json 
 prints the remaining tokens.`,
 		Example:           "  emcoctl token revoke edge/store-7 1f0a9c3e\n  emcoctl token revoke edge/store-7 --all",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeToken,
+		ValidArgsFunction: completer{s}.token,
 	}
 	c.Flags().BoolVar(&all, "all", false, "all tokens of the cluster")
-	c.RunE = a.own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.own(func(c *cobra.Command, args []string) error {
 		if all == (len(args) > 1) {
 			return usagef("give either the ids of tokens, as emcoctl token list shows them, or --all")
 		}
-		return a.revoke(c.Context(), args[0], args[1:])
+		return runTokenRevoke(c.Context(), s, args[0], args[1:])
 	})
 	return c
 }
 
-// revoke invalidates tokens of a cluster: those with these ids, or all without ids.
-func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
-	t, err := a.tokensOf(cluster)
+// runTokenRevoke invalidates tokens of a cluster: those with these ids, or all without ids.
+func runTokenRevoke(ctx context.Context, s *session, cluster string, ids []string) error {
+	t, err := tokensOf(s, cluster)
 	if err != nil {
 		return err
 	}
@@ -134,13 +132,13 @@ func (a *app) revoke(ctx context.Context, cluster string, ids []string) error {
 			return err
 		}
 		if t.form == output.Human {
-			fmt.Fprintf(a.sys.Out, "%s of %s revoked\n", what, t.cluster)
+			fmt.Fprintf(s.sys.Out, "%s of %s revoked\n", what, t.cluster)
 		}
 	}
 	if t.form == output.Human {
 		return nil
 	}
-	return t.show(ctx, a.sys.Out)
+	return t.show(ctx, s.sys.Out)
 }
 
 // clusterTokens are the tokens of one cluster, on the server.
@@ -150,14 +148,14 @@ type clusterTokens struct {
 	form    output.Format
 }
 
-func (a *app) tokensOf(word string) (t clusterTokens, err error) {
+func tokensOf(s *session, word string) (t clusterTokens, err error) {
 	if t.cluster, err = clusterPath(word); err != nil {
 		return t, err
 	}
-	if t.form, err = a.form(); err != nil {
+	if t.form, err = s.form(); err != nil {
 		return t, err
 	}
-	t.server, err = a.dial(t.cluster)
+	t.server, err = s.dial(t.cluster)
 	return t, err
 }
 
@@ -201,28 +199,4 @@ func ending(at time.Time) string {
 		return "when revoked"
 	}
 	return at.UTC().Format(progress.Moment)
-}
-
-// completeToken offers a cluster, and then the ids of its tokens.
-func (a *app) completeToken(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return a.completeCluster(c, args, word)
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), completeTime)
-	defer cancel()
-	t, err := a.tokensOf(args[0])
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, err := client.Get[[]v2.ReportToken](ctx, t.server, t.path())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, one := range all {
-		if strings.HasPrefix(one.ID, word) && !slices.Contains(args[1:], one.ID) {
-			out = append(out, one.ID)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// tree is the command that shows a deployment as a tree.
-func (a *app) tree() *cobra.Command {
+// newTreeCommand returns the command that shows a deployment as a tree.
+func newTreeCommand(s *session) *cobra.Command {
 	var depth int
 	var onlyBad bool
 	c := &cobra.Command{
@@ -27,12 +27,12 @@ mark:
 A node has the worst mark below it.`,
 		Example:           "  emcoctl tree shop/till/v1/autumn\n  emcoctl tree shop/till/v1/autumn --only-bad\n  emcoctl tree shop/till/v1/autumn --depth 2",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.own(func(c *cobra.Command, args []string) error {
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
 			if depth < 0 || depth > 3 {
 				return usagef("--depth: %d is not 0 to 3", depth)
 			}
-			form, err := a.form()
+			form, err := s.form()
 			if err != nil {
 				return err
 			}
@@ -40,20 +40,20 @@ A node has the worst mark below it.`,
 			if err != nil {
 				return err
 			}
-			client, err := a.dial(path)
+			client, err := s.dial(path)
 			if err != nil {
 				return err
 			}
-			s, text, err := readStatus(c.Context(), client, path, progress.Ready.View())
+			st, text, err := readStatus(c.Context(), client, path, progress.Ready.View())
 			if err != nil {
 				return err
 			}
 			if form != output.Human {
-				return output.Encode(a.sys.Out, form, text)
+				return output.Encode(s.sys.Out, form, text)
 			}
-			top := progress.Tree(s)
+			top := progress.Tree(st)
 			top.Name = path
-			showTree(a.sys.Out, top, depth, onlyBad)
+			showTree(s.sys.Out, top, depth, onlyBad)
 			return nil
 		}),
 	}

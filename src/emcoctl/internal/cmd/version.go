@@ -28,19 +28,19 @@ type versionReport struct {
 	Server *programVersion `json:"server,omitempty"`
 }
 
-// version is the command that shows both versions.
-func (a *app) version() *cobra.Command {
+// newVersionCommand returns the command that shows both versions.
+func newVersionCommand(s *session) *cobra.Command {
 	var own bool
 	c := &cobra.Command{
 		Use: "version", Short: "Show the versions of emcoctl and of the server",
 		Args: cobra.NoArgs,
-		RunE: a.run(func(c *cobra.Command, _ []string) error {
+		RunE: s.run(func(c *cobra.Command, _ []string) error {
 			v := versionReport{Client: programVersion{Version: buildVersion(), Go: runtime.Version()}}
 			var unknown error
 			if !own {
-				v.Server, unknown = a.serverVersion(c.Context())
+				v.Server, unknown = serverVersion(c.Context(), s)
 			}
-			return a.showVersions(v, unknown)
+			return showVersions(s, v, unknown)
 		}),
 	}
 	c.Flags().BoolVar(&own, "client", false, "without the server's version")
@@ -66,8 +66,8 @@ func buildVersion() string {
 
 // serverVersion requests the orchestrator's version; "unknown" for a server without that
 // route.
-func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
-	c, err := a.dial("projects")
+func serverVersion(ctx context.Context, s *session) (*programVersion, error) {
+	c, err := s.dial("projects")
 	if err != nil {
 		return nil, err
 	}
@@ -83,20 +83,20 @@ func (a *app) serverVersion(ctx context.Context) (*programVersion, error) {
 
 // showVersions prints the known versions. An unreachable server is reported, but is no
 // failure: the user also asked for emcoctl's version.
-func (a *app) showVersions(v versionReport, unknown error) error {
-	if f := a.format(); f == output.JSON || f == output.YAML {
+func showVersions(s *session, v versionReport, unknown error) error {
+	if f := s.format(); f == output.JSON || f == output.YAML {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}
-		return output.Encode(a.sys.Out, f, text)
+		return output.Encode(s.sys.Out, f, text)
 	}
-	fmt.Fprintf(a.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
+	fmt.Fprintf(s.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
 	if v.Server != nil {
-		fmt.Fprintf(a.sys.Out, "server  %s\n", strings.TrimSpace(v.Server.Version+" "+v.Server.Commit))
+		fmt.Fprintf(s.sys.Out, "server  %s\n", strings.TrimSpace(v.Server.Version+" "+v.Server.Commit))
 	}
 	if unknown != nil {
-		fmt.Fprintf(a.sys.Err, "server  not reached: %v\n", unknown)
+		fmt.Fprintf(s.sys.Err, "server  not reached: %v\n", unknown)
 	}
 	return nil
 }

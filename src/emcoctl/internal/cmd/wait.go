@@ -38,8 +38,8 @@ func followable(path string) bool {
 	return !anchor.IsCollection(path) && (c == groups || c == clouds)
 }
 
-// wait is the command that ends when a deployment has reached its goal.
-func (a *app) wait() *cobra.Command {
+// newWaitCommand returns the command that ends when a deployment has reached its goal.
+func newWaitCommand(s *session) *cobra.Command {
 	var goal string
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -53,18 +53,18 @@ failed, and 6 after --timeout; wait then lists what blocks it. It polls at least
 the documents.`,
 		Example:           "  emcoctl wait shop/till/v1/autumn --for=deployed --timeout=2m\n  emcoctl wait shop/till/v1/autumn --for=condition=Healthy",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.run(func(c *cobra.Command, args []string) error {
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.run(func(c *cobra.Command, args []string) error {
 			if goal != "" {
 				if _, err := progress.ParseGoal(goal); err != nil {
 					return usagef("--for: %w", err)
 				}
 			}
-			paths, err := a.targets(args)
+			paths, err := targets(s, args)
 			if err != nil {
 				return err
 			}
-			return a.waitAll(c.Context(), paths, progress.Goal(goal), time.Now().Add(timeout))
+			return waitAll(c.Context(), s, paths, progress.Goal(goal), time.Now().Add(timeout))
 		}),
 	}
 	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
@@ -80,7 +80,7 @@ var waitFor = []string{
 }
 
 // waitAll waits for one after the other, with one timeout for all.
-func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal, until time.Time) error {
+func waitAll(ctx context.Context, s *session, paths []string, goal progress.Goal, until time.Time) error {
 	for _, path := range paths {
 		g := goal
 		if g == "" {
@@ -89,11 +89,11 @@ func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal, u
 				g = progress.Instantiated
 			}
 		}
-		c, err := a.dial(path)
+		c, err := s.dial(path)
 		if err != nil {
 			return err
 		}
-		if err := a.follow(ctx, c, path, g, max(time.Until(until), 1)); err != nil {
+		if err := follow(ctx, s, c, path, g, max(time.Until(until), 1)); err != nil {
 			return err
 		}
 	}
@@ -101,12 +101,12 @@ func (a *app) waitAll(ctx context.Context, paths []string, goal progress.Goal, u
 }
 
 // follow waits for one goal with progress on the error output.
-func (a *app) follow(ctx context.Context, c *client.Client, path string, goal progress.Goal, timeout time.Duration) error {
+func follow(ctx context.Context, s *session, c *client.Client, path string, goal progress.Goal, timeout time.Duration) error {
 	read := func(ctx context.Context) (v2.Status, error) {
 		s, _, err := readStatus(ctx, c, path, goal.View())
 		return s, err
 	}
-	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: a.sys.Err})
+	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: s.sys.Err})
 }
 
 // readStatus returns a status, decoded and as the server sent it.
@@ -145,8 +145,8 @@ func deployment(word string) (string, error) {
 }
 
 // targets lists what to follow: the anchor, or the deployments of the documents of -f.
-func (a *app) targets(args []string) ([]string, error) {
-	path, err := a.subject(args)
+func targets(s *session, args []string) ([]string, error) {
+	path, err := s.subject(args)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (a *app) targets(args []string) ([]string, error) {
 		path, err := deployment(path)
 		return []string{path}, err
 	}
-	docs, err := a.load()
+	docs, err := s.load()
 	if err != nil {
 		return nil, err
 	}

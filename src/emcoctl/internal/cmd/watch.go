@@ -20,9 +20,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
-// watch is the command that follows a status.
-func (a *app) watch() *cobra.Command {
-	w := &watcher{app: a}
+// newWatchCommand returns the command that follows a status.
+func newWatchCommand(s *session) *cobra.Command {
+	w := &watcher{session: s}
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "watch GROUP [NAME=VALUE...]", Short: "Follow the status of a deployment, a line for each change",
@@ -35,9 +35,9 @@ each repeatable. Unlike upstream's client, watch uses the REST address. It follo
 the server has one; otherwise it polls every few seconds.`,
 		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeGroup,
-		RunE: a.own(func(c *cobra.Command, args []string) (err error) {
-			if w.form, err = a.form(); err != nil {
+		ValidArgsFunction: completer{s}.group,
+		RunE: s.own(func(c *cobra.Command, args []string) (err error) {
+			if w.form, err = s.form(); err != nil {
 				return err
 			}
 			if w.form == output.YAML {
@@ -49,7 +49,7 @@ the server has one; otherwise it polls every few seconds.`,
 			if w.path, err = deployment(args[0]); err != nil {
 				return err
 			}
-			server, err := a.dial(w.path)
+			server, err := s.dial(w.path)
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ const between = 2 * time.Second
 
 // watcher is one run of watch.
 type watcher struct {
-	*app
+	*session
 	form  output.Format
 	path  string
 	query url.Values
@@ -98,7 +98,7 @@ type watcher struct {
 // run follows the server's stream, or polls if it has none.
 func (w *watcher) run(ctx context.Context, c *client.Client) error {
 	streamed := func() string { return w.path + "/status?" + w.query.Encode() + "&watch=true" }
-	err := w.stream(ctx, c, streamed, w.show)
+	err := streamLines(ctx, w.sys.Err, c, streamed, w.show)
 	if !errors.Is(err, errPlain) {
 		return err
 	}

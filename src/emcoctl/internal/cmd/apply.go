@@ -1,0 +1,33 @@
+package cmd
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
+)
+
+// newApplyCommand returns the command that creates and configures.
+func newApplyCommand(s *session) *cobra.Command {
+	var f waitFlags
+	var postOnly bool
+	c := &cobra.Command{
+		Use: "apply (-f FILE... | ANCHOR)", Short: "Create or configure documents, run actions",
+		Long: `Apply sends each document in the order of the files. It creates new documents and
+configures (PUT) those that differ; the others are unchanged. It runs actions, such as
+…/instantiate; an action that is done already is unchanged. With an anchor, it sends an
+empty body: apply …/approve.`,
+		Example:           "  emcoctl apply -f edge.yaml -f apps/ -v values.yaml\n  emcoctl apply -f deploy.yaml --wait-for-status\n  emcoctl apply projects/p/composite-apps/a/v1/deployment-intent-groups/d/update",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completer{s}.anchor,
+		RunE: s.run(func(c *cobra.Command, args []string) error {
+			return runDocuments(c.Context(), s, anchor.Apply, args, func(o *apply.Options) {
+				o.PostOnly = postOnly
+				o.Accepted = waiter(s, f)
+			})
+		}),
+	}
+	f.flags(c)
+	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as upstream's client does: an existing document is an error")
+	return c
+}

@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+)
+
+// session is the part of a run that all commands share: the system, and the flags of the
+// root. From these it makes clients, printers and documents.
+type session struct {
+	sys     System
+	started bool // a command's own code has begun; errors before that are usage errors
+	honest  bool // upstream's client does not have the command, so its exit codes are ours
+
+	config, server, caFile string
+	files, values          []string
+	recursive, strict      bool
+	token, output          string
+	stop                   bool
+	waitTime               int
+	timeout                time.Duration
+}
+
+// subject returns the anchor, or "" if documents are given by -f.
+func (s *session) subject(args []string) (string, error) {
+	switch {
+	case s.waitTime < 0:
+		return "", usagef("-w: %d seconds is negative", s.waitTime)
+	case len(s.files) > 0 && len(args) > 0:
+		return "", usagef("give -f or an anchor, not both")
+	case len(s.files) > 0:
+		return "", nil
+	case len(args) == 0 || args[0] == "":
+		return "", usagef("give documents with -f, or an anchor")
+	}
+	return args[0], nil
+}
+
+// run marks the beginning of a command's own code.
+func (s *session) run(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		s.started = true
+		return f(c, args)
+	}
+}
+
+// own is run for commands that upstream's client does not have: their exit codes are ours.
+func (s *session) own(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return s.run(func(c *cobra.Command, args []string) error {
+		s.honest = true
+		return f(c, args)
+	})
+}
+
+// format returns the form of output.
+func (s *session) format() output.Format {
+	for _, s := range []string{s.output, s.sys.Getenv("EMCOCTL_OUTPUT")} {
+		if s != "" {
+			return output.Format(s)
+		}
+	}
+	if s.sys.Terminal {
+		return output.Human
+	}
+	return output.Lines
+}
+
+// printer returns the printer; many marks a list of results.
+func (s *session) printer(many bool) (output.Printer, error) {
+	p, err := output.New(output.Options{Out: s.sys.Out, Err: s.sys.Err, Format: s.format(), Many: many})
+	if err != nil {
+		return nil, usagef("%s; there are %s", err, strings.Join(output.Formats, ", "))
+	}
+	return p, nil
+}
+
+// servers loads the configuration.
+func (s *session) servers() (config.Servers, error) {
+	return config.Load(config.ServerFlags{
+		Server: s.server, File: s.config, Env: s.sys.Getenv("EMCO_URL"), Home: s.sys.Home,
+		CAFile: or(s.caFile, s.sys.Getenv("EMCO_CA_FILE")),
+	})
+}
+
+// clientOptions are the options for all addresses.
+func (s *session) clientOptions() client.Options {
+	return client.Options{
+		Token:     client.Token(or(s.token, s.sys.Getenv("EMCO_TOKEN"))),
+		Timeout:   s.timeout,
+		UserAgent: "emcoctl/" + buildVersion(),
+	}
+}
+
+// dial returns a client for one anchor.
+func (s *session) dial(path string) (*client.Client, error) {
+	servers, err := s.servers()
+	if err != nil {
+		return nil, err
+	}
+	address, err := servers.For(path)
+	if err != nil {
+		return nil, err
+	}
+	o := s.clientOptions()
+	o.BaseURL, o.CAFile = address.URL, address.CAFile
+	return client.New(o)
+}
+
+// load reads the documents of -f and prints warnings.
+func (s *session) load() ([]document.Document, error) {
+	parsed, err := document.Load(document.Sources{
+		Names: s.files, Recursive: s.recursive, Values: s.values, Strict: s.strict, Stdin: s.sys.In,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range parsed.Warnings {
+		fmt.Fprintln(s.sys.Err, "warning:", w)
+	}
+	return parsed.Documents, nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// form returns the form of output of commands that upstream's client does not have: for people,
+// unless the user wants JSON or YAML.
+func (s *session) form() (output.Format, error) {
+	switch f := s.format(); f {
+	case output.Human, output.Lines, output.Plain:
+		return output.Human, nil
+	case output.JSON, output.YAML:
+		return f, nil
+	default:
+		return "", usagef("this command has no output format %q; use table, json or yaml", f)
+	}
+}
+
+// colour reports whether to print colours: on a terminal with colours, unless the user
+// disables them.
+func (s *session) colour() bool {
+	return s.sys.Terminal && s.sys.Getenv("NO_COLOR") == "" && s.sys.Getenv("TERM") != "dumb"
+}
