@@ -28,10 +28,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// A killed process holds its locks until its last forked child has started its own program.
-// A start waits for that.
+// A child has copies of all open files of its parent, and so their locks, until its own program
+// begins. The kernel closes the copies when the parent already runs again, so syscall.ForkLock does
+// not cover it. A start waits for children of a server that was just closed or killed.
 const (
-	lockPatience = time.Second           // the longest wait
+	lockPatience = 2 * time.Second       // the longest wait, for all files
 	lockPause    = 10 * time.Millisecond // between attempts
 )
 
@@ -56,19 +57,21 @@ type Server struct {
 
 // Start returns once the server answers. History is compacted after ten minutes.
 //
-// Conflict if another process uses the directory and does not end within a second.
+// Conflict if another process uses the directory and does not end within two seconds.
 // Internal if the data cannot be read: the process should end then, because the
 // directory stays locked until it does. Unavailable if ctx ends first.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, err)
 	}
-	lock, err := lockDir(ctx, o.Dir)
+	waiting, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	lock, err := lockDir(waiting, o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c := config(o)
-	if err := checkDB(filepath.Join(c.Dir, "member", "snap", "db")); err != nil {
+	if err := awaitFiles(waiting, o.Dir, c.Dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	etcd, err := start(c)
@@ -99,39 +102,73 @@ func lockDir(ctx context.Context, dir string) (*fileutil.LockedFile, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, errs.E(errs.Internal, "start", "etcd", err)
 	}
-	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	for end := time.Now().Add(lockPatience); errors.Is(err, fileutil.ErrLocked) && ctx.Err() == nil && time.Now().Before(end); {
+	var lock *fileutil.LockedFile
+	err := awaitLock(ctx, dir, filepath.Join(dir, "lock"), func(path string) (err error) {
+		lock, err = fileutil.TryLockFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		return err
+	})
+	return lock, err
+}
+
+// awaitFiles waits until no process has locked etcd's files below data. Besides children, these are
+// processes that do not use our lock, such as etcd's own tools. etcd would panic if its log is
+// locked, and wait without end for its database. A database that cannot be read is an error too.
+func awaitFiles(ctx context.Context, dir, data string) error {
+	files, err := filepath.Glob(filepath.Join(data, "member", "wal", "*.wal"))
+	if err != nil {
+		return errs.E(errs.Internal, "start", "etcd in "+dir, err)
+	}
+	for _, file := range files {
+		if err := awaitLock(ctx, dir, file, tryLog); err != nil {
+			return err
+		}
+	}
+	return awaitLock(ctx, dir, filepath.Join(data, "member", "snap", "db"), tryDB)
+}
+
+// awaitLock calls try until the file is not locked. Conflict if it still is when ctx ends.
+func awaitLock(ctx context.Context, dir, file string, try func(file string) error) error {
+	err := try(file)
+	for errors.Is(err, fileutil.ErrLocked) && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(lockPause):
 		}
-		lock, err = fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		err = try(file)
 	}
-	if errors.Is(err, fileutil.ErrLocked) {
-		return nil, inUse(dir)
+	switch {
+	case errors.Is(err, fileutil.ErrLocked):
+		return errs.E(errs.Conflict, "start", "etcd in "+dir, fmt.Errorf("another process has locked %s; stop that process, or choose another directory", file))
+	case err != nil:
+		return errs.E(errs.Internal, "start", "etcd in "+dir, err)
 	}
+	return nil
+}
+
+// tryLog returns fileutil.ErrLocked if another process has locked a file of the log. No child
+// starts meanwhile: it would have our lock when etcd tries it.
+func tryLog(path string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	lock, err := fileutil.TryLockFile(path, os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, errs.E(errs.Internal, "start", "etcd in "+dir, err)
+		return err
 	}
-	return lock, nil
+	return lock.Close()
 }
 
-func inUse(path string) error {
-	return errs.E(errs.Conflict, "start", "etcd in "+path, errors.New("another process uses it; stop that one, or choose another directory"))
-}
-
-// checkDB finds processes that use the database without our lock, such as etcd's own tools,
-// and files that are no database.
-func checkDB(path string) error {
+// tryDB returns fileutil.ErrLocked if another process has locked the database, and an error if it is
+// none.
+func tryDB(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockPatience})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Nanosecond}) // one attempt
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return inUse(path)
+		return fileutil.ErrLocked
 	}
 	if err != nil {
-		return errs.E(errs.Internal, "read", path, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return db.Close()
 }
@@ -197,16 +234,6 @@ func (s *Server) Close() error {
 		s.client.Close() // always answers that its own context has ended
 		s.etcd.Close()
 		err = s.lock.Close()
-		awaitForks()
 	})
 	return err
-}
-
-// awaitForks waits for children that are about to execute their programs. Until then a child
-// holds copies of all files of this process, and so the locks of files that were just closed:
-// the next Start would find the directory locked.
-func awaitForks() {
-	syscall.ForkLock.RLock()
-	//lint:ignore SA2001 holding the lock once is all that is needed
-	syscall.ForkLock.RUnlock()
 }

@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,6 +84,36 @@ func TestDataOutlivesARestart(t *testing.T) {
 	}
 }
 
+// Programs that start at any time have copies of the server's files for a moment.
+func TestARestartSucceedsWhileProgramsStart(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var programs sync.WaitGroup
+	for range 4 {
+		programs.Go(func() {
+			for ctx.Err() == nil {
+				if err := exec.CommandContext(ctx, "true").Run(); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer programs.Wait()
+	defer cancel()
+
+	dir := t.TempDir()
+	for life := range 15 {
+		server, err := embedded.Start(t.Context(), embedded.Options{Dir: dir, NoFsync: true})
+		if err != nil {
+			t.Fatalf("life %d: %v", life, err)
+		}
+		if err := server.Close(); err != nil {
+			t.Fatalf("life %d: %v", life, err)
+		}
+	}
+}
+
 // A former life of a process that is alone on its store does not stand in its way.
 func TestOwnershipAfterACrash(t *testing.T) {
 	t.Parallel()
@@ -136,18 +168,34 @@ func TestADirectoryServesOneProcess(t *testing.T) {
 	}
 }
 
-// A process that was killed keeps its lock for a moment when a child of it is on its way
+// A process that was killed keeps its locks for a moment when a child of it is on its way
 // to another program; a restart at the same moment must not be refused.
 func TestALockThatGoesIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	lock, err := fileutil.TryLockFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
+	for name, file := range map[string]string{"directory": "lock", "log": "data/member/wal/*.wal"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			start(t, embedded.Options{Dir: dir, NoFsync: true}).Close()
+			lock, err := fileutil.TryLockFile(only(t, dir, file), os.O_RDWR, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			timer := time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
+			defer timer.Stop()
+			start(t, embedded.Options{Dir: dir, NoFsync: true})
+		})
 	}
-	timer := time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
-	defer timer.Stop()
-	start(t, embedded.Options{Dir: dir})
+}
+
+// only returns the path of the only file below dir that matches.
+func only(t *testing.T, dir, pattern string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("files %q: %q, %v; want one", pattern, paths, err)
+	}
+	return paths[0]
 }
 
 func TestStartRefuses(t *testing.T) {
@@ -295,22 +343,31 @@ func runChild(dir string) {
 	}
 }
 
-func TestADatabaseInUseByAToolIsAConflict(t *testing.T) {
+// Etcd's own tools do not use the lock of the directory.
+func TestFilesInUseByAToolAreAConflict(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	start(t, embedded.Options{Dir: dir, NoFsync: true}).Close()
-	path := filepath.Join(dir, "data", "member", "snap", "db")
-	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
+	database := func(path string) (io.Closer, error) { return bbolt.Open(path, 0o600, nil) }
+	log := func(path string) (io.Closer, error) { return fileutil.TryLockFile(path, os.O_RDWR, 0o600) }
+	for file, open := range map[string]func(path string) (io.Closer, error){"snap/db": database, "wal/*.wal": log} {
+		t.Run(filepath.Dir(file), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			start(t, embedded.Options{Dir: dir, NoFsync: true}).Close()
+			path := only(t, dir, "data/member/"+file)
+			tool, err := open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = embedded.Start(t.Context(), embedded.Options{Dir: dir})
+			if want := "another process has locked " + path; !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want a conflict with %q", err, want)
+			}
+			if err := tool.Close(); err != nil {
+				t.Fatal(err)
+			}
+			start(t, embedded.Options{Dir: dir, NoFsync: true})
+		})
 	}
-	if _, err := embedded.Start(t.Context(), embedded.Options{Dir: dir}); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), path) {
-		t.Errorf("got %v, want a conflict that names the file", err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	start(t, embedded.Options{Dir: dir, NoFsync: true})
 }
 
 func TestNothingIsListenedOn(t *testing.T) {
