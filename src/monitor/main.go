@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/agent"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/config"
 )
@@ -20,25 +21,27 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // run returns the exit code: 0 for success, 1 for a failure, 2 for wrong usage.
-func run(ctx context.Context, args []string, out io.Writer) int {
-	c, err := config.Read(args, os.Getenv, out)
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	c, err := config.Read(args, os.Getenv, errOut)
 	switch {
+	case version.Requested(args):
+		err = version.Print(out, "monitor")
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintln(out, "monitor:", err)
+		fmt.Fprintln(errOut, "monitor:", err)
 		return 2
 	case c.CheckAlive:
 		err = agent.CheckAlive(c.AliveFile)
 	default:
-		err = agent.Run(ctx, c, logger(c, out))
+		err = agent.Run(ctx, c, logger(c, errOut))
 	}
 	if err != nil {
-		fmt.Fprintln(out, "monitor:", err)
+		fmt.Fprintln(errOut, "monitor:", err)
 		return 1
 	}
 	return 0

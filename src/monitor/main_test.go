@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/version"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -30,6 +32,9 @@ func TestExitCodes(t *testing.T) {
 		says string
 	}{
 		{"help", []string{"-help"}, 0, "GIT_CLUSTERNAME"},
+		{"version", []string{"-version"}, 0, "monitor " + version.Read().String() + "\n"},
+		{"version as a command", []string{"version"}, 0, "monitor " + version.Read().Version},
+		{"help names the version", []string{"-help"}, 0, "-version"},
 		{"alive", []string{"-alive", "-alive.file", fresh}, 0, ""},
 		{"no longer alive", []string{"-alive", "-alive.file", old}, 1, "touched 1h0m0s ago"},
 		{"never alive", []string{"-alive", "-alive.file", filepath.Join(dir, "none")}, 1, "no such file"},
@@ -39,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 		{"a file that is not a kubeconfig", append([]string{"-kubeconfig", fresh}, good...), 1, "kubeconfig"},
 	} {
 		var out bytes.Buffer
-		if code := run(t.Context(), c.args, &out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := run(t.Context(), c.args, &out, &out); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: exit code %d, want %d, and %q in\n%s", c.name, code, c.code, c.says, out.String())
 		}
 	}

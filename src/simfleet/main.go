@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/emco-orchestrator/emco/src/api/version"
 )
 
 func main() {
@@ -30,11 +32,13 @@ const (
 	codeBehind = 3 // run ended before all clusters that are online had applied what is in Git
 )
 
-const usage = `usage: simfleet seed|run [flags]
+const usage = `usage: simfleet seed|run|version [flags]
 
   seed   registers clusters with the control plane: provider, sync object, clusters with
          labels, and a logical cloud with all of them
   run    runs the clusters: they fetch, apply, and report
+  version, -version
+         prints the version, the commit and the Go release
 
 simfleet seed -h and simfleet run -h list the flags. Exit codes: 0 success, 1 failure, 2 wrong usage,
 3 run ended with clusters behind.
@@ -47,6 +51,12 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(errOut, usage)
 		return codeUsage
+	}
+	if version.Requested(args) {
+		if version.Print(out, "simfleet") != nil {
+			return codeFailed
+		}
+		return codeOK
 	}
 	code, err := codeOK, error(nil)
 	switch args[0] {

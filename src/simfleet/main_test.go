@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
@@ -15,7 +16,8 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, codeUsage, "seed|run"},
+		{nil, codeUsage, "seed|run|version"},
+		{[]string{"help"}, codeOK, "-version"},
 		{[]string{"help"}, codeOK, "Exit codes"},
 		{[]string{"run", "-h"}, codeOK, "-fetch.every"},
 		{[]string{"walk"}, codeUsage, "neither seed nor run"},
@@ -29,6 +31,16 @@ func TestExitCodes(t *testing.T) {
 		var out, errOut bytes.Buffer
 		if code := command(t.Context(), c.args, &out, &errOut); code != c.code || !strings.Contains(errOut.String(), c.says) {
 			t.Errorf("simfleet %v: exit code %d and %q, want %d and %q", c.args, code, errOut.String(), c.code, c.says)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"version", "-version", "--version"} {
+		var out, errOut bytes.Buffer
+		if code := command(t.Context(), []string{arg}, &out, &errOut); code != codeOK || out.String() != "simfleet "+version.Read().String()+"\n" || errOut.Len() > 0 {
+			t.Errorf("%s: exit code %d, %q and %q", arg, code, out.String(), errOut.String())
 		}
 	}
 }

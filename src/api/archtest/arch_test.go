@@ -15,6 +15,7 @@ var arrows = map[string][]string{
 	"client":   {"errs"},
 	"jsonread": {},
 	"status":   {"errs", "jsonread", "v2"},
+	"version":  {},
 	"archtest": {},
 }
 

@@ -118,7 +118,7 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux.Handle("GET /metrics", m.handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /version", version)
+	mux.HandleFunc("GET /version", serveVersion)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v2/") { // ServeMux would redirect unclean paths, and a redirected POST loses its body

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
 )
@@ -33,7 +33,7 @@ const usage = `emco is the multi-cluster orchestrator.
   emco [flags]                 run the services
   emco config check [flags]    check the configuration
   emco config print [flags]    print the configuration, with secrets masked
-  emco version                 print the version
+  emco version, emco -version  print the version, the commit and the Go release
 
 Flags, and the environment variables that set them:
 
@@ -41,11 +41,12 @@ Flags, and the environment variables that set them:
 
 // Main runs the command that args name and returns the exit code.
 func Main(args []string, std IO) int {
+	if version.Requested(args) {
+		return printVersion(std.Out)
+	}
 	switch first(args) {
 	case renderChild:
 		return child(args[1:], std)
-	case "version":
-		return printJSON(std.Out, ReadVersion())
 	case "config":
 		return configCommand(args[1:], std)
 	}
@@ -139,8 +140,8 @@ func runWith(ctx context.Context, c config.Config, opts []Option) error {
 	return a.Run(ctx)
 }
 
-func printJSON[T any](w io.Writer, v T) int {
-	if err := json.NewEncoder(w).Encode(v); err != nil {
+func printVersion(w io.Writer) int {
+	if err := version.Print(w, "emco"); err != nil {
 		return exitFailed
 	}
 	return exitOK

@@ -24,7 +24,11 @@ func TestCommands(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{"version", 0, `"go":"go1.`, ""},
+		{"version", 0, ", go1.", ""},
+		{"-version", 0, "emco ", ""},
+		{"--version", 0, "emco ", ""},
+		{"-help", 0, "emco version, emco -version", ""},
+		{"version now", 2, "", "unexpected argument"},
 		{"config print", 0, "127.0.0.1:9015", ""},
 		{"config print -config " + file, 0, "***", ""},
 		{"config check", 0, "", ""},

@@ -100,7 +100,7 @@ var groups = map[string]packageGroup{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "service", "seam"},
-		outside:  []string{"git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
+		outside:  []string{"api/version", "git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},

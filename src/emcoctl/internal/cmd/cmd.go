@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
@@ -38,6 +39,9 @@ func FromOS() System {
 
 // Run executes a command line and returns the exit code.
 func Run(ctx context.Context, args []string, sys System) int {
+	if version.Requested(args) && args[0] != "version" { // pflag reads -version as -v ersion
+		args = []string{"--version"}
+	}
 	s := &session{sys: sys}
 	root := newRootCommand(s)
 	root.SetArgs(args)
@@ -70,9 +74,11 @@ Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT
 func newRootCommand(s *session) *cobra.Command {
 	root := &cobra.Command{
 		Use: "emcoctl", Short: "Work with EMCO documents and deployments", Long: long,
+		Version:      version.Read().String(),
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: s.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
+	root.SetVersionTemplate("emcoctl {{.Version}}\n")
 	s.sharedFlags(root)
 	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"})
 	group(root, "documents", newApplyCommand(s), newUpdateCommand(s), newGetCommand(s), newDeleteCommand(s))

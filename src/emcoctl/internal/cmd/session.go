@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
@@ -95,7 +96,7 @@ func (s *session) clientOptions() client.Options {
 	return client.Options{
 		Token:     client.Token(or(s.token, s.sys.Getenv("EMCO_TOKEN"))),
 		Timeout:   s.timeout,
-		UserAgent: "emcoctl/" + buildVersion(),
+		UserAgent: "emcoctl/" + version.Read().Version,
 	}
 }
 

@@ -4,28 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// programVersion is the version of one program.
-type programVersion struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
-	Go      string `json:"go,omitempty"`
-}
-
 // versionReport is the output of version.
 type versionReport struct {
-	Client programVersion  `json:"client"`
-	Server *programVersion `json:"server,omitempty"`
+	Client version.Info  `json:"client"`
+	Server *version.Info `json:"server,omitempty"`
 }
 
 // newVersionCommand returns the command that shows both versions.
@@ -35,7 +27,7 @@ func newVersionCommand(s *session) *cobra.Command {
 		Use: "version", Short: "Show the versions of emcoctl and of the server",
 		Args: cobra.NoArgs,
 		RunE: s.run(func(c *cobra.Command, _ []string) error {
-			v := versionReport{Client: programVersion{Version: buildVersion(), Go: runtime.Version()}}
+			v := versionReport{Client: version.Read()}
 			var unknown error
 			if !own {
 				v.Server, unknown = serverVersion(c.Context(), s)
@@ -47,33 +39,16 @@ func newVersionCommand(s *session) *cobra.Command {
 	return c
 }
 
-// buildVersion returns the module's version, or the revision of its sources.
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(len(s.Value), 12)]
-		}
-	}
-	return "devel"
-}
-
 // serverVersion requests the orchestrator's version; "unknown" for a server without that
 // route.
-func serverVersion(ctx context.Context, s *session) (*programVersion, error) {
+func serverVersion(ctx context.Context, s *session) (*version.Info, error) {
 	c, err := s.dial("projects")
 	if err != nil {
 		return nil, err
 	}
-	p, err := client.Get[programVersion](ctx, c, "/version")
+	p, err := client.Get[version.Info](ctx, c, "/version")
 	if errs.Is(err, errs.NotFound) {
-		return &programVersion{Version: "unknown"}, nil
+		return &version.Info{Version: "unknown"}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +66,7 @@ func showVersions(s *session, v versionReport, unknown error) error {
 		}
 		return output.Encode(s.sys.Out, f, text)
 	}
-	fmt.Fprintf(s.sys.Out, "client  %s (%s)\n", v.Client.Version, v.Client.Go)
+	fmt.Fprintf(s.sys.Out, "client  %s\n", v.Client)
 	if v.Server != nil {
 		fmt.Fprintf(s.sys.Out, "server  %s\n", strings.TrimSpace(v.Server.Version+" "+v.Server.Commit))
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 	"github.com/emco-orchestrator/emco/src/monitor/internal/bundlestate"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	}
 	defer done()
 	loop := publish.New(observer, writer, publish.Options{
-		Cluster: c.Cluster, Agent: Version(), Interval: c.Interval, Heartbeat: c.Heartbeat,
+		Cluster: c.Cluster, Agent: "monitor/" + version.Read().Version, Interval: c.Interval, Heartbeat: c.Heartbeat,
 		OnAlive: func() { touchAliveFile(c.AliveFile, log) }, CredentialsID: c.CredentialsID, Log: log,
 	})
 	parts := []func(context.Context) error{observer.Run, loop.Run}
@@ -123,19 +124,4 @@ func admitAddress(a netip.Addr) error {
 		return fmt.Errorf("address %s is link-local: it is not a Git server", a)
 	}
 	return nil
-}
-
-// Version returns the agent's name and version for reports.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "monitor"
-	}
-	version := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			version = s.Value[:12]
-		}
-	}
-	return "monitor/" + version
 }

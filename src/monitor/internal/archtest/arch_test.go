@@ -16,8 +16,8 @@ const (
 // arrows lists, for each package, the packages of this module and of other modules that
 // it may import. Tests may import anything except what is in never.
 var arrows = map[string]struct{ own, others []string }{
-	".":                         {own: []string{"internal/agent", "internal/config"}},
-	"internal/agent":            {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
+	".":                         {own: []string{"internal/agent", "internal/config"}, others: []string{root + "api/version"}},
+	"internal/agent":            {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "api/version", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
 	"internal/archtest":         {},
 	"internal/bundlestate":      {own: []string{"internal/reconcilerstatus", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
 	"internal/config":           {others: []string{root + "api/status", root + "api/v2", root + "git"}},

@@ -95,6 +95,7 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds to ignore: Kind or Kind.group, separated by commas")
 	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file to touch while the monitor works; empty for none")
 	f.BoolVar(&c.CheckAlive, "alive", false, "check the file of the running monitor; exit with 0 if it is alive, and with 1 if not")
+	f.Bool("version", false, "print the version, the commit and the Go release")
 	text(&c.LogLevel, "log.level", "LOG_LEVEL", "info", "debug, info, warn or error")
 	text(&c.LogFormat, "log.format", "LOG_FORMAT", "json", "json or text")
 	if err := f.Parse(args); err != nil {

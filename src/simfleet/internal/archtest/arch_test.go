@@ -16,7 +16,7 @@ const (
 // arrows lists, for each package, the packages of this module and of other modules that
 // it may import. Tests may import anything except what is in never.
 var arrows = map[string]struct{ own, others []string }{
-	".":                  {own: []string{"internal/fleet", "internal/script", "internal/seed"}, others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "git"}},
+	".":                  {own: []string{"internal/fleet", "internal/script", "internal/seed"}, others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "api/version", root + "git"}},
 	"internal/archtest":  {},
 	"internal/fetch":     {own: []string{"internal/inventory"}, others: []string{root + "git", root + "git/plain"}},
 	"internal/fleet":     {own: []string{"internal/fetch", "internal/inventory", "internal/scheduler", "internal/script"}, others: []string{root + "api/errs", root + "api/status", root + "api/v2", root + "git", root + "git/plain", root + "monitor/publish"}},
