@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/pem"
 	"flag"
+	"fmt"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,7 +22,8 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/*.txtar with the real main, each against servers of its
 // own: EMCO_URL is an open one, AUTH_URL demands the token "sesame", TLS_URL has a
-// certificate signed by ca.pem, GONE_URL answers nothing.
+// certificate signed by ca.pem, GONE_URL answers nothing. ingress.yaml names EMCO_URL in
+// upstream's form.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -40,6 +43,14 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GONE_URL", gone.URL)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each of a hundred runs ends a second later
+			at, err := url.Parse(open.URL)
+			if err != nil {
+				return err
+			}
+			ingress := fmt.Sprintf("ingress: {host: %s, port: %s}\n", at.Hostname(), at.Port())
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "ingress.yaml"), []byte(ingress), 0o600); err != nil {
+				return err
+			}
 			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
 			return os.WriteFile(filepath.Join(env.WorkDir, "ca.pem"), ca, 0o600)
 		},

@@ -75,7 +75,8 @@ func Resolve(verb Verb, anchor string, n Names) (Call, error) {
 	last := Last(anchor)
 	switch {
 	case verb == Apply:
-		return Call{Method: http.MethodPost, Path: anchor}, nil
+		_, err := Item(anchor, n)
+		return Call{Method: http.MethodPost, Path: anchor}, err
 	case verb == Delete && (last == "instantiate" || last == "apply"):
 		return Call{Method: http.MethodPost, Path: join(Parent(anchor), "terminate"), Empty: true}, nil
 	case verb == Delete && slices.Contains(deleteSkips, last):
@@ -113,6 +114,9 @@ func Item(anchor string, n Names) (string, error) {
 		parts = []string{n.Label}
 	}
 	for _, part := range parts {
+		if strings.Contains(part, noValue) {
+			return "", errs.E(errs.Invalid, "name", anchor, errNoValue)
+		}
 		if part == "." || part == ".." {
 			return "", errs.E(errs.Invalid, "name", anchor, errors.New(`"." and ".." cannot be names`))
 		}

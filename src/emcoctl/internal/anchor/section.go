@@ -72,7 +72,7 @@ func SectionOf(anchor string) (Section, error) {
 	case "git": // ours: branches that are written to
 		return Rsync, nil
 	}
-	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(s[0]))
+	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(anchor, s[0]))
 }
 
 // clusterSection decides below cluster-providers. The network controller owns networks,
@@ -114,21 +114,32 @@ func segment(s []string, i int) string {
 }
 
 // advice returns what the first segment should be.
-func advice(root string) string {
-	if root == "" {
-		return "resourceContext.anchor is required, without a leading slash, and starts with one of " + strings.Join(roots, ", ")
-	}
-	if name, ok := nearest.To(root, roots); ok {
+func advice(anchor, root string) string {
+	switch name, ok := nearest.To(root, roots); {
+	case anchor == "":
+		return "resourceContext.anchor is required, and starts with one of " + strings.Join(roots, ", ")
+	case root == "":
+		return `: an anchor has no leading slash; write "` + strings.TrimLeft(anchor, "/") + `"`
+	case ok:
 		return `: did you mean "` + name + `"?`
 	}
 	return ": an anchor starts with " + strings.Join(roots, ", ")
 }
+
+// noValue is what a template prints for a key that no values file has.
+const noValue = "<no value>"
+
+// errNoValue is the cause of refusals of names and anchors with a missing value.
+var errNoValue = errors.New(`holds "` + noValue + `": a key of its template has no value; give it in a file of -v`)
 
 // ErrMalformed is the cause of Check's errors.
 var ErrMalformed = errors.New("holds a space, a control character, '#' or '..'")
 
 // Check refuses anchors that cannot be part of a URL. The error is Invalid.
 func Check(anchor string) error {
+	if strings.Contains(anchor, noValue) {
+		return errs.E(errs.Invalid, "anchor", anchor, errNoValue)
+	}
 	path, _, _ := strings.Cut(anchor, "?")
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {

@@ -109,6 +109,9 @@ func (e *Executor) replace(ctx context.Context, t documentRequest, item string, 
 		return e.fail(t, item, err)
 	}
 	req.IfMatch = now.ETag()
+	if e.o.Replacing != nil {
+		e.o.Replacing(item)
+	}
 	res, err := e.send(ctx, t, req)
 	switch {
 	case err != nil:

@@ -28,6 +28,8 @@ type Options struct {
 	Pause         time.Duration // to sleep after each answer 202
 	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
 	IgnoreMissing bool          // deleting a missing document is no failure
+	// Replacing, if not nil, is called before a document is replaced, with its path.
+	Replacing func(path string)
 	// Accepted, if not nil, is called after the server accepted an action, with the path of
 	// its subject. Its error makes the action fail.
 	Accepted func(ctx context.Context, c *client.Client, path, action string) error

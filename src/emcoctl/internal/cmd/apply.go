@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
@@ -16,13 +18,21 @@ func newApplyCommand(s *session) *cobra.Command {
 		Long: `Apply sends each document in the order of the files. It creates new documents and
 configures (PUT) those that differ; the others are unchanged. It runs actions, such as
 …/instantiate; an action that is done already is unchanged. With an anchor, it sends an
-empty body: apply …/approve.`,
+empty body: apply …/approve.
+
+Upstream's client only creates. With its flag -s, apply warns of each document that it
+replaces; --post-only refuses them instead.`,
 		Example:           "  emcoctl apply -f edge.yaml -f apps/ -v values.yaml\n  emcoctl apply -f deploy.yaml --wait-for-status\n  emcoctl apply projects/p/composite-apps/a/v1/deployment-intent-groups/d/update",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{s}.anchor,
 		RunE: s.run(func(c *cobra.Command, args []string) error {
 			return runDocuments(c.Context(), s, anchor.Apply, args, func(o *apply.Options) {
 				o.PostOnly = postOnly
+				if s.stop {
+					o.Replacing = func(path string) {
+						fmt.Fprintf(s.sys.Err, "warning: %s exists with another content and is replaced; --post-only refuses that, as upstream's client does\n", path)
+					}
+				}
 				o.Accepted = waiter(s, f)
 			})
 		}),

@@ -62,8 +62,9 @@ const long = `emcoctl applies, reads, updates and deletes EMCO documents, and fo
   emcoctl <command> -f file
 
 An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may precede or
-follow the command. On a terminal emcoctl prints a line per document; in a pipe it
-prints the lines of upstream's client. -o selects another format.
+follow the command. emcoctl prints a line per document: created, configured, unchanged. In a
+pipe, and with upstream's configuration file or with -o emco, it prints the lines of
+upstream's client. -o selects another format.
 
 The address of the server: --server, else --config, else $EMCO_URL, else $HOME/.emco.yaml
 (upstream's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
@@ -113,6 +114,6 @@ func (s *session) sharedFlags(root *cobra.Command) {
 	f.StringVarP(&s.token, "token", "t", "", "bearer token")
 	f.BoolVarP(&s.stop, "stop", "s", false, "stop at the first refusal")
 	f.IntVarP(&s.waitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
-	f.StringVarP(&s.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human on a terminal, else emco)")
+	f.StringVarP(&s.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human; emco in a pipe with upstream's configuration file)")
 	f.DurationVar(&s.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
 }

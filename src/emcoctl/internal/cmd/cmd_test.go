@@ -102,7 +102,7 @@ func TestPauseEndsWithTheContext(t *testing.T) {
 	defer cancel()
 	env := map[string]string{"EMCO_URL": answering(t, "")}
 	began := time.Now()
-	code, out, _ := run(ctx, env, "-w", "60", "apply", "projects/p/logical-clouds/l/instantiate")
+	code, out, _ := run(ctx, env, "-o", "emco", "-w", "60", "apply", "projects/p/logical-clouds/l/instantiate")
 	if code != 6 || time.Since(began) > 30*time.Second || !strings.Contains(out, "API Response code 202. Waiting...") {
 		t.Errorf("exit code %d after %v, want 6 at once\n%s", code, time.Since(began), out)
 	}

@@ -29,18 +29,20 @@ func runDocuments(ctx context.Context, s *session, verb anchor.Verb, args []stri
 	if err != nil {
 		return err
 	}
-	printer, err := s.printer(path == "" || verb != anchor.Get)
+	servers, err := s.servers()
+	if err != nil {
+		return err
+	}
+	printer, err := s.printer(s.documentFormat(servers), path == "" || verb != anchor.Get)
 	if err != nil {
 		return err
 	}
 	o := apply.Options{
-		Client: s.clientOptions(), Printer: printer, Stop: s.stop, Pause: time.Duration(s.waitTime) * time.Second,
-	}
-	if o.Servers, err = s.servers(); err != nil {
-		return err
+		Servers: servers, Client: s.clientOptions(), Printer: printer,
+		Stop: s.stop, Pause: time.Duration(s.waitTime) * time.Second,
 	}
 	adjust(&o)
-	printer.Begin(o.Servers.Notice)
+	printer.Begin(servers.Notice)
 	err = feedExecutor(ctx, s, apply.New(o), verb, path)
 	return errors.Join(err, printer.End())
 }

@@ -61,22 +61,23 @@ func (s *session) own(f func(*cobra.Command, []string) error) func(*cobra.Comman
 	})
 }
 
-// format returns the form of output.
+// format returns the requested form of output, otherwise the form for people.
 func (s *session) format() output.Format {
-	for _, s := range []string{s.output, s.sys.Getenv("EMCOCTL_OUTPUT")} {
-		if s != "" {
-			return output.Format(s)
-		}
-	}
-	if s.sys.Terminal {
-		return output.Human
-	}
-	return output.Lines
+	return output.Format(or(or(s.output, s.sys.Getenv("EMCOCTL_OUTPUT")), string(output.Human)))
 }
 
-// printer returns the printer; many marks a list of results.
-func (s *session) printer(many bool) (output.Printer, error) {
-	p, err := output.New(output.Options{Out: s.sys.Out, Err: s.sys.Err, Format: s.format(), Many: many})
+// documentFormat is format for the commands that upstream's client also has: in a pipe, the
+// scripts of those who bring upstream's configuration file read upstream's lines.
+func (s *session) documentFormat(servers config.Servers) output.Format {
+	if s.output == "" && s.sys.Getenv("EMCOCTL_OUTPUT") == "" && servers.Upstream && !s.sys.Terminal {
+		return output.Lines
+	}
+	return s.format()
+}
+
+// printer returns the printer of a format; many marks a list of results.
+func (s *session) printer(format output.Format, many bool) (output.Printer, error) {
+	p, err := output.New(output.Options{Out: s.sys.Out, Err: s.sys.Err, Format: format, Many: many})
 	if err != nil {
 		return nil, usagef("%s; there are %s", err, strings.Join(output.Formats, ", "))
 	}

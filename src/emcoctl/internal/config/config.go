@@ -39,7 +39,9 @@ type Address struct {
 // Servers holds the address of each service.
 type Servers struct {
 	// Notice is upstream's first line of output, with the source of the addresses.
-	Notice   string
+	Notice string
+	// Upstream says that the addresses are from a configuration file in upstream's form.
+	Upstream bool
 	single   *Address
 	sections map[anchor.Section]Address
 }
@@ -107,7 +109,7 @@ func fromFile(file, ca string) (Servers, error) {
 	if err := yaml.Unmarshal(text, &raw); err != nil {
 		return Servers{}, errs.E(errs.Malformed, "read configuration", file, err)
 	}
-	s := Servers{Notice: "Using config file: " + file, sections: map[anchor.Section]Address{}}
+	s := Servers{Notice: "Using config file: " + file, Upstream: true, sections: map[anchor.Section]Address{}}
 	for key, node := range raw {
 		name := anchor.Section(strings.ToLower(key))
 		if _, known := titles[name]; !known {
