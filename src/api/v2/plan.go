@@ -6,6 +6,7 @@ import "encoding/json"
 // nothing. It is an addition to upstream's API.
 type Plan struct {
 	Identity
+	Digest   string      `json:"plan"`              // of the outcome: the action with the header If-Plan and this value does this or nothing
 	Action   string      `json:"action"`            // "instantiate", "update", "rollback" or "migrate"
 	Revision int64       `json:"revision"`          // the number that the revision would get
 	From     int64       `json:"from,omitempty"`    // the revision that is desired now

@@ -46,8 +46,9 @@ type Operation struct {
 	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
 	Instance string    `json:"instance"` // upstream's context id of the revision to write
 	Rev      int64     `json:"rev"`
-	From     int64     `json:"from,omitempty"`  // for a rollback: the revision to restore
-	Force    bool      `json:"force,omitempty"` // large removals are confirmed
+	From     int64     `json:"from,omitempty"`    // for a rollback: the revision to restore
+	Force    bool      `json:"force,omitempty"`   // large removals are confirmed
+	Outcome  string    `json:"outcome,omitempty"` // digest of the only outcome that the user accepts; empty for any
 	Actor    string    `json:"actor,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`

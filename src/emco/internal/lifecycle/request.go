@@ -27,6 +27,7 @@ type Request struct {
 	Actor    string
 	Reason   string // in the user's words
 	Key      string // idempotency key: two requests with the same key are one; empty for none
+	Plan     string // digest of the plan that the action must carry out; empty for any
 	At       time.Time
 }
 
@@ -37,7 +38,11 @@ func ReadRequest(r *http.Request, a Action, now time.Time) (Request, error) {
 	if err == nil && (len(reason) > v2.MaxDescription || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl)) {
 		err = errs.New(errs.Invalid, "Invalid query reason: give one line of at most 1024 bytes")
 	}
-	return Request{Action: a, Actor: web.Actor(r.Context()), Reason: reason, Key: key, At: now}, err
+	plan, planErr := web.IfPlan(r)
+	if err == nil {
+		err = planErr
+	}
+	return Request{Action: a, Actor: web.Actor(r.Context()), Reason: reason, Key: key, Plan: plan, At: now}, err
 }
 
 // String returns the action with its argument, such as "rollback 3". Requests that differ

@@ -2,10 +2,34 @@ package web
 
 import (
 	"net/http"
+	"regexp"
 	"strconv"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
+
+// Headers that bind an action to its plan.
+const (
+	// HeaderPlan carries the digest of a plan, in the answer of a dry run.
+	HeaderPlan = "Plan"
+	// HeaderIfPlan carries the digest of the plan that an action must carry out, or nothing.
+	HeaderIfPlan = "If-Plan"
+)
+
+var planPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// IfPlan returns the digest of the plan that a request insists on; empty if it insists on
+// none. Other values than a digest are Invalid.
+func IfPlan(r *http.Request) (string, error) {
+	values, given := r.Header[HeaderIfPlan]
+	if !given {
+		return "", nil
+	}
+	if len(values) > 1 || !planPattern.MatchString(values[0]) {
+		return "", errs.New(errs.Invalid, "Invalid header If-Plan: give the member plan of a dry run's answer, sha256: and 64 hexadecimal digits")
+	}
+	return values[0], nil
+}
 
 // AsksDryRun reports whether a request asks what an action would do rather than for the
 // action: by ?dryRun=true, or =server as Kubernetes has it. Other values but false are
@@ -21,12 +45,15 @@ func AsksDryRun(r *http.Request) (bool, error) {
 	}
 }
 
-// NoDryRun refuses a dry run of an action that has none: it must not be carried out instead.
+// NoDryRun refuses a dry run of an action that has none, and a plan: neither may be ignored.
 func NoDryRun(act HandlerFunc) HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		dry, err := AsksDryRun(r)
 		if err == nil && dry {
 			err = errs.New(errs.Invalid, "this action has no dry run; leave dryRun out to carry it out")
+		}
+		if err == nil && r.Header.Get(HeaderIfPlan) != "" {
+			err = errs.New(errs.Invalid, "this action has no plan; leave the header "+HeaderIfPlan+" out")
 		}
 		if err != nil {
 			return err

@@ -38,11 +38,26 @@ func (e *statusError) Unwrap() error { return e.err }
 // failed precondition, 408 for a body that did not come in time.
 func WithStatus(status int, err error) error { return &statusError{status, err} }
 
+// Problem is an error that is always answered as a problem document (RFC 9457), for answers
+// that upstream EMCO does not have: its clients cannot expect plain text there.
+type Problem struct {
+	Status  int
+	Type    string                     // what clients branch on, such as "plan-changed"
+	Members map[string]json.RawMessage // added to the document's own
+	Err     error                      // its text is the detail
+}
+
+func (p *Problem) Error() string { return p.Err.Error() }
+func (p *Problem) Unwrap() error { return p.Err }
+
 // statusOf returns the status to answer err with. Kinds have theirs in package
 // errs.
 func statusOf(err error) int {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.status
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Status
 	}
 	return errs.Status(errs.KindOf(err))
 }
@@ -65,8 +80,12 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else if status == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
 	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		writeProblem(w, r, status, p.Type, text, p.Members)
+		return
+	}
 	if wantsProblem(r) {
-		writeProblem(w, r, status, errs.KindOf(err), text)
+		writeProblem(w, r, status, errs.KindOf(err).String(), text, nil)
 		return
 	}
 	header.Set("Content-Type", "text/plain; charset=utf-8")
@@ -95,18 +114,30 @@ func wantsProblem(r *http.Request) bool {
 	return false
 }
 
-func writeProblem(w http.ResponseWriter, r *http.Request, status int, kind errs.Kind, text string) {
+// writeProblem answers with a problem document. Members follow its own, in order of name.
+func writeProblem(w http.ResponseWriter, r *http.Request, status int, name, text string, members map[string]json.RawMessage) {
 	p := problemDetails{
-		Type:      "urn:emco:error:" + strings.ReplaceAll(kind.String(), " ", "-"),
+		Type:      "urn:emco:error:" + strings.ReplaceAll(name, " ", "-"),
 		Title:     http.StatusText(status),
 		Status:    status,
 		Detail:    text,
 		Instance:  r.URL.EscapedPath(),
 		RequestID: RequestID(r.Context()),
 	}
+	document, err := json.Marshal(p)
+	if err == nil && len(members) > 0 {
+		var more []byte
+		if more, err = json.Marshal(members); err == nil {
+			document = append(append(document[:len(document)-1], ','), more[1:]...)
+		}
+	}
+	if err != nil {
+		record(r, err)
+		document = []byte("{}")
+	}
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(p)
+	_, _ = w.Write(append(document, '\n'))
 }
 
 // Body reads a request's body. Errors are TooLarge beyond limit bytes, and answered

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -47,6 +48,9 @@ func (g *Groups) action(a lifecycle.Action, decide decideFunc) web.HandlerFunc {
 		done, err := g.executor.Execute(r.Context(), doc, req.request, func(ctx context.Context, s lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
 			return decide(ctx, s, req)
 		})
+		if changed, ok := errors.AsType[*planChangedError](err); ok {
+			return g.planChanged(r.Context(), doc, req, changed)
+		}
 		if err != nil {
 			return err
 		}
@@ -120,16 +124,17 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if err := g.checkAllowed(ctx, s.Head, lifecycle.Instantiate); err != nil {
 		return nil, err
 	}
-	cloud, err := g.prepare(ctx, s.Doc, s.Head, req)
+	ready, err := g.prepare(ctx, s, s, req)
 	if err != nil {
 		return nil, err
 	}
 	op := newOperation(s.Head, req)
+	op.Outcome = ready.outcome
 	to := s.Head
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = op.Instance, ""
 	}
-	m := queueOperation(s, to, op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
+	m := queueOperation(s, to, op, ready.cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
 	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
@@ -139,12 +144,13 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	if err := g.checkAllowed(ctx, s.Head, req.request.Action); err != nil {
 		return nil, err
 	}
-	cloud, err := g.prepare(ctx, s.Doc, s.Head, req)
+	ready, err := g.prepare(ctx, s, s, req)
 	if err != nil {
 		return nil, err
 	}
 	op := newOperation(s.Head, req)
-	m := queueOperation(s, s.Head, op, cloud,
+	op.Outcome = ready.outcome
+	m := queueOperation(s, s.Head, op, ready.cloud,
 		req.request.NewAction(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
 		req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
 	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
@@ -167,15 +173,16 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	if err != nil {
 		return nil, err
 	}
-	cloud, err := g.prepare(ctx, target.Doc, s.Head, req)
+	ready, err := g.prepare(ctx, s, target, req)
 	if err != nil {
 		return nil, err
 	}
 	op := newOperation(target.Head, req)
+	op.Outcome = ready.outcome
 	return []appcontext.HeadChange{
 		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewAction(next, s.LastInstance(), s.Head.LastRev)),
 			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
-		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev)),
+		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev)),
 			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
 	}, nil
 }
@@ -277,37 +284,56 @@ func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, a lif
 	return err
 }
 
-// prepare checks everything that doc's next revision needs, without making it: the apps can
-// be placed, the user confirms large removals from what now desires, and the logical cloud
-// is instantiated. It returns the cloud's head.
-func (g *Groups) prepare(ctx context.Context, doc store.Doc, now appcontext.Head, req actionRequest) (cloud appcontext.Head, err error) {
-	next, err := g.nextPlacements(ctx, doc, now, req.from)
-	if err != nil {
-		return cloud, err
-	}
-	if !req.force {
-		text, err := needsConfirmation(ctx, g.contexts, now, next)
-		if err != nil {
-			return cloud, err
-		}
-		if text != "" {
-			return cloud, errs.New(errs.Conflict, text)
-		}
-	}
-	return g.cloudOf(ctx, doc)
+// preparedRevision is what an action knows of the revision that it requests.
+type preparedRevision struct {
+	cloud   appcontext.Head // of the logical cloud
+	outcome string          // the only outcome that the user accepts; empty for any
 }
 
-// nextPlacements returns the placements of the next revision: those of the earlier revision
-// that it restores, or those that the current documents describe.
-func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, error) {
+// prepare checks everything that the next revision of a group needs, without making it: the
+// apps can be placed, the outcome is that of the plan, the user confirms large removals, and
+// the logical cloud is instantiated. In a migration the group is the target; otherwise it is
+// the requested one itself.
+func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapshot, req actionRequest) (out preparedRevision, err error) {
+	next, outcome, err := g.nextPlacements(ctx, group.Doc, requested.Head, req.from)
+	if err != nil {
+		return out, err
+	}
+	if req.request.Plan != "" {
+		if now := planDigest(req, requested.Head, group.Head, outcome); now != req.request.Plan {
+			return out, &planChangedError{plan: req.request.Plan, now: now}
+		}
+		out.outcome = outcome
+	}
+	if !req.force {
+		text, err := needsConfirmation(ctx, g.contexts, requested.Head, next)
+		if err != nil {
+			return out, err
+		}
+		if text != "" {
+			return out, errs.New(errs.Conflict, text)
+		}
+	}
+	out.cloud, err = g.cloudOf(ctx, group.Doc)
+	return out, err
+}
+
+// nextPlacements returns the placements of the next revision, and the digest of its outcome:
+// those of the earlier revision that it restores, or those that the current documents
+// describe.
+func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, string, error) {
 	if from > 0 {
-		return g.restorablePlacements(ctx, now, from)
+		placements, err := g.restorablePlacements(ctx, now, from)
+		return placements, restoredOutcome(from), err
 	}
 	p, err := g.planner.plan(ctx, doc, now.Deployment())
 	if err == nil {
 		err = p.refused()
 	}
-	return p.placements(), err
+	if err != nil {
+		return nil, "", err
+	}
+	return p.placements(), p.outcome(g.dryRunner.edition()), nil
 }
 
 // restorablePlacements returns the placements of a revision that a rollback restores.

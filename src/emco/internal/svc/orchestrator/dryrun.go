@@ -34,6 +34,14 @@ func newDryRunner(renderer render.Renderer) dryRunner {
 	return dryRunner{renderer: renderer, slots: make(chan struct{}, maxDryRuns)}
 }
 
+// edition returns the edition of the renderer; empty without one.
+func (d dryRunner) edition() string {
+	if d.renderer == nil {
+		return ""
+	}
+	return d.renderer.Edition()
+}
+
 // acquire waits for a free slot and returns the function that frees it; Throttled if ctx ends first.
 func (d dryRunner) acquire(ctx context.Context) (release func(), err error) {
 	select {
@@ -78,29 +86,39 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, a
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), dryRunTimeout)
-	defer cancel()
-	release, err := g.dryRunner.acquire(ctx)
+	out, err := g.limitedDryRun(r.Context(), doc, req, withObjects)
 	if err != nil {
 		return err
 	}
+	w.Header().Set(web.HeaderPlan, out.Digest)
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// limitedDryRun returns the plan of an action, within the limits of dry runs.
+func (g *Groups) limitedDryRun(ctx context.Context, doc store.Doc, req actionRequest, withObjects bool) (out v2.Plan, err error) {
+	limited, cancel := context.WithTimeout(ctx, dryRunTimeout)
+	defer cancel()
+	release, err := g.dryRunner.acquire(limited)
+	if err != nil {
+		return out, err
+	}
 	defer release()
-	result, err := g.planDryRun(ctx, doc, req)
+	result, err := g.planDryRun(limited, doc, req)
 	if err == nil {
-		var out v2.Plan
-		if out, err = result.answer(ctx, withObjects); err == nil {
-			return web.JSON(w, http.StatusOK, out)
+		if out, err = result.answer(limited, withObjects); err == nil {
+			return out, nil
 		}
 	}
-	if ctx.Err() != nil && r.Context().Err() == nil {
-		return errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTimeout.String()+"; the server is busy, or the apps are many: try again later")
+	if limited.Err() != nil && ctx.Err() == nil {
+		return out, errs.New(errs.Unavailable, "the dry run took longer than "+dryRunTimeout.String()+"; the server is busy, or the apps are many: try again later")
 	}
-	return err
+	return out, err
 }
 
 // dryRunResult is the revision that is desired now and the one that the action would publish.
 type dryRunResult struct {
 	identity v2.Identity
+	digest   string
 	action   lifecycle.Action
 	before   appcontext.Head
 	current  []appcontext.Placement
@@ -128,6 +146,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		}
 		doc, head = target.Doc, inheritingHead(target.Head, head)
 	}
+	group := head
 	op := newOperation(head, req)
 	if !head.Owns() {
 		head.Inherited, head.MovedTo = op.Instance, ""
@@ -144,10 +163,11 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if out.current, err = desiredPlacements(ctx, g.contexts, out.before); err != nil {
 		return dryRunResult{}, err
 	}
-	next := out.plan.placements()
+	next, outcome := out.plan.placements(), out.plan.outcome(g.dryRunner.edition())
 	if out.from > 0 {
-		next = out.draft.placements
+		next, outcome = out.draft.placements, restoredOutcome(out.from)
 	}
+	out.digest = planDigest(req, out.before, group, outcome)
 	out.confirm, err = needsConfirmation(ctx, g.contexts, out.before, next)
 	return out, err
 }
@@ -213,7 +233,7 @@ func clustersByChange(now, next []clusterBundle) map[bundleChange][]string {
 // answer returns the result as clients read it. It compares objects only if withObjects is set.
 func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, error) {
 	out := v2.Plan{
-		Identity: r.identity, Action: r.action.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
+		Identity: r.identity, Digest: r.digest, Action: r.action.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
 	}
 	if len(r.current) > 0 {
 		out.From = r.before.Rev

@@ -151,6 +151,9 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 		next, err = b.restore(ctx, head)
 	} else {
 		p, planErr := w.planner.plan(ctx, doc, head.Deployment())
+		if planErr == nil {
+			planErr = p.checkOutcome(head.Op, b.renderer)
+		}
 		if planErr != nil {
 			return recordPermanent(ctx, b.contexts, head, planErr)
 		}
