@@ -26,8 +26,8 @@ run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-d
 	$(BIN)/emco -log.format text
 
 .PHONY: demo
-demo: build ## show the whole loop in a minute: three Git clusters, two charts, no Kubernetes needed
-	cd scripts/demo && GOWORK=off go run . -bin $(BIN)
+demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leaves it running to try more
+	cd scripts/demo && GOWORK=off go run . -bin $(BIN) $(if $(KEEP),-keep)
 
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts

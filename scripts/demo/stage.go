@@ -2,8 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,45 +19,61 @@ import (
 )
 
 const (
-	repo  = "fleet"
-	group = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
-	user  = "emco"
+	repo     = "fleet"
+	user     = "emco"
+	clusters = "alpha,bravo,charlie"
+	pause    = 200 * time.Millisecond // between two looks at the status
+	patience = 30 * time.Second
+	endLimit = 20 * time.Second // for the end of a program after SIGTERM
 )
 
-// demoStage is the environment of the demonstration: a Git server, emco, and a folder.
+// demoStage is the environment of the demonstration: a folder, a Git server, emco, and simulated clusters.
 type demoStage struct {
-	dir, bin, examples string
-	began              time.Time
-	git                *gittest.Server
-	emco               *exec.Cmd
-	url                string
+	dir       string // everything that the demonstration writes
+	bin       string // the programs
+	examples  string // a copy of the examples in dir, which the story edits
+	token     string // of the Git user
+	began     time.Time
+	gitServer *gittest.Server
+	children  []*exec.Cmd
+	url       string // of emco
+	firstTree string // the Git tree of the clusters' folders at the first revision
 }
 
-// newStage serves an empty repository over HTTP, packs the charts and starts emco.
+// newStage serves an empty repository, copies and packs the examples, and starts emco and the clusters.
 func newStage(ctx context.Context, dir, bin, examples string) (*demoStage, error) {
-	s := &demoStage{dir: dir, bin: bin, examples: examples, began: time.Now()}
-	token := fmt.Sprintf("demo-%d", os.Getpid())
+	s := &demoStage{dir: dir, examples: filepath.Join(dir, "examples"), token: rand.Text(), began: time.Now()}
 	var err error
-	if s.git, err = gittest.Serve(filepath.Join(dir, "git"), gittest.User{Name: user, Token: token, Write: true}); err != nil {
+	if s.bin, err = filepath.Abs(bin); err != nil {
 		return nil, err
 	}
-	if _, err := s.git.Seed(ctx, repo, "main"); err != nil {
+	if s.gitServer, err = gittest.Serve(filepath.Join(dir, "git"), gittest.User{Name: user, Token: s.token, Write: true}); err != nil {
+		return nil, err
+	}
+	if _, err := s.gitServer.Seed(ctx, repo, "main"); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	if err := errors.Join(s.packages(ctx), s.values(token), s.start(ctx)); err != nil {
+	if err := os.CopyFS(s.examples, os.DirFS(examples)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	if err := errors.Join(s.pack(ctx), s.values(), s.startEmco(ctx), s.startClusters(ctx)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	fmt.Printf("emco serves %s, the Git server %s, and the clusters are simulated.\n", s.url, s.gitServer.URL(repo))
 	return s, nil
 }
 
-// packages packs charts and profiles in EMCO's format: gzip-compressed tars.
-func (s *demoStage) packages(ctx context.Context) error {
-	out := filepath.Join(s.dir, "packages")
-	return command(ctx, filepath.Join(s.examples, "pack.sh"), out, "web", "cache").Run()
+// pack packs charts and profiles in EMCO's format: gzip-compressed tars.
+func (s *demoStage) pack(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.examples, "pack.sh"), filepath.Join(s.dir, "packages"), "web", "cache")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("pack.sh: %w: %s", err, out)
+	}
+	return nil
 }
 
-// values writes the values of the examples' templates.
-func (s *demoStage) values(token string) error {
+// values fills in the values of the example's templates.
+func (s *demoStage) values() error {
 	text := fmt.Sprintf(`GitURL: %s
 GitUser: %s
 GitToken: %s
@@ -69,143 +85,144 @@ Clusters:
 Apps:
 - Name: web
 - Name: cache
-`, s.git.URL(repo), user, token, filepath.Join(s.dir, "packages"))
-	return os.WriteFile(filepath.Join(s.dir, "values.yaml"), []byte(text), 0o600)
+`, s.gitServer.URL(repo), user, s.token, filepath.Join(s.dir, "packages"))
+	return os.WriteFile(filepath.Join(s.examples, "01-git-fleet", "values.yaml"), []byte(text), 0o600)
 }
 
-// start runs emco on a free port and waits until it is ready.
-func (s *demoStage) start(ctx context.Context) error {
-	s.emco = exec.CommandContext(ctx, filepath.Join(s.bin, "emco"), "-data", filepath.Join(s.dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "")
-	s.emco.Cancel = func() error { return s.emco.Process.Signal(syscall.SIGTERM) }
-	s.emco.WaitDelay = 20 * time.Second
-	logs, err := s.emco.StderrPipe()
+// startEmco runs emco on a free port and waits until it serves.
+func (s *demoStage) startEmco(ctx context.Context) error {
+	cmd := s.child("emco", "-data", filepath.Join(s.dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "", "-status.interval", "1s")
+	logs, err := cmd.StderrPipe()
 	if err != nil {
 		return err
 	}
-	if err := s.emco.Start(); err != nil {
+	if err := s.start(cmd); err != nil {
 		return err
 	}
-	address, err := served(logs)
-	if err != nil {
-		return err
-	}
+	address, err := served(ctx, logs)
 	s.url = "http://" + address
-	fmt.Printf("emco serves %s, the Git server %s\n", s.url, s.git.URL(repo))
+	return err
+}
+
+// startClusters runs the clusters: they pull, apply and report to their own branches.
+func (s *demoStage) startClusters(context.Context) error {
+	cmd := s.child("simfleet", "run", "-provider", "edge", "-names", clusters, "-git.url", s.gitServer.URL(repo), "-git.user", user,
+		"-interval", "1s", "-fetch.every", "500ms", "-apply", "500ms", "-status.interval", "1s", "-progress", "0")
+	cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.token)
+	return s.start(cmd)
+}
+
+// child prepares a program in its own process group: Ctrl-C reaches only this process, which ends the
+// children in order.
+func (s *demoStage) child(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+func (s *demoStage) start(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s (was it built? make build): %w", filepath.Base(cmd.Path), err)
+	}
+	s.children = append(s.children, cmd)
 	return nil
 }
 
 // served reads emco's log until it finds the address, and drains the rest.
-func served(logs io.Reader) (string, error) {
-	lines := bufio.NewScanner(logs)
-	var seen strings.Builder
-	for lines.Scan() {
-		var line struct{ Msg, Address string }
-		_ = json.Unmarshal(lines.Bytes(), &line)
-		fmt.Fprintln(&seen, lines.Text())
-		if line.Msg == "emco serves" {
-			go func() { _, _ = io.Copy(io.Discard, logs) }()
-			return line.Address, nil
+func served(ctx context.Context, logs io.Reader) (string, error) {
+	found := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(logs)
+		for lines.Scan() {
+			var line struct{ Msg, Address string }
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "emco serves" {
+				found <- line.Address
+			}
 		}
+		close(found)
+	}()
+	select {
+	case address, ok := <-found:
+		if !ok {
+			return "", errors.New("emco did not start")
+		}
+		return address, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
-	return "", fmt.Errorf("emco did not start:\n%s", seen.String())
 }
 
+// close ends the clusters, emco and the Git server. The kernel kills a program that ignores SIGTERM for
+// too long.
 func (s *demoStage) close() error {
 	var errs []error
-	if s.emco != nil && s.emco.Process != nil {
-		errs = append(errs, s.emco.Process.Signal(syscall.SIGTERM), s.emco.Wait())
+	for i := len(s.children) - 1; i >= 0; i-- {
+		cmd := s.children[i]
+		late := time.AfterFunc(endLimit, func() { _ = cmd.Process.Kill() }) // it may have ended by itself
+		errs = append(errs, cmd.Process.Signal(syscall.SIGTERM))
+		_ = cmd.Wait() // the exit code of simfleet tells whether a cluster is behind, which is no fault here
+		late.Stop()
 	}
-	return errors.Join(append(errs, s.git.Close())...)
+	return errors.Join(append(errs, s.gitServer.Close())...)
 }
 
-// emcoctl runs the CLI with human output against the demonstration's emco.
-func (s *demoStage) emcoctl(ctx context.Context, out io.Writer, args ...string) error {
-	cmd := command(ctx, filepath.Join(s.bin, "emcoctl"), append(args, "--server", s.url)...)
-	cmd.Stdout = out
-	return cmd.Run()
-}
-
-// ctl runs emcoctl on the examples' documents.
-func (s *demoStage) ctl(args ...string) func(context.Context) error {
-	return s.plain(append(args, "-v", filepath.Join(s.dir, "values.yaml"), "--output", "human")...)
-}
-
-// plain runs emcoctl.
-func (s *demoStage) plain(args ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		fmt.Println("$ emcoctl", strings.Join(short(s.dir, args), " "))
-		return s.emcoctl(ctx, os.Stdout, args...)
+// emcoctl runs the CLI in the folder of the example and returns its exit code.
+func (s *demoStage) emcoctl(ctx context.Context, out io.Writer, args ...string) (int, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "emcoctl"), args...)
+	cmd.Dir = filepath.Join(s.examples, "01-git-fleet")
+	cmd.Env = append(os.Environ(), "EMCO_URL="+s.url, "HOME="+s.dir)
+	cmd.Stdout, cmd.Stderr = out, os.Stdout
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
 	}
+	return exitOK, err
 }
 
-// wait waits until the deployment is in a state, with progress.
-func (s *demoStage) wait(state string) func(context.Context) error {
-	return s.plain("wait", group, "--for="+state, "--timeout=60s")
-}
-
-// again applies everything a second time: no line may contain created or configured.
-func (s *demoStage) again(args ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		before, err := s.head(ctx)
-		if err != nil {
-			return err
-		}
-		var out bytes.Buffer
-		args := append(append([]string{"apply"}, args...), "-v", filepath.Join(s.dir, "values.yaml"), "--output", "human")
-		if err := s.emcoctl(ctx, io.MultiWriter(&out, os.Stdout), args...); err != nil {
-			return err
-		}
-		after, err := s.head(ctx)
-		if strings.Contains(out.String(), "created") || strings.Contains(out.String(), "configured") || before != after {
-			return errors.New("something changed")
-		}
-		return err
+func (s *demoStage) gitOutput(ctx context.Context, args ...string) (string, error) {
+	dir := filepath.Join(s.dir, "git", repo+".git")
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("git %s: %w", args[0], err)
 	}
-}
-
-func (s *demoStage) gitDir() string { return filepath.Join(s.dir, "git", repo+".git") }
-
-func (s *demoStage) tree(ctx context.Context) error {
-	return command(ctx, "git", "-C", s.gitDir(), "ls-tree", "-r", "--name-only", "main").Run()
-}
-
-func (s *demoStage) log(ctx context.Context) error {
-	return command(ctx, "git", "-C", s.gitDir(), "log", "--format=%h %an: %s%n%(trailers)", "--shortstat", "main").Run()
-}
-
-func (s *demoStage) head(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", "-C", s.gitDir(), "rev-parse", "main").Output()
 	return string(out), err
 }
 
-// empty shows the tree and fails if it contains files of emco.
-func (s *demoStage) empty(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "git", "-C", s.gitDir(), "ls-tree", "-r", "--name-only", "main").Output()
-	if err != nil {
-		return err
+// revParse returns the object of each name.
+func (s *demoStage) revParse(ctx context.Context, names ...string) (objects []string, err error) {
+	for _, name := range names {
+		out, err := s.gitOutput(ctx, "rev-parse", "--verify", name)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, strings.TrimSpace(out))
 	}
-	fmt.Print(string(out))
-	if strings.Contains(string(out), "clusters/") {
-		return errors.New("files are left")
-	}
-	return nil
+	return objects, nil
 }
 
-// command runs a program with our streams.
-func command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd
+// cloneURL is the address of the repository with the credential of this demonstration.
+func (s *demoStage) cloneURL() string {
+	return strings.Replace(s.gitServer.URL(repo), "://", "://"+user+":"+s.token+"@", 1)
 }
 
-// short removes the temporary folder from the output.
-func short(dir string, args []string) []string {
-	out := make([]string, len(args))
-	for i, a := range args {
-		out[i] = strings.ReplaceAll(filepath.Base(a), dir, "")
-		if !strings.Contains(a, dir) && !strings.HasPrefix(a, "/") && !strings.HasPrefix(a, "..") {
-			out[i] = a
+// eventually retries a check until it succeeds, at most for patience.
+func (s *demoStage) eventually(check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		late := time.After(patience)
+		for {
+			err := check(ctx)
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-tick.C:
+			case <-late:
+				return err
+			case <-ctx.Done():
+				return errors.Join(err, ctx.Err())
+			}
 		}
 	}
-	return out
 }

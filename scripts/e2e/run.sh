@@ -20,6 +20,7 @@ export GOWORK=off
 # lanes: name | default or full | parts of the test bed | tests | variables | what it shows
 lanes="
 git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet | | Git clusters without Kubernetes: writers, restarts, simulated fleets
+docs      | default |                        | TestF33 | | the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status

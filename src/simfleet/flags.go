@@ -14,8 +14,8 @@ import (
 
 // clusterFlags are the flags of both commands that name the clusters.
 type clusterFlags struct {
-	clusters, first  int
-	provider, prefix string
+	clusters, first         int
+	provider, prefix, names string
 }
 
 func (n *clusterFlags) register(f *flag.FlagSet) {
@@ -23,17 +23,32 @@ func (n *clusterFlags) register(f *flag.FlagSet) {
 	f.IntVar(&n.first, "first", 0, "number of the first cluster, for several processes that share a fleet")
 	f.StringVar(&n.provider, "provider", "sim", "their cluster provider")
 	f.StringVar(&n.prefix, "name", "c", "prefix of their names; a number of five digits follows")
+	f.StringVar(&n.names, "names", "", "their names, separated by commas, in place of -clusters, -first and -name")
 }
 
 func (n *clusterFlags) check() error {
 	if n.clusters < 1 || n.first < 0 {
 		return fmt.Errorf("%w: -clusters must be at least 1, and -first not below 0", errUsage)
 	}
+	seen := map[v2.ClusterKey]bool{}
+	for _, c := range n.list() {
+		if c.Cluster == "" || seen[c] {
+			return fmt.Errorf("%w: -names contains %q twice, or an empty name", errUsage, c.Cluster)
+		}
+		seen[c] = true
+	}
 	return nil
 }
 
 // list returns the clusters.
 func (n *clusterFlags) list() []v2.ClusterKey {
+	if n.names != "" {
+		var out []v2.ClusterKey
+		for name := range strings.SplitSeq(n.names, ",") {
+			out = append(out, v2.ClusterKey{Provider: n.provider, Cluster: name})
+		}
+		return out
+	}
 	out := make([]v2.ClusterKey, n.clusters)
 	for i := range out {
 		out[i] = v2.ClusterKey{Provider: n.provider, Cluster: fmt.Sprintf("%s%05d", n.prefix, n.first+i)}

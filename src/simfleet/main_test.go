@@ -24,6 +24,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"run"}, codeUsage, "-git.url"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-do", "now all dance"}, codeUsage, "order"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-clusters", "0"}, codeUsage, "at least 1"},
+		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-names", "alpha,,bravo"}, codeUsage, "empty name"},
+		{[]string{"seed", "-git.url", "http://127.0.0.1:1/r.git", "-names", "alpha,alpha"}, codeUsage, "twice"},
 		{[]string{"run", "left", "over"}, codeUsage, "not a flag"},
 		{[]string{"seed"}, codeUsage, "-git.url"},
 		{[]string{"seed", "-git.url", "http://127.0.0.1:1/r.git", "-api", "http://127.0.0.1:1"}, codeFailed, "cluster-providers"},
@@ -53,13 +55,24 @@ func TestARunEndsWhenAllIsSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	if _, err := srv.Seed(t.Context(), "fleet", "main"); err != nil {
+	bare, err := srv.Seed(t.Context(), "fleet", "main")
+	if err != nil {
 		t.Fatal(err)
 	}
 	var out, errOut bytes.Buffer
 	args := []string{"run", "-git.url", srv.URL("fleet"), "-clusters", "5", "-interval", "100ms", "-settled", "1s", "-for", "1m", "-json"}
 	if code := command(t.Context(), args, &out, &errOut); code != codeOK || !strings.Contains(out.String(), `"current":5`) {
 		t.Errorf("exit code %d, %s%s, want 0 and five that are current", code, out.String(), errOut.String())
+	}
+	out.Reset()
+	args = []string{"run", "-git.url", srv.URL("fleet"), "-names", "alpha,bravo", "-interval", "100ms", "-settled", "1s", "-for", "1m", "-json"}
+	if code := command(t.Context(), args, &out, &errOut); code != codeOK || !strings.Contains(out.String(), `"current":2`) {
+		t.Errorf("exit code %d, %s%s, want 0 and the two that are named", code, out.String(), errOut.String())
+	}
+	for _, name := range []string{"alpha", "bravo"} {
+		if _, err := bare.Git(t.Context(), "", "rev-parse", "--verify", "refs/heads/status/sim+"+name); err != nil {
+			t.Errorf("%s did not report: %v", name, err)
+		}
 	}
 	args = []string{"run", "-git.url", srv.URL("nothing"), "-clusters", "2", "-interval", "100ms", "-for", "1s"}
 	if code := command(t.Context(), args, &out, &errOut); code != codeBehind {

@@ -77,7 +77,7 @@ func seedFleet(ctx context.Context, args []string, errOut io.Writer) error {
 		err = writeTokens(ctx, api, o, tokens)
 	}
 	if err == nil {
-		fmt.Fprintf(errOut, "%d clusters registered in %.1f s\n", n.clusters, time.Since(began).Seconds())
+		fmt.Fprintf(errOut, "%d clusters registered in %.1f s\n", len(o.Clusters), time.Since(began).Seconds())
 	}
 	return err
 }
