@@ -28,7 +28,7 @@ func (e *Executor) apply(ctx context.Context, t documentRequest) output.Result {
 	if anchor.IsAction(t.call.Path) {
 		item = t.call.Path
 	}
-	req, err := t.request(t.call.Method, t.call.Path)
+	req, err := e.request(t, t.call.Method, t.call.Path)
 	if err != nil {
 		return e.fail(t, item, err)
 	}
@@ -104,7 +104,7 @@ func adviseRefused(path string) string {
 // replace replaces now with the document. If the entity tag or the visible content stays
 // the same, the document was unchanged: the client cannot compare secrets.
 func (e *Executor) replace(ctx context.Context, t documentRequest, item string, now *client.Response) output.Result {
-	req, err := t.request(http.MethodPut, item)
+	req, err := e.request(t, http.MethodPut, item)
 	if err != nil {
 		return e.fail(t, item, err)
 	}
@@ -140,7 +140,7 @@ func (e *Executor) replace(ctx context.Context, t documentRequest, item string, 
 
 // update replaces the document without reading it.
 func (e *Executor) update(ctx context.Context, t documentRequest) output.Result {
-	req, err := t.request(t.call.Method, t.call.Path)
+	req, err := e.request(t, t.call.Method, t.call.Path)
 	if err != nil {
 		return e.fail(t, t.call.Path, err)
 	}

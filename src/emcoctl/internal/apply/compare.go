@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"io"
 	"net/http"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 )
 
 // documentComparison is the result of comparing a document with the stored one.
@@ -23,71 +23,6 @@ const (
 	undecided                    // the visible parts are the same; the server decides
 	different
 )
-
-// canonical converts documents of a collection to the form that the server stores: without
-// unknown members, with aliases and defaults resolved. Documents of other collections are
-// compared as they are.
-var canonical = map[string]func([]byte) ([]byte, error){
-	"cluster-providers":         canon[v2.ClusterProvider],
-	"clusters":                  canon[v2.Cluster],
-	"labels":                    canon[v2.ClusterLabel],
-	"kv-pairs":                  canon[v2.KV],
-	"cluster-sync-objects":      canonSync,
-	"controllers":               canon[v2.Controller],
-	"clm-controllers":           canon[v2.ClmController],
-	"dtc-controllers":           canon[v2.DtcController],
-	"projects":                  canon[v2.Project],
-	"composite-apps":            canon[v2.CompositeApp],
-	"apps":                      canon[v2.App],
-	"dependency":                canon[v2.AppDependency],
-	"composite-profiles":        canon[v2.CompositeProfile],
-	"profiles":                  canon[v2.AppProfile],
-	"deployment-intent-groups":  canonGroup,
-	"intents":                   canon[v2.GroupIntent],
-	"generic-placement-intents": canon[v2.PlacementIntent],
-	"app-intents":               canon[v2.AppIntent],
-	"logical-clouds":            canonCloud,
-	"cluster-references":        canon[v2.ClusterReference],
-}
-
-// canon reads a document as the server does and writes it in the server's form.
-func canon[T any](text []byte) ([]byte, error) {
-	doc, err := v2.Decode[T](text, v2.Lenient)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(doc)
-}
-
-// canonSync hides secrets, as the server does in its answers.
-func canonSync(text []byte) ([]byte, error) {
-	doc, err := v2.Decode[v2.SyncObject](text, v2.Lenient)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(doc.Masked())
-}
-
-// canonGroup hides override values that look like secrets, as the server does.
-func canonGroup(text []byte) ([]byte, error) {
-	doc, err := v2.Decode[v2.DeploymentIntentGroup](text, v2.Lenient)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(doc.Masked())
-}
-
-// canonCloud drops the namespace of a cloud of level 0, which EMCO sets.
-func canonCloud(text []byte) ([]byte, error) {
-	doc, err := v2.Decode[v2.LogicalCloud](text, v2.Lenient)
-	if err != nil {
-		return nil, err
-	}
-	if doc.Spec.Level == v2.LevelAdmin {
-		doc.Spec.Namespace = ""
-	}
-	return json.Marshal(doc)
-}
 
 // compare compares the document to send with the stored one. It is undecided if there are
 // secrets, which the server does not show.
@@ -111,8 +46,8 @@ func masked(body []byte) bool { return bytes.Contains(body, []byte(`"`+v2.Mask+`
 
 // tree reads a document in its canonical form, without empty members.
 func tree(collection string, text []byte) (jsontree.Node, error) {
-	if f, ok := canonical[collection]; ok {
-		canonical, err := f(text)
+	if k, ok := kind.Of(collection); ok && k.Canonical != nil {
+		canonical, err := k.Canonical(text)
 		if err != nil {
 			return jsontree.Node{}, err
 		}

@@ -1,12 +1,6 @@
 package apply
 
 import (
-	"maps"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -67,46 +61,4 @@ func TestTouched(t *testing.T) {
 	if !cloud.touched("projects/p/logical-clouds/l") {
 		t.Error("a cluster reference does not touch its cloud")
 	}
-}
-
-// Each document that the server keeps is compared in its form, and completed in a shell:
-// a new one is a line in canonical here and in below of package cmd.
-func TestEveryDocumentOfTheServerIsKnown(t *testing.T) {
-	t.Parallel()
-	const services = "../../../emco/internal/svc"
-	served := typesIn(t, services+"/*/*.go", `resource\.Def\[v2\.(\w+)\]`)
-	compared := typesIn(t, "compare.go", `(?:canon|Decode)\[v2\.(\w+)\]`)
-	if len(served) < 15 || !maps.Equal(served, compared) {
-		t.Errorf("the server keeps %v\nhere are compared %v", slices.Sorted(maps.Keys(served)), slices.Sorted(maps.Keys(compared)))
-	}
-	completed, err := os.ReadFile("../cmd/complete.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.NewReplacer("clouds", `"logical-clouds"`, "groups", `"deployment-intent-groups"`).Replace(string(completed))
-	for collection := range canonical {
-		if !strings.Contains(words, `"`+collection+`"`) {
-			t.Errorf("%s are not completed", collection)
-		}
-	}
-}
-
-// typesIn returns what a pattern's group matches in Go files.
-func typesIn(t *testing.T, glob, pattern string) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob(glob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]bool{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
-			out[m[1]] = true
-		}
-	}
-	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
@@ -26,6 +27,7 @@ type Options struct {
 	Printer       output.Printer
 	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
+	Strict        bool          // the server refuses members that it does not know
 	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
 	IgnoreMissing bool          // deleting a missing document is no failure
 	// Replacing, if not nil, is called before a document is replaced, with its path.
@@ -174,12 +176,15 @@ func (e *Executor) send(ctx context.Context, t documentRequest, r client.Request
 }
 
 // request builds the request of a task, with its file or files if it has any.
-func (t documentRequest) request(method, path string) (client.Request, error) {
+func (e *Executor) request(t documentRequest, method, path string) (client.Request, error) {
 	r := client.Request{Method: method, Path: path}
 	if t.call.Empty {
 		return r, nil
 	}
 	r.Accept = "application/json"
+	if e.o.Strict && !anchor.IsAction(path) {
+		r.Path += "?strict=true"
+	}
 	files := t.files()
 	if len(files) == 0 {
 		r.Body = client.JSON(t.doc.Body)
@@ -212,6 +217,9 @@ func (t documentRequest) result(path string) output.Result {
 func (e *Executor) fail(t documentRequest, path string, err error) output.Result {
 	r := t.result(path)
 	r.Outcome, r.Err, r.Status = output.Failed, err, client.StatusOf(err)
+	if meant, ok := kind.Suggest(path); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) {
+		r.Advice = fmt.Sprintf("the server has no such collection or action; did you mean %q?", meant)
+	}
 	return r
 }
 

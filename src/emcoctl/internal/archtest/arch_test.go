@@ -17,14 +17,15 @@ var levels = map[string]int{
 	"internal/archtest": 0,
 	"keepdeps":          0,
 	"internal/anchor":   1,
-	"internal/document": 2,
+	"internal/kind":     2,
 	"internal/config":   2,
 	"internal/progress": 2,
-	"internal/output":   3,
-	"internal/apply":    4,
-	"internal/preview":  4,
-	"internal/cmd":      5,
-	".":                 6,
+	"internal/document": 3,
+	"internal/output":   4,
+	"internal/apply":    5,
+	"internal/preview":  5,
+	"internal/cmd":      6,
+	".":                 7,
 }
 
 // outside lists what may be imported from other modules, besides src/api.

@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
 )
@@ -258,7 +259,7 @@ func (x actionCommand) outcome(path string) string {
 		return path
 	}
 	composite := anchor.Parent(anchor.Parent(anchor.Parent(path))) // projects/P/composite-apps/A
-	return composite + "/" + version + "/" + groups + "/" + group
+	return composite + "/" + version + "/" + kind.Groups + "/" + group
 }
 
 // actionAnswer is the output for an accepted action.

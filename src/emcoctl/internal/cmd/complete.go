@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 )
 
 // completeTime bounds the wait of a shell for names.
@@ -19,20 +20,6 @@ const completeTime = 300 * time.Millisecond
 
 // completer offers what a shell may complete.
 type completer struct{ *session }
-
-// below lists the collections and actions below an item of a collection.
-var below = map[string][]string{
-	"":                          {"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects"},
-	"cluster-providers":         {"clusters", "cluster-sync-objects"},
-	"clusters":                  {"labels", "kv-pairs"},
-	"projects":                  {"composite-apps", clouds},
-	clouds:                      {"cluster-references", "user-permissions", "cluster-quotas", "kv-pairs", "instantiate", "status", "stop", "terminate", "update"},
-	"composite-apps":            {"apps", "composite-profiles", groups},
-	"apps":                      {"dependency"},
-	"composite-profiles":        {"profiles"},
-	groups:                      {"approve", "generic-placement-intents", "instantiate", "intents", "migrate", "rollback", "status", "stop", "terminate", "update"},
-	"generic-placement-intents": {"app-intents"},
-}
 
 // anchor offers the next segment of an anchor: collections below an item, or the
 // names that a collection holds on the server.
@@ -45,13 +32,13 @@ func (p completer) anchor(c *cobra.Command, args []string, word string) ([]strin
 	var next []string
 	switch {
 	case base == "":
-		next = below[""]
+		next = kind.Below("")
 	case strings.HasSuffix(base, "/"):
 		return nil, quiet
 	case anchor.IsCollection(base):
 		next = p.names(c.Context(), base)
 	default:
-		next = below[anchor.Collection(base)]
+		next = kind.Below(anchor.Collection(base))
 	}
 	var out []string
 	for _, name := range next {

@@ -39,7 +39,7 @@ func runDocuments(ctx context.Context, s *session, verb anchor.Verb, args []stri
 	}
 	o := apply.Options{
 		Servers: servers, Client: s.clientOptions(), Printer: printer,
-		Stop: s.stop, Pause: time.Duration(s.waitTime) * time.Second,
+		Stop: s.stop, Strict: s.strict, Pause: time.Duration(s.waitTime) * time.Second,
 	}
 	adjust(&o)
 	printer.Begin(servers.Notice)

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
@@ -230,7 +231,7 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	for _, doc := range docs {
 		x, path := p.actionCommand, anchor.Parent(doc.Anchor)
 		name := actionOf(doc.Anchor)
-		if !slices.Contains(plans, name) || anchor.Collection(path) != groups || seen[path] {
+		if !slices.Contains(plans, name) || anchor.Collection(path) != kind.Groups || seen[path] {
 			continue
 		}
 		seen[path] = true

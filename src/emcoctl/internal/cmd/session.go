@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
@@ -23,7 +24,8 @@ type session struct {
 
 	config, server, caFile string
 	files, values          []string
-	recursive, strict      bool
+	recursive              bool
+	strictValues, strict   bool
 	token, output          string
 	stop                   bool
 	waitTime               int
@@ -42,7 +44,7 @@ func (s *session) subject(args []string) (string, error) {
 	case len(args) == 0 || args[0] == "":
 		return "", usagef("give documents with -f, or an anchor")
 	}
-	return args[0], nil
+	return kind.Expand(args[0]), nil
 }
 
 // run marks the beginning of a command's own code.
@@ -119,7 +121,7 @@ func (s *session) dial(path string) (*client.Client, error) {
 // load reads the documents of -f and prints warnings.
 func (s *session) load() ([]document.Document, error) {
 	parsed, err := document.Load(document.Sources{
-		Names: s.files, Recursive: s.recursive, Values: s.values, Strict: s.strict, Stdin: s.sys.In,
+		Names: s.files, Recursive: s.recursive, Values: s.values, Strict: s.strictValues, Known: s.strict, Stdin: s.sys.In,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -26,16 +27,10 @@ var goalOf = map[string]progress.Goal{
 	"terminate":   progress.Terminated,
 }
 
-// The collections whose items have a lifecycle.
-const (
-	groups = "deployment-intent-groups"
-	clouds = "logical-clouds"
-)
-
 // followable reports whether path is a deployment intent group or a logical cloud.
 func followable(path string) bool {
 	c := anchor.Collection(path)
-	return !anchor.IsCollection(path) && (c == groups || c == clouds)
+	return !anchor.IsCollection(path) && (c == kind.Groups || c == kind.Clouds)
 }
 
 // newWaitCommand returns the command that ends when a deployment has reached its goal.
@@ -85,7 +80,7 @@ func waitAll(ctx context.Context, s *session, paths []string, goal progress.Goal
 		g := goal
 		if g == "" {
 			g = progress.Ready
-			if anchor.Collection(path) == clouds {
+			if anchor.Collection(path) == kind.Clouds {
 				g = progress.Instantiated
 			}
 		}
@@ -138,8 +133,11 @@ func deployment(word string) (string, error) {
 	if parent := anchor.Parent(path); anchor.IsAction(path) && followable(parent) {
 		path = parent
 	}
+	if meant, ok := kind.Suggest(path); ok && !followable(path) && followable(meant) {
+		return "", usagef("%s: the server has no such collection; did you mean %q?", path, meant)
+	}
 	if !followable(path) {
-		return "", usagef("%s is neither a deployment intent group nor a logical cloud: PROJECT/COMPOSITEAPP/VERSION/GROUP, projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, groups, clouds)
+		return "", usagef("%s is neither a deployment intent group nor a logical cloud: PROJECT/COMPOSITEAPP/VERSION/GROUP, projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, kind.Groups, kind.Clouds)
 	}
 	return path, nil
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
 // Position is the position of a document in a file. The zero value is the command line.
@@ -47,6 +46,7 @@ type Document struct {
 type ParseResult struct {
 	Documents []Document
 	Warnings  []string
+	Unknown   []string // warnings of keys that the documents' kinds do not have
 }
 
 // yamlDocument is a document as written. Keys match exactly, as in upstream's client.
@@ -71,11 +71,8 @@ type documentMetadata struct {
 	UserData2   string `yaml:"userData2" json:"userData2,omitempty"`
 }
 
-var knownKeys = []string{"version", "resourceContext", "metadata", "spec", "file", "files", "clusterLabel"}
-
 // Parse splits a stream into its documents. It drops empty documents; it ignores unknown
-// top-level keys, as upstream EMCO does, with a warning. The error is Malformed
-// and names file and line.
+// keys, as upstream EMCO does, with a warning. The error is Malformed and names file and line.
 func Parse(file string, text []byte) (ParseResult, error) {
 	var out ParseResult
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -96,7 +93,7 @@ func Parse(file string, text []byte) (ParseResult, error) {
 			return ParseResult{}, err
 		}
 		out.Documents = append(out.Documents, doc)
-		out.Warnings = append(out.Warnings, unknown(doc.At, &node)...)
+		out.Unknown = append(out.Unknown, unknownMembers(doc.At, doc.Anchor, &node)...)
 	}
 }
 
@@ -193,31 +190,6 @@ func convert[K comparable](in map[K]value, depth int) (Values, error) {
 		out[fmt.Sprint(key)] = v
 	}
 	return out, nil
-}
-
-// unknown warns of unknown top-level keys, with the known key that they resemble.
-func unknown(at Position, node *yaml.Node) []string {
-	var warnings []string
-	top := node.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil
-	}
-	known := map[string]bool{"<<": true}
-	for _, key := range knownKeys {
-		known[key] = true
-	}
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		key := top.Content[i]
-		if known[key.Value] {
-			continue
-		}
-		text := fmt.Sprintf("%s: key %q is ignored", Position{at.File, key.Line}, key.Value)
-		if name, ok := nearest.To(key.Value, knownKeys); ok {
-			text += fmt.Sprintf("; did you mean %q?", name)
-		}
-		warnings = append(warnings, text)
-	}
-	return warnings
 }
 
 // yamlLine finds the line in errors of the YAML decoder, which have no field for it.

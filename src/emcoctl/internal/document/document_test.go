@@ -102,8 +102,8 @@ func TestUnknownKeysAreWarnedAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{`f.yaml:2: key "Metadata" is ignored; did you mean "metadata"?`, `f.yaml:3: key "body" is ignored`}
-	if !reflect.DeepEqual(p.Warnings, want) {
-		t.Errorf("warnings %q, want %q", p.Warnings, want)
+	if !reflect.DeepEqual(p.Unknown, want) {
+		t.Errorf("warnings %q, want %q", p.Unknown, want)
 	}
 	if got := string(p.Documents[0].Body); got != `{"metadata":{"name":""}}` {
 		t.Errorf("body %s, want that of upstream's client", got)

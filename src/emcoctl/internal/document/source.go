@@ -25,6 +25,7 @@ type Sources struct {
 	Recursive bool     // look into directories below a named one
 	Values    []string // values files for templates; none: files are not expanded
 	Strict    bool     // a missing template key is an error
+	Known     bool     // a key that the document's kind does not have is an error
 	Stdin     io.Reader
 }
 
@@ -51,7 +52,12 @@ func Load(s Sources) (ParseResult, error) {
 		}
 		all.Documents = append(all.Documents, one.Documents...)
 		all.Warnings = append(all.Warnings, one.Warnings...)
+		all.Unknown = append(all.Unknown, one.Unknown...)
 	}
+	if s.Known && len(all.Unknown) > 0 {
+		return ParseResult{}, errs.New(errs.Malformed, "--strict refuses keys that would be ignored:\n  "+strings.Join(all.Unknown, "\n  "))
+	}
+	all.Warnings = append(all.Warnings, all.Unknown...)
 	return all, nil
 }
 
@@ -145,6 +151,7 @@ func (p ParseResult) only() ParseResult {
 	}
 	if len(out.Documents) > 0 {
 		out.Warnings = append(out.Warnings, p.Warnings...)
+		out.Unknown = p.Unknown
 	}
 	return out
 }

@@ -15,22 +15,27 @@ func To(word string, candidates []string) (string, bool) {
 	return best, best != ""
 }
 
-// distance is the number of letters to insert, delete or replace.
+// distance is the number of letters to insert, delete or replace, and of neighbours to swap.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var earlier []int // the row before last
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], earlier[j-1]+1)
+			}
 		}
+		earlier, last = last, row
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

@@ -1,0 +1,183 @@
+// Package kind is the table of the documents that the server keeps: where they are, what
+// they hold, and their short names.
+package kind
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+)
+
+// The collections whose items have a lifecycle.
+const (
+	Groups = "deployment-intent-groups"
+	Clouds = "logical-clouds"
+)
+
+// Kind is a kind of documents.
+type Kind struct {
+	Collection string   // as in URLs
+	Parents    []string // collections whose items it is below; "" is the root
+	Short      []string // other names of the collection
+	File       bool     // its documents come with a file
+	Actions    []string // below an item; also queries
+	Type       string   // the Go type of the documents; empty if this program does not know it
+	Members    []v2.Member
+	// Canonical converts a document to the form that the server stores: without unknown
+	// members, with aliases and defaults resolved. nil keeps documents as they are.
+	Canonical func([]byte) ([]byte, error)
+}
+
+// typed sets what follows from the type of the documents.
+func typed[T any](k Kind, name string) Kind {
+	k.Type, k.Members = name, v2.MembersOf[T]()
+	if k.Canonical == nil {
+		k.Canonical = canon[T]
+	}
+	return k
+}
+
+// All lists the kinds, in the order of a first deployment.
+func All() []Kind { return slices.Clone(table) }
+
+var root = []string{""}
+
+var table = []Kind{
+	typed[v2.ClusterProvider](Kind{Collection: "cluster-providers", Parents: root, Short: []string{"cp"}}, "ClusterProvider"),
+	typed[v2.SyncObject](Kind{Collection: "cluster-sync-objects", Parents: []string{"cluster-providers"}, Short: []string{"cso"}, Canonical: canonSync}, "SyncObject"),
+	typed[v2.Cluster](Kind{Collection: "clusters", Parents: []string{"cluster-providers"}, Short: []string{"cl"}, File: true}, "Cluster"),
+	typed[v2.ClusterLabel](Kind{Collection: "labels", Parents: []string{"clusters"}}, "ClusterLabel"),
+	typed[v2.KV](Kind{Collection: "kv-pairs", Parents: []string{"clusters", Clouds}, Short: []string{"kv"}}, "KV"),
+	typed[v2.ClmController](Kind{Collection: "clm-controllers", Parents: root}, "ClmController"),
+	typed[v2.Controller](Kind{Collection: "controllers", Parents: root}, "Controller"),
+	typed[v2.DtcController](Kind{Collection: "dtc-controllers", Parents: root}, "DtcController"),
+	typed[v2.Project](Kind{Collection: "projects", Parents: root, Short: []string{"proj"}}, "Project"),
+	typed[v2.LogicalCloud](Kind{
+		Collection: Clouds, Parents: []string{"projects"}, Short: []string{"lc"}, Canonical: canonCloud,
+		Actions: []string{"instantiate", "status", "stop", "terminate", "update"},
+	}, "LogicalCloud"),
+	typed[v2.ClusterReference](Kind{Collection: "cluster-references", Parents: []string{Clouds}, Short: []string{"ref"}}, "ClusterReference"),
+	{Collection: "user-permissions", Parents: []string{Clouds}},
+	{Collection: "cluster-quotas", Parents: []string{Clouds}},
+	typed[v2.CompositeApp](Kind{Collection: "composite-apps", Parents: []string{"projects"}, Short: []string{"ca"}}, "CompositeApp"),
+	typed[v2.App](Kind{Collection: "apps", Parents: []string{"composite-apps"}, File: true}, "App"),
+	typed[v2.AppDependency](Kind{Collection: "dependency", Parents: []string{"apps"}, Short: []string{"dep"}}, "AppDependency"),
+	typed[v2.CompositeProfile](Kind{Collection: "composite-profiles", Parents: []string{"composite-apps"}}, "CompositeProfile"),
+	typed[v2.AppProfile](Kind{Collection: "profiles", Parents: []string{"composite-profiles"}, File: true}, "AppProfile"),
+	typed[v2.DeploymentIntentGroup](Kind{
+		Collection: Groups, Parents: []string{"composite-apps"}, Short: []string{"dig", "deploy", "deployments"}, Canonical: canonGroup,
+		Actions: []string{"approve", "instantiate", "migrate", "rollback", "status", "stop", "terminate", "update"},
+	}, "DeploymentIntentGroup"),
+	typed[v2.PlacementIntent](Kind{Collection: "generic-placement-intents", Parents: []string{Groups}, Short: []string{"gpi"}}, "PlacementIntent"),
+	typed[v2.AppIntent](Kind{Collection: "app-intents", Parents: []string{"generic-placement-intents"}, Short: []string{"ai"}}, "AppIntent"),
+	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
+}
+
+// Of returns the kind of a collection, by its name or a short one.
+func Of(name string) (Kind, bool) {
+	for _, k := range table {
+		if k.Collection == name || slices.Contains(k.Short, name) {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+// Below lists what may follow an item of a collection: collections, actions and queries;
+// with "", the collections of the root.
+func Below(collection string) (names []string) {
+	for _, k := range table {
+		if slices.Contains(k.Parents, collection) {
+			names = append(names, k.Collection)
+		}
+		if k.Collection == collection {
+			names = append(names, k.Actions...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// MembersAt lists the members of the documents of an anchor; nil if this program does not
+// know them. Actions have documents as well.
+func MembersAt(path string) []v2.Member {
+	switch {
+	case anchor.Last(path) == "rollback":
+		return v2.MembersOf[v2.Rollback]()
+	case anchor.Last(path) == "migrate":
+		return v2.MembersOf[v2.Migrate]()
+	case anchor.IsAction(path):
+		return nil
+	}
+	k, _ := Of(anchor.Collection(path))
+	return k.Members
+}
+
+// canon reads a document as the server does and writes it in the server's form.
+func canon[T any](text []byte) ([]byte, error) {
+	doc, err := v2.Decode[T](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc)
+}
+
+// canonSync hides secrets, as the server does in its answers.
+func canonSync(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.SyncObject](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc.Masked())
+}
+
+// canonGroup hides override values that look like secrets, as the server does.
+func canonGroup(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.DeploymentIntentGroup](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(doc.Masked())
+}
+
+// canonCloud drops the namespace of a cloud of level 0, which EMCO sets.
+func canonCloud(text []byte) ([]byte, error) {
+	doc, err := v2.Decode[v2.LogicalCloud](text, v2.Lenient)
+	if err != nil {
+		return nil, err
+	}
+	if doc.Spec.Level == v2.LevelAdmin {
+		doc.Spec.Namespace = ""
+	}
+	return json.Marshal(doc)
+}
+
+// Expand replaces short names of collections in an anchor by the names themselves.
+func Expand(path string) string {
+	path, query, asked := strings.Cut(path, "?")
+	segments := strings.Split(path, "/")
+	for i, collection := 0, ""; i < len(segments); {
+		k, ok := Of(segments[i])
+		if !ok || !slices.Contains(k.Parents, collection) {
+			break
+		}
+		segments[i], collection = k.Collection, k.Collection
+		i += width(collection)
+	}
+	path = strings.Join(segments, "/")
+	if asked {
+		path += "?" + query
+	}
+	return path
+}
+
+// width is the number of segments of a collection with an item's name.
+func width(collection string) int {
+	if collection == "composite-apps" {
+		return 3
+	}
+	return 2
+}

@@ -1,0 +1,34 @@
+package kind
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+)
+
+// Suggest returns the anchor that a user probably meant by one with a collection or an action
+// that does not exist at its place. It returns false if all are known, or if an unknown one
+// resembles none: the server may have more collections than this program knows.
+func Suggest(path string) (string, bool) {
+	path, query, asked := strings.Cut(path, "?")
+	segments := strings.Split(path, "/")
+	changed, collection := false, ""
+	for i := 0; i < len(segments); i += width(collection) {
+		names := Below(collection)
+		if slices.Contains(names, segments[i]) {
+			collection = segments[i]
+			continue
+		}
+		name, ok := nearest.To(segments[i], names)
+		if !ok {
+			break
+		}
+		segments[i], collection, changed = name, name, true
+	}
+	path = strings.Join(segments, "/")
+	if asked {
+		path += "?" + query
+	}
+	return path, changed
+}
