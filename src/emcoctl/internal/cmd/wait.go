@@ -129,12 +129,12 @@ func read(ctx context.Context, c *client.Client, path string, out any) (json.Raw
 // deployment returns the path of the deployment intent group or logical cloud of an
 // argument.
 func deployment(word string) (string, error) {
+	if meant, ok := kind.Suggest(word); ok && followable(meant) {
+		return "", usagef("%s: there is no such collection; did you mean %q?", word, meant)
+	}
 	path := strings.TrimSuffix(anchor.Expand(word), "/status")
 	if parent := anchor.Parent(path); anchor.IsAction(path) && followable(parent) {
 		path = parent
-	}
-	if meant, ok := kind.Suggest(path); ok && !followable(path) && followable(meant) {
-		return "", usagef("%s: the server has no such collection; did you mean %q?", path, meant)
 	}
 	if !followable(path) {
 		return "", usagef("%s is neither a deployment intent group nor a logical cloud: PROJECT/COMPOSITEAPP/VERSION/GROUP, projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, kind.Groups, kind.Clouds)
