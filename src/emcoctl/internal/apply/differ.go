@@ -8,12 +8,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// Difference is the difference of a document and the server's.
+// Difference is the difference between a document and the server's.
 type Difference struct {
 	Path          string          // of the item
-	Differs       bool            // secrets, which the server does not show, are not compared
+	Outcome       output.Outcome  // of an apply: created, configured or unchanged; secrets, which the server does not show, are not compared
 	Note          string          // the difference in words; empty if there is none
 	Server, Local json.RawMessage // if the documents differ: both, in the same form; Server is nil if it has none
 }
@@ -21,7 +22,7 @@ type Difference struct {
 // Compare compares one document, and its file if it has one, with the server's. It changes
 // nothing. Actions never differ.
 func (e *Executor) Compare(ctx context.Context, doc document.Document) (Difference, error) {
-	d := Difference{Path: doc.Anchor}
+	d := Difference{Path: doc.Anchor, Outcome: output.Unchanged}
 	if anchor.IsAction(doc.Anchor) {
 		return d, nil
 	}
@@ -47,13 +48,16 @@ func (e *Executor) Compare(ctx context.Context, doc document.Document) (Differen
 	case compare(kind, doc.Body, now.Body) == different:
 		return d.differs("differs from the server's", kind, now.Body, doc.Body)
 	case e.compareFiles(ctx, t, item) == different:
-		d.Differs, d.Note = true, "has another file than the server's"
+		d.Outcome, d.Note = output.Configured, "has another file than the server's"
 	}
 	return d, nil
 }
 
 func (d Difference) differs(note, kind string, server, local []byte) (_ Difference, err error) {
-	d.Differs, d.Note = true, note
+	d.Outcome, d.Note = output.Configured, note
+	if server == nil {
+		d.Outcome = output.Created
+	}
 	if d.Local, err = plainForm(kind, local); err == nil && server != nil {
 		d.Server, err = plainForm(kind, server)
 	}

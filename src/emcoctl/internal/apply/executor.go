@@ -27,6 +27,7 @@ type Options struct {
 	Printer       output.Printer
 	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
+	DryRun        DryRun        // of Apply: change nothing
 	Strict        bool          // the server refuses members that it does not know
 	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
 	IgnoreMissing bool          // deleting a missing document is no failure
@@ -138,6 +139,9 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 func (e *Executor) do(ctx context.Context, t documentRequest) output.Result {
 	switch t.verb {
 	case anchor.Apply:
+		if e.o.DryRun != NoDryRun {
+			return e.rehearse(ctx, t)
+		}
 		return e.apply(ctx, t)
 	case anchor.Update:
 		return e.update(ctx, t)

@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,7 @@ import (
 func newApplyCommand(s *session) *cobra.Command {
 	var f waitFlags
 	var postOnly bool
+	var dry string
 	c := &cobra.Command{
 		Use: "apply (-f FILE... | ANCHOR)", Short: "Create or configure documents, run actions",
 		Long: `Apply sends each document in the order of the files. It creates new documents and
@@ -21,13 +24,23 @@ configures (PUT) those that differ; the others are unchanged. It runs actions, s
 empty body: apply …/approve.
 
 Upstream's client only creates. With its flag -s, apply warns of each document that it
-replaces; --post-only refuses them instead.`,
+replaces; --post-only refuses them instead.
+
+--dry-run=client checks the documents by the rules of the server, without one.
+--dry-run=server also compares them with the server's, and prints what apply would do. See
+emcoctl plan -f for what the actions would do.`,
 		Example:           "  emcoctl apply -f edge.yaml -f apps/ -v values.yaml\n  emcoctl apply -f deploy.yaml --wait-for-status\n  emcoctl apply projects/p/composite-apps/a/v1/deployment-intent-groups/d/update",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{s}.anchor,
 		RunE: s.run(func(c *cobra.Command, args []string) error {
+			if !slices.Contains(dryRuns, dry) {
+				return usagef("--dry-run: %q is none of none, client, server", dry)
+			}
 			return runDocuments(c.Context(), s, anchor.Apply, args, func(o *apply.Options) {
 				o.PostOnly = postOnly
+				if dry != dryRuns[0] {
+					o.DryRun = apply.DryRun(dry)
+				}
 				if s.stop {
 					o.Replacing = func(path string) {
 						fmt.Fprintf(s.sys.Err, "warning: %s exists with another content and is replaced; --post-only refuses that, as upstream's client does\n", path)
@@ -38,6 +51,11 @@ replaces; --post-only refuses them instead.`,
 		}),
 	}
 	f.flags(c)
+	c.Flags().StringVar(&dry, "dry-run", dryRuns[0], "change nothing: "+strings.Join(dryRuns, ", "))
+	_ = c.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as upstream's client does: an existing document is an error")
 	return c
 }
+
+// dryRuns are the values of --dry-run of apply.
+var dryRuns = []string{"none", string(apply.ClientDryRun), string(apply.ServerDryRun)}

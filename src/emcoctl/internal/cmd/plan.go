@@ -37,8 +37,9 @@ Without --action it is what comes next: update if the deployment is instantiated
 instantiate; rollback if there is --revision, migrate if there is --to. Nothing is
 written anywhere.
 
-With -f, the actions among the documents are planned, from the documents that the server
-has: those of the files are not applied. Which of them differ from the server's is said%s.
+With -f, the documents of the files are compared with the server's; %s.
+Then the actions among them are planned. These plans are of the documents that the server has
+now: a deployment that is not there, or not approved, cannot be planned yet.
 
 Exit codes: 0 nothing would change, 1 something would, above 1 an error (7: an app cannot
 be rendered; see emcoctl help exit-codes).`
@@ -46,14 +47,14 @@ be rendered; see emcoctl help exit-codes).`
 // newPlanCommand returns the command that shows what an action would do.
 func newPlanCommand(s *session) *cobra.Command {
 	return newPlanningCommand(s, planCommand{}, "plan", "Show what an action would do",
-		"Plan shows the placements of each app with their reasons, the changes of its objects, and\nwhat is wrong."+fmt.Sprintf(planLong, ""))
+		"Plan shows the placements of each app with their reasons, the changes of its objects, and\nwhat is wrong."+fmt.Sprintf(planLong, "those that differ are listed"))
 }
 
 // newDiffCommand returns the command that shows the differences that an action would make.
 func newDiffCommand(s *session) *cobra.Command {
 	return newPlanningCommand(s, planCommand{diff: true}, "diff", "Show the differences that an action would make",
 		"Diff prints a unified diff of YAML for each object that would change, once for all\nclusters on which it does. Values of Secrets are hidden, but not that they differ."+
-			fmt.Sprintf(planLong, ",\nand shown as well"))
+			fmt.Sprintf(planLong, "the differences\nare shown"))
 }
 
 func newPlanningCommand(s *session, p planCommand, name, short, long string) *cobra.Command {
@@ -227,6 +228,9 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	if err := s.differences(ctx, docs); err != nil {
 		return err
 	}
+	if s.changed {
+		fmt.Fprintln(s.sys.Err, "note: plans of actions are of the documents on the server, before these are applied")
+	}
 	seen := map[string]bool{}
 	for _, doc := range docs {
 		x, path := p.actionCommand, anchor.Parent(doc.Anchor)
@@ -244,7 +248,10 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 		switch err := s.plan(ctx, path, x); {
 		case errs.Is(err, errs.NotFound):
 			s.changed = true
-			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned: %v; apply its documents first\n", path, plain.Line(err.Error()))
+			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v; apply its documents first\n", path, plain.Line(err.Error()))
+		case errs.Is(err, errs.Conflict):
+			s.changed = true
+			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v\n", path, plain.Line(err.Error()))
 		case err != nil:
 			return err
 		}
@@ -255,27 +262,49 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	return s.end()
 }
 
-// differences lists the documents that differ from the server's, or are missing there.
+// differences compares the documents with the server's, and shows the result: plan as a
+// table, diff as diffs.
 func (s *planRun) differences(ctx context.Context, docs []document.Document) error {
 	servers, err := s.servers()
 	if err != nil {
 		return err
 	}
+	counts := map[output.Outcome]int{}
+	table := output.NewTable(s.sys.Out)
+	row(table, "DOCUMENT", "CHANGE", "FILE")
 	e := apply.New(apply.Options{Servers: servers, Client: s.clientOptions()})
 	for _, doc := range docs {
 		d, err := e.Compare(ctx, doc)
 		if err != nil {
 			return err
 		}
-		if d.Note != "" {
-			fmt.Fprintf(s.sys.Err, "note: %s %s; it is not applied by %s\n", d.Path, d.Note, map[bool]string{true: "diff", false: "plan"}[s.diff])
+		if anchor.IsAction(doc.Anchor) {
+			continue
 		}
-		s.changed = s.changed || d.Differs
-		if s.diff && d.Differs && s.form == output.Human {
+		counts[d.Outcome]++
+		if d.Outcome == output.Unchanged {
+			continue
+		}
+		s.changed = true
+		row(table, d.Path, documentChanges[d.Outcome], doc.At.String())
+		if s.form != output.Human || s.diff {
+			fmt.Fprintf(s.sys.Err, "note: %s %s\n", d.Path, d.Note)
+		}
+		if s.diff && s.form == output.Human && d.Local != nil {
 			if err := preview.Document(s.sys.Out, d.Path, doc.At.String(), d.Server, d.Local, preview.Options{All: s.all, Colour: s.colour()}); err != nil {
 				return err
 			}
 		}
 	}
+	if s.form == output.Human && !s.diff && len(counts) > 0 {
+		if counts[output.Created]+counts[output.Configured] > 0 {
+			table.Flush()
+			fmt.Fprintln(s.sys.Out)
+		}
+		fmt.Fprintf(s.sys.Out, "documents: %d to create, %d to configure, %d unchanged\n", counts[output.Created], counts[output.Configured], counts[output.Unchanged])
+	}
 	return nil
 }
+
+// documentChanges name what apply would do with a document.
+var documentChanges = map[output.Outcome]string{output.Created: "create", output.Configured: "configure"}

@@ -29,11 +29,16 @@ type Kind struct {
 	// Canonical converts a document to the form that the server stores: without unknown
 	// members, with aliases and defaults resolved. nil keeps documents as they are.
 	Canonical func([]byte) ([]byte, error)
+	// Check checks a document by the server's rules; nil for kinds without a Type.
+	Check func([]byte) error
 }
 
 // typed sets what follows from the type of the documents.
-func typed[T any](k Kind, name string) Kind {
-	k.Type, k.Members = name, v2.MembersOf[T]()
+func typed[T any, P interface {
+	*T
+	v2.Document
+}](k Kind, name string) Kind {
+	k.Type, k.Members, k.Check = name, v2.MembersOf[T](), check[T, P]
 	if k.Canonical == nil {
 		k.Canonical = canon[T]
 	}
@@ -114,6 +119,18 @@ func MembersAt(path string) []v2.Member {
 	}
 	k, _ := Of(anchor.Collection(path))
 	return k.Members
+}
+
+// check reads and validates a document as the server does.
+func check[T any, P interface {
+	*T
+	v2.Document
+}](text []byte) error {
+	doc, err := v2.Decode[T](text, v2.Lenient)
+	if err != nil {
+		return err
+	}
+	return P(&doc).Validate()
 }
 
 // canon reads a document as the server does and writes it in the server's form.

@@ -35,7 +35,7 @@ func (p *listPrinter) Done(r Result) {
 		return
 	}
 	p.items = append(p.items, encode(listItem{
-		Path: r.Path, Result: string(r.Outcome), Code: r.Status, Error: problem(r), Where: where(r),
+		Path: r.Path, Result: string(r.Outcome), Code: r.Status, DryRun: r.DryRun, Error: problem(r), Where: where(r),
 	}))
 }
 
@@ -43,6 +43,7 @@ func (p *listPrinter) Done(r Result) {
 type listItem struct {
 	Path   string       `json:"path"`
 	Result string       `json:"result"`
+	DryRun bool         `json:"dryRun,omitempty"`
 	Code   int          `json:"code,omitempty"`
 	Where  string       `json:"where,omitempty"`
 	Error  *listFailure `json:"error,omitempty"`

@@ -21,6 +21,7 @@ const (
 	Deleted    Outcome = "deleted"
 	Accepted   Outcome = "accepted" // an action that continues after the answer
 	Fetched    Outcome = "fetched"
+	Valid      Outcome = "valid"     // checked, by a dry run without a server
 	Absent     Outcome = "not found" // with --ignore-not-found
 	Failed     Outcome = "failed"
 )
@@ -39,6 +40,7 @@ type Result struct {
 	Path    string // of the item or the action, below /v2
 	At      document.Position
 	Outcome Outcome
+	DryRun  bool   // nothing was changed
 	Status  int    // of the last answer, 0 if there was none
 	Body    []byte // of a get
 	Note    string // a note on a success

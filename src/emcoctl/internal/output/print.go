@@ -31,8 +31,8 @@ func (p *linePrinter) Called(c Call) {
 // Done prints nothing on the output for answered requests: Called has. A failure without an
 // answer is a line of upstream's.
 func (p *linePrinter) Done(r Result) {
-	if r.Outcome == Unchanged || r.Outcome == Absent {
-		fmt.Fprintf(p.o.Err, "%s %s\n", r.Path, r.Outcome)
+	if r.Outcome == Unchanged || r.Outcome == Absent || r.DryRun {
+		fmt.Fprintln(p.o.Err, line(r))
 	}
 	note(p.o, r)
 	if r.Outcome != Failed {
@@ -65,12 +65,21 @@ func (p *humanPrinter) Done(r Result) {
 	case Fetched:
 		show(p.o.Out, r, p.o.Many)
 	default:
-		fmt.Fprintf(p.o.Out, "%s %s\n", r.Path, r.Outcome)
+		fmt.Fprintln(p.o.Out, line(r))
 	}
 	note(p.o, r)
 }
 
 func (p *humanPrinter) End() error { return nil }
+
+// line returns a result in one line.
+func line(r Result) string {
+	text := r.Path + " " + string(r.Outcome)
+	if r.DryRun {
+		text += " (dry run)"
+	}
+	return text
+}
 
 // note prints to the error output, so that a note is no result.
 func note(o Options, r Result) {

@@ -1,0 +1,107 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+)
+
+// DryRun selects an apply that changes nothing.
+type DryRun string
+
+// The dry runs.
+const (
+	NoDryRun     DryRun = ""
+	ClientDryRun DryRun = "client" // checks the documents by the server's rules, and asks no server
+	ServerDryRun DryRun = "server" // also compares them with the server's documents
+)
+
+// rehearse returns the result that apply would have.
+func (e *Executor) rehearse(ctx context.Context, t documentRequest) output.Result {
+	item, err := anchor.Item(t.call.Path, t.doc.Names)
+	if err == nil {
+		err = check(t)
+	}
+	if err == nil {
+		_, err = e.request(t, t.call.Method, t.call.Path) // looks at the files
+	}
+	if err != nil {
+		return e.rehearsed(e.fail(t, item, err))
+	}
+	switch {
+	case e.o.DryRun == ClientDryRun:
+		return e.rehearsed(e.done(t, item, output.Valid, 0))
+	case anchor.IsAction(item):
+		return e.rehearsed(e.rehearseAction(ctx, t))
+	}
+	return e.rehearsed(e.rehearseDocument(ctx, t, item))
+}
+
+func (e *Executor) rehearsed(r output.Result) output.Result {
+	r.DryRun = true
+	return r
+}
+
+// check checks a document by the server's rules for its kind.
+func check(t documentRequest) error {
+	k, ok := kind.Of(anchor.Collection(t.call.Path))
+	if !ok || k.Check == nil || t.call.Empty || anchor.IsAction(t.call.Path) {
+		return nil
+	}
+	return k.Check(t.doc.Body)
+}
+
+// rehearseDocument compares the document with the server's. A new one needs its parent, on the
+// server or earlier in the files.
+func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item string) output.Result {
+	d, err := e.Compare(ctx, t.doc)
+	switch {
+	case err != nil:
+		return e.fail(t, item, err)
+	case d.Outcome == output.Configured && anchor.Collection(item) == "clusters":
+		return e.fail(t, item, inPlace(item))
+	case d.Outcome != output.Created && e.o.PostOnly:
+		return e.fail(t, item, errs.E(errs.Exists, "create", item, errExists))
+	case d.Outcome == output.Created:
+		if err := e.exists(ctx, t, anchor.Parent(t.call.Path)); err != nil {
+			r := e.fail(t, item, err)
+			r.Advice = adviseRefused(t.call.Path)
+			return r
+		}
+	}
+	return e.done(t, item, d.Outcome, 0)
+}
+
+var errExists = errors.New("exists already")
+
+// rehearseAction returns unchanged for an action that is done already.
+func (e *Executor) rehearseAction(ctx context.Context, t documentRequest) output.Result {
+	path, base := t.call.Path, anchor.Parent(t.call.Path)
+	if err := e.exists(ctx, t, base); err != nil {
+		return e.fail(t, path, err)
+	}
+	now, err := client.Get[deploymentState](ctx, t.client, base+"/status?output=summary")
+	if err == nil && !now.failed() && slices.Contains(doneStates[anchor.Last(path)], now.state()) {
+		return e.done(t, path, output.Unchanged, 0)
+	}
+	return e.done(t, path, output.Accepted, 0)
+}
+
+// exists returns an error if a document is neither on the server nor created by this run.
+func (e *Executor) exists(ctx context.Context, t documentRequest, path string) error {
+	if path == "" || slices.Contains(e.changed, path) {
+		return nil
+	}
+	res, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
+	if err == nil && res.Status == http.StatusNotFound {
+		return errs.E(errs.Conflict, "find", path, errors.New("it is neither on the server nor earlier in the files"))
+	}
+	return err
+}
