@@ -150,6 +150,7 @@ type Request struct {
 	Accept  string // no Accept header if empty
 	IfMatch string // compare-and-swap on an entity tag; not sent if empty
 	Key     string // Idempotency-Key: the server acts once on requests with the same key; not sent if empty
+	IfPlan  string // the digest of the plan that the action must carry out; not sent if empty
 	Body    Body   // nil for none
 }
 
@@ -245,6 +246,9 @@ func (c *Client) head(req *http.Request, r Request) {
 	}
 	if r.Key != "" {
 		req.Header.Set("Idempotency-Key", r.Key)
+	}
+	if r.IfPlan != "" {
+		req.Header.Set("If-Plan", r.IfPlan)
 	}
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token.Reveal())

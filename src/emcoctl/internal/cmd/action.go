@@ -1,11 +1,13 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,6 +33,7 @@ type actionCommand struct {
 	revision int64  // of a rollback
 	target   string // of a migration: VERSION/GROUP
 	body     []byte // of a document; nil for none
+	digest   string // of the plan that it must carry out; empty for any outcome
 }
 
 // flags adds the flags of the action.
@@ -110,7 +113,7 @@ func (x actionCommand) send(ctx context.Context, c *client.Client, path string) 
 	if err != nil {
 		return nil, err
 	}
-	r.Key = rand.Text()
+	r.Key, r.IfPlan = rand.Text(), x.digest
 	for try := 0; ; try++ {
 		res, err := c.Do(ctx, r)
 		if err == nil {
@@ -182,6 +185,7 @@ func newActionCommands(s *session) []*cobra.Command {
 type actionRun struct {
 	actionCommand
 	dry, wait bool
+	yes       bool // do not ask
 	timeout   time.Duration
 }
 
@@ -192,6 +196,8 @@ func (d *actionRun) flags(c *cobra.Command) {
 	f.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long to wait")
 	if d.plannable() {
 		f.BoolVar(&d.dry, "dry-run", false, "only show what the action would do")
+		f.StringVar(&d.digest, "plan", "", "carry out this plan or nothing: the digest that emcoctl plan prints")
+		f.BoolVarP(&d.yes, "yes", "y", false, "on a terminal, do not show the plan and ask")
 		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements")
 	}
 	d.actionCommand.flags(c)
@@ -207,7 +213,8 @@ func newActionCommand(s *session, name, short, long string) *cobra.Command {
 		Long: short + `.` + long + `
 
 GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
-a logical cloud. The request has a key of its own, so that it is done once even if the
+a logical cloud. On a terminal, actions with a plan show it and ask; they carry out that
+plan or nothing. --plan does the same with the digest of emcoctl plan. The request has a key of its own, so that it is done once even if the
 answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
 		Args:              cobra.ExactArgs(1),
@@ -238,7 +245,15 @@ func runAction(ctx context.Context, s *session, d actionRun, word string) error 
 	if d.dry {
 		return showDryRun(ctx, s, form, c, path, d.actionCommand)
 	}
+	if s.sys.Interactive && d.plannable() && d.digest == "" && !d.yes && form == output.Human {
+		if d.digest, err = askPlan(ctx, s, c, path, d.actionCommand); err != nil {
+			return err
+		}
+	}
 	res, err := d.send(ctx, c, path)
+	if client.StatusOf(err) == http.StatusPreconditionFailed {
+		return fmt.Errorf("%w\nnothing was done; look at the new plan: emcoctl plan %s", err, path)
+	}
 	if err != nil {
 		return err
 	}
@@ -297,8 +312,51 @@ func showDryRun(ctx context.Context, s *session, form output.Format, c *client.C
 	if form != output.Human {
 		return output.Encode(s.sys.Out, form, text)
 	}
-	preview.Plan(s.sys.Out, path, p, preview.Options{Colour: s.colour()})
+	showPlan(s, path, p, x, preview.Options{Colour: s.colour()})
 	return nil
+}
+
+// showPlan prints a plan, and the command that carries out exactly that.
+func showPlan(s *session, path string, p v2.Plan, x actionCommand, o preview.Options) {
+	preview.Plan(s.sys.Out, path, p, o)
+	if p.Digest == "" || x.body != nil {
+		return
+	}
+	args := []string{"emcoctl", p.Action, path}
+	switch p.Action {
+	case "rollback":
+		args = append(args, "--revision", strconv.FormatInt(x.revision, 10))
+	case "migrate":
+		args = append(args, "--to", x.target)
+	}
+	if p.Confirm != "" {
+		args = append(args, "--force")
+	}
+	fmt.Fprintln(s.sys.Out, "carry it out with:", strings.Join(append(args, "--plan", p.Digest), " "))
+}
+
+// errDeclined is the error of a user who has answered no.
+var errDeclined = errors.New("nothing was done")
+
+// maxReply bounds what is read of a user's reply.
+const maxReply = 100
+
+// askPlan shows the plan of an action, and returns its digest if the user agrees.
+func askPlan(ctx context.Context, s *session, c *client.Client, path string, x actionCommand) (string, error) {
+	p, _, err := x.plan(ctx, c, path)
+	if err != nil {
+		return "", err
+	}
+	preview.Plan(s.sys.Out, path, p, preview.Options{Colour: s.colour()})
+	fmt.Fprintf(s.sys.Err, "\n%s now? [y/N] ", x.name)
+	reply, err := bufio.NewReader(io.LimitReader(s.sys.In, maxReply)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if reply := strings.ToLower(strings.TrimSpace(reply)); reply != "y" && reply != "yes" {
+		return "", errDeclined
+	}
+	return p.Digest, nil
 }
 
 // actionOf returns the action at the end of an anchor, "" for none.

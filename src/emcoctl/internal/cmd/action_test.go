@@ -147,3 +147,56 @@ func TestFollowReconnects(t *testing.T) {
 		t.Errorf("asked since %q", got)
 	}
 }
+
+// planServer answers plans with a digest, and notes the If-Plan of actions.
+func planServer(t *testing.T, bound *[]string, status int) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("dryRun") == "true" {
+			fmt.Fprint(w, `{"name":"d","plan":"sha256:abc","action":"update","revision":2,"apps":[],"summary":{"add":1}}`)
+			return
+		}
+		*bound = append(*bound, r.Header.Get("If-Plan"))
+		w.WriteHeader(status)
+		fmt.Fprintln(w, 2)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name        string
+		args        string
+		interactive bool
+		reply       string
+		status      int
+		code        int
+		bound       string // If-Plan of the actions; "none" without an action
+		out         string
+	}{
+		{"a plan prints its digest", "plan --action update", false, "", 202, 1, "none", "carry it out with: emcoctl update projects/p/composite-apps/a/v1/deployment-intent-groups/d --plan sha256:abc\n"},
+		{"the digest is sent", "update --plan sha256:abc", false, "", 202, 0, "sha256:abc", "accepted, revision 2"},
+		{"the plan has changed", "update --plan sha256:abc", false, "", 412, 4, "sha256:abc", "nothing was done; look at the new plan: emcoctl plan"},
+		{"a pipe is not asked", "update", false, "", 202, 0, "", "accepted"},
+		{"a person agrees", "update", true, "y\n", 202, 0, "sha256:abc", "update now? [y/N]"},
+		{"a person declines", "update", true, "\n", 202, 1, "none", "nothing was done"},
+		{"a person has gone", "rollback --revision 1", true, "", 202, 1, "none", "nothing was done"},
+		{"a person knows", "update -y", true, "", 202, 0, "", "accepted"},
+		{"an action without a plan", "stop", true, "", 202, 0, "", "accepted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var bound []string
+			var out bytes.Buffer
+			args := append(strings.Fields(tt.args), "p/a/v1/d", "--server", planServer(t, &bound, tt.status))
+			code := cmd.Run(t.Context(), args, cmd.System{
+				In: strings.NewReader(tt.reply), Out: &out, Err: &out, Interactive: tt.interactive, Getenv: func(string) string { return "" },
+			})
+			if got := strings.Join(bound, " "); code != tt.code || tt.bound == "none" && bound != nil || tt.bound != "none" && (len(bound) != 1 || got != tt.bound) || !strings.Contains(out.String(), tt.out) {
+				t.Errorf("exit code %d, want %d; If-Plan %q, want %q\n%s", code, tt.code, bound, tt.bound, out.String())
+			}
+		})
+	}
+}

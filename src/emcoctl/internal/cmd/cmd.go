@@ -23,6 +23,8 @@ type System struct {
 	Getenv   func(string) string
 	Home     string // the directory of .emco.yaml; empty for none
 	Terminal bool   // Out is a terminal
+	// Interactive says that a person sees the output and can answer questions.
+	Interactive bool
 }
 
 // FromOS returns the environment of the process.
@@ -31,9 +33,11 @@ func FromOS() System {
 	if err != nil {
 		home = ""
 	}
+	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Home: home,
-		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		Terminal:    isTerminal(os.Stdout),
+		Interactive: isTerminal(os.Stdin) && isTerminal(os.Stdout) && isTerminal(os.Stderr),
 	}
 }
 

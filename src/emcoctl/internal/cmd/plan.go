@@ -175,7 +175,7 @@ func (s *planRun) plan(ctx context.Context, path string, x actionCommand) error 
 	case s.diff:
 		return preview.Diff(s.sys.Out, p, preview.Options{All: s.all, Colour: s.colour()})
 	default:
-		preview.Plan(s.sys.Out, path, p, preview.Options{All: s.all, Colour: s.colour()})
+		showPlan(s.session, path, p, x, preview.Options{All: s.all, Colour: s.colour()})
 	}
 	return nil
 }

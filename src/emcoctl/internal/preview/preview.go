@@ -36,6 +36,9 @@ func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 	pr.remarks(p)
 	pr.line("")
 	pr.line("%s", Summary(p))
+	if p.Digest != "" {
+		pr.line("plan: %s", p.Digest)
+	}
 	if p.Confirm != "" {
 		pr.line("needs --force: %s", p.Confirm)
 	}
