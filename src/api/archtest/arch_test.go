@@ -14,6 +14,7 @@ var arrows = map[string][]string{
 	"v2":       {"errs"},
 	"client":   {"errs"},
 	"jsonread": {},
+	"nearest":  {},
 	"status":   {"errs", "jsonread", "v2"},
 	"version":  {},
 	"archtest": {},

@@ -61,15 +61,20 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 			err = errors.Join(err, a.close())
 		}
 	}()
+	p, err := readParts(c)
+	if err != nil {
+		return nil, err
+	}
+	a.onClose(p.azure.Close)
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	m := newMetrics()
-	st, err := a.openStores(ctx, c, m)
+	st, err := a.openStores(ctx, c, p, m)
 	if err != nil {
 		return nil, err
 	}
-	api, services, err := a.wire(c, st, m)
+	api, services, err := a.wire(c, p, st, m)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -10,7 +8,6 @@ import (
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/budget"
-	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
 
 // gitHost is the host of all repositories, with the request budget and the signer of commits.
@@ -22,25 +19,16 @@ type gitHost struct {
 
 // gitHost returns the host that talks to Git servers. All requests with one credential share
 // a budget.
-func (a *App) gitHost(c config.Config, m *metrics) (gitHost, error) {
+func (a *App) gitHost(c config.Config, s git.Signer, m *metrics) gitHost {
 	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
-	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of})}
-	if c.Git.SigningKey != "" {
-		key, err := os.ReadFile(c.Git.SigningKey)
-		if err != nil {
-			return h, fmt.Errorf("git.signingKey: %w", err)
-		}
-		if h.signer, err = sshsig.New(key); err != nil {
-			return h, fmt.Errorf("git.signingKey %s: %w", c.Git.SigningKey, err)
-		}
-	}
+	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of}), signer: s}
 	h.Host = githosts.New(githosts.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget,
 		SSH: c.Git.SSHProgram, SSHConfig: c.Git.SSHConfig,
 	})
 	m.transfers(h.Stats)
 	a.onClose(h.Close)
-	return h, nil
+	return h
 }
 
 // writers returns the writers of branches. Nothing else writes to branches.

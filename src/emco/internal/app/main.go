@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -50,11 +51,12 @@ func Main(args []string, std IO) int {
 	case "config":
 		return configCommand(args[1:], std)
 	}
-	c, code := load(args, std)
+	var warnings []string
+	c, code := load(args, std, func(text string) { warnings = append(warnings, text) })
 	if code != exitOK || c == nil {
 		return code
 	}
-	return serve(*c, std)
+	return serve(*c, warnings, std)
 }
 
 // child renders one chart for the parent process; args holds the Kubernetes version that
@@ -84,9 +86,12 @@ func configCommand(args []string, std IO) int {
 		_, _ = fmt.Fprintln(std.Err, "emco config: use check or print")
 		return exitUsage
 	}
-	c, code := load(args[1:], std)
-	if code != exitOK || c == nil || verb == "check" {
+	c, code := load(args[1:], std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	if code != exitOK || c == nil {
 		return code
+	}
+	if verb == "check" {
+		return check(*c, std)
 	}
 	text, err := config.Print(*c)
 	if err != nil {
@@ -97,11 +102,20 @@ func configCommand(args []string, std IO) int {
 	return exitOK
 }
 
+// check reports what a start would refuse.
+func check(c config.Config, std IO) int {
+	if err := Check(c); err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		return exitUsage
+	}
+	return exitOK
+}
+
 // load reads the configuration; nil if the user requested help.
-func load(args []string, std IO) (*config.Config, int) {
+func load(args []string, std IO, warn func(string)) (*config.Config, int) {
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the error would disappear in the full help
-	c, err := config.Load(fs, args, os.LookupEnv)
+	c, err := config.Load(fs, args, os.LookupEnv, warn)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fs.SetOutput(std.Out)
@@ -117,13 +131,17 @@ func load(args []string, std IO) (*config.Config, int) {
 
 // serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at once;
 // a second SIGTERM does not, because tools that signal a process group may send two.
-func serve(c config.Config, std IO) int {
+func serve(c config.Config, warnings []string, std IO) int {
+	log := NewLogger(c.Log)
+	for _, text := range warnings {
+		log.Warn(text)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	opts, err := failpoints()
 	if err == nil {
-		err = runWith(ctx, c, opts)
+		err = runWith(ctx, c, log, opts)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)
@@ -132,8 +150,8 @@ func serve(c config.Config, std IO) int {
 	return exitOK
 }
 
-func runWith(ctx context.Context, c config.Config, opts []Option) error {
-	a, err := New(ctx, c, NewLogger(c.Log), opts...)
+func runWith(ctx context.Context, c config.Config, log *slog.Logger, opts []Option) error {
+	a, err := New(ctx, c, log, opts...)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,58 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// `config check` refuses what a start refuses, with the name of the setting, and leaves the
+// data folder alone.
+func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file := write("file", "planted")
+	if err := os.Mkdir(filepath.Join(dir, "bad"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("bad/sealing.key", "planted")
+	for setting, args := range map[string]string{
+		"http.address":       "-http.address nowhere",
+		"store.key":          "-store.key planted",
+		"sealing.key":        "-data " + filepath.Join(dir, "bad"),
+		"render.kubeVersion": "-render.kubeVersion soon",
+		"sync.plugins":       "-sync.plugins mine=" + file,
+		"git.signingKey":     "-git.signingKey " + file,
+		"etcd.ca":            "-etcd.endpoints https://127.0.0.1:1 -etcd.ca " + file,
+		"azure":              "-azure.manager http://plain.example",
+		"azure: ca":          "-azure.ca " + file + "x",
+		"data":               "-data " + file,
+		"etcd.quota":         "-etcd.quota 1",
+		"git.window":         "-git.window -1s",
+	} {
+		if !strings.Contains(args, "-data") {
+			args += " -data " + filepath.Join(dir, "absent")
+		}
+		for _, command := range []string{"config check ", ""} {
+			var out, errs bytes.Buffer
+			code := app.Main(strings.Fields(command+args), app.IO{In: strings.NewReader(""), Out: &out, Err: &errs})
+			if code == 0 || !strings.Contains(errs.String(), setting) || strings.Contains(errs.String(), "planted") {
+				t.Errorf("emco %s%s: code %d, stderr %s; want an error about %s", command, args, code, errs.String(), setting)
+			}
+		}
+	}
+	var errs bytes.Buffer
+	data := filepath.Join(dir, "absent")
+	if code := app.Main(strings.Fields("config check -data "+data), app.IO{Out: &errs, Err: &errs}); code != 0 {
+		t.Errorf("a right configuration: code %d, %s", code, errs.String())
+	}
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the check made the data folder")
+	}
+}
+
 // A failed start leaves nothing open: the next start can use the same folder.
 func TestAStartThatFailsLeavesNothingOpen(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -30,12 +29,12 @@ type openStores struct {
 	reclaim  func(context.Context) error // frees space in an embedded etcd; nil for another etcd
 }
 
-func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (openStores, error) {
-	client, reclaim, err := a.openEtcd(ctx, c)
+func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
+	client, reclaim, err := a.openEtcd(ctx, c, p.etcdTLS)
 	if err != nil {
 		return openStores{}, err
 	}
-	db, err := a.openDocuments(ctx, c)
+	db, err := a.openDocuments(ctx, c, p.key)
 	if err != nil {
 		return openStores{}, err
 	}
@@ -47,7 +46,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, m *metrics) (open
 	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
-func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, error) {
+func (a *App) openDocuments(ctx context.Context, c config.Config, given *seal.Key) (*store.DB, error) {
 	driver, err := drivers.Drivers()[c.Store.Driver](c.Path("documents.db"))
 	if err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, er
 	if err != nil {
 		return nil, err
 	}
-	key, err := sealingKey(ctx, c, driver)
+	key, err := ensureKey(ctx, c, given, driver)
 	if err != nil {
 		return nil, err
 	}
@@ -68,30 +67,28 @@ func (a *App) openDocuments(ctx context.Context, c config.Config) (*store.DB, er
 	return db, nil
 }
 
-// sealingKey returns the configured key, or the one in the data folder. It creates a key
-// there only while nothing is sealed.
-func sealingKey(ctx context.Context, c config.Config, driver store.Driver) (seal.Key, error) {
-	if c.Store.Key != "" {
-		return seal.ParseKey(c.Store.Key.Reveal())
+// ensureKey returns the key that was read, or creates one in the data folder if nothing is
+// sealed yet.
+func ensureKey(ctx context.Context, c config.Config, read *seal.Key, driver store.Driver) (seal.Key, error) {
+	if read != nil {
+		return *read, nil
 	}
-	path := c.Path("sealing.key")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		sealed, err := store.AnySealed(ctx, driver)
-		if err == nil && sealed {
-			err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key", path)
-		}
-		if err != nil {
-			return seal.Key{}, err
-		}
+	path := keyFile(c)
+	sealed, err := store.AnySealed(ctx, driver)
+	if err == nil && sealed {
+		err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key", path)
+	}
+	if err != nil {
+		return seal.Key{}, err
 	}
 	return seal.LoadOrCreateKey(path)
 }
 
 // openEtcd connects to the configured etcd, or starts one in the data folder. For the latter
 // it also returns the function that frees space.
-func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, func(context.Context) error, error) {
+func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) (*clientv3.Client, func(context.Context) error, error) {
 	if len(c.Etcd.Endpoints) > 0 {
-		client, err := a.dialEtcd(c.Etcd)
+		client, err := a.dialEtcd(c.Etcd, certs)
 		return client, nil, err
 	}
 	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log, NoFsync: a.noFsync})
@@ -102,13 +99,9 @@ func (a *App) openEtcd(ctx context.Context, c config.Config) (*clientv3.Client, 
 	return server.Client(), server.Reclaim, nil
 }
 
-func (a *App) dialEtcd(c config.Etcd) (*clientv3.Client, error) {
-	tlsConfig, err := etcdTLS(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *App) dialEtcd(c config.Etcd, certs *tls.Config) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, TLS: tlsConfig, DialTimeout: 10 * time.Second,
+		Endpoints: c.Endpoints, TLS: certs, DialTimeout: 10 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // finds servers that died without closing the connection
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})

@@ -27,7 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
-	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
+	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -37,18 +37,15 @@ const renderChild = "render-child"
 
 // wire builds the services that the configuration names. It returns their routes and what
 // runs in the background.
-func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []run.Service, error) {
+func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	var api http.Handler = r
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
-	renderer, err := a.renderer(c, m)
+	renderer, err := a.renderer(c, p.charts, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	registry, err := a.backends(c)
-	if err != nil {
-		return nil, nil, err
-	}
+	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	seen := mirror.New(st.contexts, a.log)
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
@@ -76,10 +73,7 @@ func (a *App) wire(c config.Config, st openStores, m *metrics) (http.Handler, []
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
-		host, err := a.gitHost(c, m)
-		if err != nil {
-			return nil, nil, err
-		}
+		host := a.gitHost(c, p.signer, m)
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
 		reports := a.newReportIntake(c, st, seen, m, rules, host.budget)
 		api = reports.mount(r, c.Status.WebhookSecret)
@@ -105,11 +99,7 @@ func archives(c config.Config) archive.Limits {
 
 // renderer returns a renderer that starts a process for each chart: a template that never
 // ends, or takes all memory, harms only that process.
-func (a *App) renderer(c config.Config, m *metrics) (render.Renderer, error) {
-	r, err := charts(c.Render.KubeVersion)
-	if err != nil {
-		return nil, fmt.Errorf("render.kubeVersion: %w", err)
-	}
+func (a *App) renderer(c config.Config, r render.Renderer, m *metrics) (render.Renderer, error) {
 	if !a.renderHere {
 		self, err := os.Executable()
 		if err != nil {
@@ -147,17 +137,6 @@ func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metr
 		Git: a.faults.commits(sinksOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: member(c), Workers: c.Kube.Workers, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
-}
-
-// findPlugins finds the executables that clusters may name as their sync type.
-func findPlugins(c config.Config) (*execplugin.Programs, error) {
-	l := execplugin.DefaultLimits()
-	l.Time, l.Memory = time.Duration(c.Sync.Timeout), uint64(c.Sync.Memory)
-	p, err := execplugin.Find(c.Sync.Plugins, l)
-	if err != nil {
-		return nil, fmt.Errorf("sync.plugins: %w", err)
-	}
-	return p, nil
 }
 
 // member describes this process to the others that share its work.

@@ -37,7 +37,7 @@ var groups = map[string]packageGroup{
 			"internal/archive", "internal/config", "internal/gitops", "internal/manifest",
 			"internal/run", "internal/store/seal", "internal/web",
 		},
-		outside: []string{"git"}, // gitops resolves repositories
+		outside: []string{"git", "api/nearest"}, // gitops resolves repositories; config names the setting that was meant
 	},
 	"port": {
 		packages: []string{

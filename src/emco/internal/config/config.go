@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -171,6 +172,10 @@ type Retry struct {
 // shortestLease is the shortest lease that etcd grants with its default election timeout.
 const shortestLease = 2 * time.Second
 
+// smallestQuota is the smallest database, in bytes, that an embedded etcd can start with and
+// still store something.
+const smallestQuota = 16 << 20
+
 // Targets are the services that can be named in Config.Target besides "all".
 func Targets() []string {
 	return []string{"clm", "dcm", "orchestrator", "placementintent", "rsync"}
@@ -239,7 +244,19 @@ func (c Config) Validate() error {
 	oneOf(bad, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(bad, "log.format", c.Log.Format, "json", "text")
 	oneOf(bad, "store.driver", c.Store.Driver, "sqlite")
-	positive(bad, "etcd.quota", c.Etcd.Quota)
+	if c.Etcd.Quota < smallestQuota {
+		bad("etcd.quota", "must not be below %d bytes: etcd needs some for itself", smallestQuota)
+	}
+	checkAddress(bad, "http.address", c.HTTP.Address)
+	if c.GRPC.Address != "" {
+		checkAddress(bad, "grpc.address", c.GRPC.Address)
+	}
+	if c.Debug.Address != "" {
+		checkAddress(bad, "debug.address", c.Debug.Address)
+	}
+	notNegative(bad, "http.drain", c.HTTP.Drain)
+	notNegative(bad, "git.window", c.Git.Window)
+	notNegative(bad, "git.look", c.Git.Look)
 	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
 	positive(bad, "status.stale", int64(c.Status.Stale))
 	positive(bad, "status.streams", int64(c.Status.Streams))
@@ -301,5 +318,22 @@ func oneOf(bad reporter, name, got string, want ...string) {
 func positive(bad reporter, name string, got int64) {
 	if got <= 0 {
 		bad(name, "must be above zero")
+	}
+}
+
+func notNegative(bad reporter, name string, got Duration) {
+	if got < 0 {
+		bad(name, "must not be below zero")
+	}
+}
+
+// checkAddress wants host:port, where the host may be empty and the port 0.
+func checkAddress(bad reporter, name, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		bad(name, "%q is no address of the form host:port: %v", address, err)
 	}
 }

@@ -15,7 +15,11 @@ func load(t *testing.T, env map[string]string, args ...string) (Config, error) {
 	t.Helper()
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	return Load(fs, args, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	return Load(fs, args, lookup(env), func(string) {})
+}
+
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(k string) (string, bool) { v, ok := env[k]; return v, ok }
 }
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
@@ -69,6 +73,94 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
+// An unknown member is reported with its line and the setting that was probably meant.
+func TestF56UnknownMembersAreNamedWithLineAndNearestSetting(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "emco.yaml")
+	text := "data: x\nhttp:\n  adress: 127.0.0.1:1\n  Drain: 3s\naddress: x\nkube: {qpss: 1,\n  zebra: 2}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := load(t, nil, "-config", file)
+	want := file + ":3: there is no setting http.adress; did you mean http.address?\n" +
+		file + ":5: there is no setting address; did you mean http.address?\n" +
+		file + ":6: there is no setting kube.qpss; did you mean kube.qps?\n" +
+		file + ":7: there is no setting kube.zebra"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestF56ValuesThatNoStartTakesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{
+		"http.address": "nowhere", "grpc.address": "127.0.0.1:99999", "debug.address": "localhost:no-such-port",
+		"etcd.quota": "1", "git.window": "-1s", "git.look": "-1s", "http.drain": "-1s",
+	} {
+		if _, err := load(t, nil, "-"+name, value); err == nil || !strings.Contains(err.Error(), name+": ") {
+			t.Errorf("%s=%s: got %v, want an error that names it", name, value, err)
+		}
+	}
+}
+
+// Variables are named as people write abbreviations. The former names still work, with a
+// warning, and the present ones win.
+func TestF59VariablesOfAbbreviations(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		env  map[string]string
+		want bool
+		warn string
+	}{
+		"the name":          {map[string]string{"EMCO_OCI_PLAIN_HTTP": "true"}, true, ""},
+		"the former name":   {map[string]string{"EMCO_OCI_PLAIN_H_T_T_P": "true"}, true, "EMCO_OCI_PLAIN_H_T_T_P is now called EMCO_OCI_PLAIN_HTTP; rename it"},
+		"both":              {map[string]string{"EMCO_OCI_PLAIN_H_T_T_P": "true", "EMCO_OCI_PLAIN_HTTP": "false"}, false, "EMCO_OCI_PLAIN_H_T_T_P is ignored: EMCO_OCI_PLAIN_HTTP is set"},
+		"a wrong old value": {map[string]string{"EMCO_OCI_PLAIN_H_T_T_P": "maybe"}, false, "EMCO_OCI_PLAIN_H_T_T_P is now called EMCO_OCI_PLAIN_HTTP; rename it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var warned []string
+			c, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), nil, lookup(tt.env), func(text string) { warned = append(warned, text) })
+			if strings.HasPrefix(name, "a wrong") != (err != nil) || err != nil && !strings.Contains(err.Error(), "EMCO_OCI_PLAIN_H_T_T_P") {
+				t.Errorf("got error %v", err)
+			}
+			if c.OCI.PlainHTTP != tt.want || strings.Join(warned, "|") != tt.warn {
+				t.Errorf("got %v and the warnings %q, want %v and %q", c.OCI.PlainHTTP, warned, tt.want, tt.warn)
+			}
+		})
+	}
+}
+
+// No variable takes an abbreviation apart.
+func TestF59NoVariableHasSingleLetters(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	for _, l := range leavesOf(&c) {
+		for part := range strings.SplitSeq(l.env(), "_") {
+			if len(part) < 2 {
+				t.Errorf("%s is %s in the environment", l.name, l.env())
+			}
+		}
+	}
+}
+
+func TestF59TheServiceIsConfined(t *testing.T) {
+	t.Parallel()
+	unit, err := os.ReadFile("../../../../deployments/systemd/emco.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ProtectKernelTunables=yes", "ProtectKernelModules=yes", "ProtectKernelLogs=yes", "ProtectControlGroups=yes", "ProtectClock=yes",
+		"ProtectHostname=yes", "ProtectProc=invisible", "RestrictNamespaces=yes", "RestrictRealtime=yes", "RemoveIPC=yes",
+		"RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "SystemCallFilter=@system-service", "SystemCallFilter=~@privileged", "UMask=0077",
+	} {
+		if !strings.Contains(string(unit), "\n"+want+"\n") {
+			t.Errorf("emco.service lacks %s", want)
+		}
+	}
+}
+
 func TestSecretsDoNotPrint(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, map[string]string{"EMCO_STORE_KEY": "planted"})
@@ -92,11 +184,11 @@ func TestHelpNamesEachSettingThreeWays(t *testing.T) {
 	var out strings.Builder
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(&out)
-	_, err := Load(fs, []string{"-help"}, func(string) (string, bool) { return "", false })
+	_, err := Load(fs, []string{"-help"}, lookup(nil), func(string) {})
 	if !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{"-http.packageLimit", "EMCO_HTTP_PACKAGE_LIMIT", "(default 127.0.0.1:9015)"} {
+	for _, want := range []string{"-http.packageLimit", "EMCO_HTTP_PACKAGE_LIMIT", "EMCO_OCI_PLAIN_HTTP", "(default 127.0.0.1:9015)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
 		}

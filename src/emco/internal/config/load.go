@@ -4,18 +4,19 @@ import (
 	"encoding"
 	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 )
 
 // Load fills a Config from its defaults, the file that -config or EMCO_CONFIG names,
-// the environment and args, and validates it. Unknown settings are errors. It
-// returns flag.ErrHelp after it has printed the help to fs's output.
-func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool)) (Config, error) {
+// the environment and args, and validates it. Unknown settings are errors. It calls warn for
+// each variable with a former name, and returns flag.ErrHelp after it has printed the help to
+// fs's output.
+func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), warn func(string)) (Config, error) {
 	c := Default()
 	leaves := leavesOf(&c)
 	set := map[string]string{} // flags given, applied after file and environment
@@ -34,25 +35,11 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool)) (
 		return c, err
 	}
 	for _, l := range leaves {
-		if err := l.override(getenv, set); err != nil {
+		if err := l.override(getenv, set, warn); err != nil {
 			return c, err
 		}
 	}
 	return c, c.Validate()
-}
-
-func readFile(path string, c *Config) error {
-	if path == "" {
-		return nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("configuration file: %w", err)
-	}
-	if err := yaml.UnmarshalStrict(text, c); err != nil {
-		return fmt.Errorf("configuration file %s: %w", path, err)
-	}
-	return nil
 }
 
 // Print writes c as YAML with its secrets masked.
@@ -90,20 +77,35 @@ func show(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// env is the name of the setting in the environment: http.packageLimit is EMCO_HTTP_PACKAGE_LIMIT.
+// env is the name of the setting in the environment: http.packageLimit is
+// EMCO_HTTP_PACKAGE_LIMIT, oci.plainHTTP is EMCO_OCI_PLAIN_HTTP.
 func (l leaf) env() string {
+	return l.variable(func(before, after rune) bool { return !unicode.IsUpper(before) || unicode.IsLower(after) })
+}
+
+// formerEnv is the name that it had before: EMCO_OCI_PLAIN_H_T_T_P.
+func (l leaf) formerEnv() string {
+	return l.variable(func(_, _ rune) bool { return true })
+}
+
+// variable makes a name of the environment. A capital begins a word if begins says so of its
+// neighbours.
+func (l leaf) variable(begins func(before, after rune) bool) string {
 	var b strings.Builder
 	b.WriteString("EMCO_")
-	for _, r := range l.name {
+	name := []rune(l.name)
+	for i, r := range name {
+		var after rune
+		if i+1 < len(name) {
+			after = name[i+1]
+		}
 		switch {
 		case r == '.':
+			r = '_'
+		case unicode.IsUpper(r) && begins(name[i-1], after):
 			b.WriteByte('_')
-		case r >= 'A' && r <= 'Z':
-			b.WriteByte('_')
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.ToUpper(string(r)))
 		}
+		b.WriteRune(unicode.ToUpper(r))
 	}
 	return b.String()
 }
@@ -121,16 +123,35 @@ func (l leaf) check(v string) error {
 	return assign(reflect.New(l.val.Type()).Elem(), v)
 }
 
-func (l leaf) override(getenv func(string) (string, bool), flags map[string]string) error {
-	if v, ok := getenv(l.env()); ok {
+func (l leaf) override(getenv func(string) (string, bool), flags map[string]string, warn func(string)) error {
+	if name, v, ok := l.lookup(getenv, warn); ok {
 		if err := assign(l.val, v); err != nil {
-			return fmt.Errorf("%s: %w", l.env(), err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	if v, ok := flags[l.name]; ok {
 		return assign(l.val, v)
 	}
 	return nil
+}
+
+// lookup finds the setting in the environment, by its name or by the former one.
+func (l leaf) lookup(getenv func(string) (string, bool), warn func(string)) (name, value string, ok bool) {
+	name = l.env()
+	value, ok = getenv(name)
+	former := l.formerEnv()
+	if former == name {
+		return name, value, ok
+	}
+	old, given := getenv(former)
+	switch {
+	case given && ok:
+		warn(former + " is ignored: " + name + " is set")
+	case given:
+		warn(former + " is now called " + name + "; rename it")
+		return former, old, true
+	}
+	return name, value, ok
 }
 
 // assign parses text into the setting.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 )
 
 // Section is the name of a service's section in upstream's configuration file, in lower case.

@@ -11,7 +11,6 @@ const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 
 // levels is the level of each package: it may import only lower ones.
 var levels = map[string]int{
-	"internal/nearest":  0,
 	"internal/plain":    0,
 	"internal/jsontree": 0,
 	"internal/archtest": 0,

@@ -7,10 +7,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
 )
 
 // memberCheck finds the keys of a document that its kind does not have. The server drops them.

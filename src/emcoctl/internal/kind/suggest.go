@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 )
 
 // Suggest returns the anchor that a user probably meant by one with a collection or an action

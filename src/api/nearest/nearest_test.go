@@ -3,7 +3,7 @@ package nearest_test
 import (
 	"testing"
 
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/nearest"
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 )
 
 func TestTo(t *testing.T) {

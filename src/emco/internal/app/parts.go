@@ -1,0 +1,132 @@
+package app
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/sshsig"
+)
+
+// parts are what the settings refer to: keys, certificates, executables, the version of
+// Kubernetes. A start reads them before it opens anything, and `emco config check` reads the
+// same, so it refuses what a start refuses.
+type parts struct {
+	charts  render.Renderer
+	key     *seal.Key // nil: the data folder has none yet
+	etcdTLS *tls.Config
+	plugins *execplugin.Programs
+	azure   *arm.Client
+	signer  git.Signer // nil: commits are not signed
+}
+
+// Check reports all that a start with this configuration would refuse, without changing
+// anything: it opens no store and does not listen.
+func Check(c config.Config) error {
+	_, err := readParts(c)
+	return err
+}
+
+func readParts(c config.Config) (parts, error) {
+	var (
+		p    parts
+		errs []error
+		err  error
+	)
+	read := func(setting string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", setting, err))
+		}
+	}
+	read("data", checkFolder(c.Data))
+	p.charts, err = charts(c.Render.KubeVersion)
+	read("render.kubeVersion", err)
+	p.key, err = sealingKey(c)
+	read("store.key", err)
+	p.etcdTLS, err = etcdTLS(c.Etcd)
+	errs = append(errs, err) // names its setting
+	p.plugins, err = findPlugins(c.Sync)
+	read("sync.plugins", err)
+	p.azure, err = azure(c.Azure)
+	read("azure", err)
+	if c.Runs("rsync") {
+		p.signer, err = signer(c.Git.SigningKey)
+		read("git.signingKey", err)
+	}
+	return p, errors.Join(errs...)
+}
+
+// checkFolder wants a folder, or nothing yet.
+func checkFolder(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no folder", path)
+	}
+	return err
+}
+
+// sealingKey returns the configured key, or the one in the data folder; nil if the folder has
+// none yet.
+func sealingKey(c config.Config) (*seal.Key, error) {
+	if c.Store.Key != "" {
+		key, err := seal.ParseKey(c.Store.Key.Reveal())
+		return &key, err
+	}
+	if _, err := os.Stat(keyFile(c)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	key, err := seal.LoadOrCreateKey(keyFile(c))
+	return &key, err
+}
+
+func keyFile(c config.Config) string { return c.Path("sealing.key") }
+
+// findPlugins finds the executables that clusters may name as their sync type.
+func findPlugins(c config.Sync) (*execplugin.Programs, error) {
+	l := execplugin.DefaultLimits()
+	l.Time, l.Memory = time.Duration(c.Timeout), uint64(c.Memory)
+	return execplugin.Find(c.Plugins, l)
+}
+
+func azure(c config.Azure) (*arm.Client, error) {
+	o := arm.Options{
+		Authority: c.Authority, Manager: c.Manager, Audience: c.Audience,
+		TokenFile: c.TokenFile, Timeout: time.Duration(c.Timeout), Writes: c.Writes,
+	}
+	if c.CA != "" {
+		text, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+		o.CA = string(text)
+	}
+	return arm.New(o)
+}
+
+// signer reads the key that signs commits; nil without one.
+func signer(path string) (git.Signer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := sshsig.New(key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
