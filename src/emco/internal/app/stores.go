@@ -34,37 +34,40 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err != nil {
 		return openStores{}, err
 	}
-	db, err := a.openDocuments(ctx, c, p.key)
+	db, driver, err := a.openDocuments(ctx, c, p.key)
 	if err != nil {
 		return openStores{}, err
 	}
+	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
+	if err := a.join(ctx, storePair{driver, contexts, c}); err != nil {
+		return openStores{}, err
+	}
+	a.faults.etcd(c.Etcd, client)
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
-	a.faults.etcd(c.Etcd, client)
-	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
 	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
-func (a *App) openDocuments(ctx context.Context, c config.Config, given *seal.Key) (*store.DB, error) {
+func (a *App) openDocuments(ctx context.Context, c config.Config, given *seal.Key) (*store.DB, store.Driver, error) {
 	driver, err := drivers.Drivers()[c.Store.Driver](c.Path("documents.db"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.onClose(driver.Close)
 	blobs, err := blobdir.Open(c.Path("packages"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	key, err := ensureKey(ctx, c, given, driver)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	db := store.New(a.faults.documents(driver), blobs, seal.New(key))
 	if err := db.CheckKey(ctx); err != nil {
-		return nil, fmt.Errorf("the sealing key does not open what is sealed; restore the right one: %w", err)
+		return nil, nil, fmt.Errorf("the sealing key does not open what is sealed; restore the right one: %w", err)
 	}
-	return db, nil
+	return db, driver, nil
 }
 
 // ensureKey returns the key that was read, or creates one in the data folder if nothing is

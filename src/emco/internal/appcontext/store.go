@@ -17,6 +17,7 @@
 //	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
+//	identity                            the id of the document store that all this belongs to
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //
 // Heads and operations have key spaces of their own, so that a list or a watch of them

@@ -1,0 +1,42 @@
+package appcontext
+
+import (
+	"context"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// identity names the document store that the AppContext belongs to.
+type identity struct {
+	Documents string `json:"documents"`
+}
+
+func identityKey(kv *etcdkv.Client) string { return kv.Key("identity") }
+
+// Identity returns the id of the document store that the AppContext belongs to; empty if none
+// was recorded yet.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	i, _, err := etcdkv.Read[identity](ctx, s.kv, identityKey(s.kv))
+	if errs.Is(err, errs.NotFound) {
+		return "", nil
+	}
+	return i.Documents, err
+}
+
+// Identify records the document store that the AppContext belongs to, unless one is recorded
+// or another process is faster, and returns the recorded one.
+func (s *Store) Identify(ctx context.Context, documents string) (string, error) {
+	key := identityKey(s.kv)
+	text, err := etcdkv.Encode(key, identity{documents})
+	if err != nil {
+		return "", err
+	}
+	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	if _, _, err := s.kv.Commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, text)}); err != nil {
+		return "", err
+	}
+	return s.Identity(ctx)
+}

@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// identityKey is the key of the document that holds the id of the store. No REST path leads
+// to it.
+const identityKey Key = "store-identity"
+
+type identity struct {
+	ID string `json:"id"`
+}
+
+// Identity returns the id of the store, which tells it from all others; empty if it has none
+// yet.
+func Identity(ctx context.Context, d Driver) (string, error) {
+	doc, err := d.Get(ctx, identityKey)
+	if errs.Is(err, errs.NotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var i identity
+	if err := json.Unmarshal(doc.Body, &i); err != nil || i.ID == "" {
+		return "", errs.New(errs.Internal, "the id of the document store cannot be read")
+	}
+	return i.ID, nil
+}
+
+// Identify gives the store an id, unless it has one or another process is faster, and returns
+// the id that the store has then.
+func Identify(ctx context.Context, d Driver, id string) (string, error) {
+	text, err := json.Marshal(identity{id})
+	if err != nil {
+		return "", err
+	}
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	err = d.Put(ctx, Doc{Key: identityKey, UID: "1", Rev: 1, Body: text, Created: now, Updated: now, Tag: 1 + rand.Int64N(1<<62), Since: now}, 0)
+	if err != nil && !errs.Is(err, errs.Exists) {
+		return "", err
+	}
+	return Identity(ctx, d)
+}
