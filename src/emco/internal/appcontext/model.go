@@ -23,6 +23,8 @@ type Head struct {
 	Stopped   bool   `json:"stopped,omitempty"`   // reconciling is stopped
 	Inherited string `json:"inherited,omitempty"` // id on clusters, if it is not UID; see Deployment
 	MovedTo   string `json:"movedTo,omitempty"`   // uid of the head that took over what this one had on clusters
+
+	Terminated time.Time `json:"terminated,omitzero"` // time of the last terminate; a failure before it is tried again
 }
 
 // Deployment is the id that clusters, Git paths and pairs use for the head: its own, unless

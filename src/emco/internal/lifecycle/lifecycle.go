@@ -46,7 +46,7 @@ type Condition uint8
 const (
 	Always   Condition = iota
 	UnderWay           // the deployment's status is Instantiating or Terminating
-	Failed             // the deployment's status is InstantiateFailed
+	Failed             // the deployment's status is InstantiateFailed or TerminateFailed
 )
 
 var conditionTexts = [...]string{"", "while it is under way", "if it failed"}
@@ -63,10 +63,11 @@ type Transition struct {
 // Table maps each action to the states that allow it, and to the transition from each.
 type Table map[Action]map[appcontext.State]Transition
 
-// Groups returns the table of deployment intent groups. It differs from upstream's in three
+// Groups returns the table of deployment intent groups. It differs from upstream's in four
 // points: a group whose termination was stopped may be approved or terminated, because it
-// may also be instantiated; a rollback needs the same states as an update; and a group
-// that failed may be instantiated again.
+// may also be instantiated; a rollback needs the same states as an update; a group that
+// failed may be instantiated again; and one whose termination failed may be terminated
+// again.
 func Groups() Table {
 	return Table{
 		Approve: {
@@ -84,6 +85,7 @@ func Groups() Table {
 		},
 		Terminate: {
 			appcontext.Instantiated:       {To: appcontext.Terminated},
+			appcontext.Terminated:         {To: appcontext.Terminated, If: Failed},
 			appcontext.InstantiateStopped: {To: appcontext.Terminated},
 			appcontext.TerminateStopped:   {To: appcontext.Terminated},
 		},

@@ -18,7 +18,7 @@ Created            a       .           .         .    .      .        .       .
 Approved           a       i           .         .    .      .        .       i
 Instantiated       .       i?          t         is!  i      i        u       .
 Updated            a       .           .         .    .      .        .       .
-Terminated         a       i           .         ts!  .      .        .       .
+Terminated         a       i           t?        ts!  .      .        .       .
 InstantiateStopped .       .           t         .    i      i        u       .
 TerminateStopped   a       i           t         .    .      .        .       .
 `

@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -101,6 +103,32 @@ func (l *Lookup) Registration(ctx context.Context, cluster string) (store.Doc, e
 		return store.Doc{}, errs.E(errs.NotFound, "find", cluster, err)
 	}
 	return l.DB.Get(ctx, store.Key(key.StoreKey()))
+}
+
+// SyncObjects returns the keys of the sync objects that a cluster's registration names; none
+// if the registration cannot be read.
+func (l *Lookup) SyncObjects(ctx context.Context, cluster string) (keys []store.Key) {
+	c, _, err := l.Cluster(ctx, cluster)
+	if err != nil {
+		return nil
+	}
+	key, _ := v2.ParseClusterKey(cluster)
+	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+		if name != "" {
+			keys = append(keys, syncObjectKey(key.Provider, name))
+		}
+	}
+	return keys
+}
+
+// SyncObjectProvider returns the cluster provider of a sync object, and whether the key is
+// one of a sync object.
+func SyncObjectProvider(k store.Key) (provider string, ok bool) {
+	parts := strings.Split(string(k), "/")
+	if len(parts) < 2 || k != syncObjectKey(parts[1], path.Base(string(k))) {
+		return "", false
+	}
+	return parts[1], true
 }
 
 // listFrom is how many clusters of one provider are listed instead of read one by one.

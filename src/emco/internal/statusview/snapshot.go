@@ -240,7 +240,7 @@ func (s Snapshot) terminating() string {
 		return v2.StatusTerminated
 	}
 	for _, p := range s.left {
-		if !removalFailed(p) {
+		if !removalFailed(p) || p.At.Before(s.Head.Terminated) {
 			return v2.StatusTerminating
 		}
 	}

@@ -60,6 +60,7 @@ func TestDeployedStatus(t *testing.T) {
 		{"terminated, what failed before is not tried yet", []appPair{{"a", failed}}, []*appcontext.Pair{failed}, []func(*appcontext.Head){gone}, "Terminating"},
 		{"terminated, one is being removed", nil, []*appcontext.Pair{deleting, stuck}, []func(*appcontext.Head){gone}, "Terminating"},
 		{"terminated, none can be removed", nil, []*appcontext.Pair{stuck}, []func(*appcontext.Head){gone}, "TerminateFailed"},
+		{"F05: none could be removed, and a user asked again", nil, []*appcontext.Pair{stuck}, []func(*appcontext.Head){gone, func(h *appcontext.Head) { h.Terminated = noon }}, "Terminating"},
 		{"stopped on the way", []appPair{{"a", pending}}, nil, []func(*appcontext.Head){stopped, op}, "InstantiateFailed"},
 		{"stopped while it was removed", []appPair{{"a", deleting}}, []*appcontext.Pair{deleting}, []func(*appcontext.Head){stopped, gone}, "TerminateFailed"},
 	}

@@ -233,14 +233,18 @@ func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.Mi
 }
 
 // terminate makes nothing the desired state. A revision that is being made is dropped when
-// its worker publishes it, because the head has changed.
-func (g *Groups) terminate(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
+// its worker publishes it, because the head has changed. A termination that failed is tried
+// again.
+func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Terminate)
 	if err != nil {
 		return nil, err
 	}
+	if err := g.checkCondition(ctx, s.Head, lifecycle.Terminate); err != nil {
+		return nil, err
+	}
 	to := s.Head
-	to.State, to.Gone, to.Op, to.Failure, to.Stopped = next, true, nil, "", false
+	to.State, to.Gone, to.Op, to.Failure, to.Stopped, to.Terminated = next, true, nil, "", false, req.request.At
 	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
 }
 
@@ -271,7 +275,7 @@ func (g *Groups) checkAllowed(ctx context.Context, head appcontext.Head, a lifec
 // checkCondition refuses an action whose condition in the table does not hold.
 func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, a lifecycle.Action) error {
 	allowed := map[lifecycle.Condition][]string{
-		lifecycle.Failed:   {v2.StatusInstantiateFailed},
+		lifecycle.Failed:   {v2.StatusInstantiateFailed, v2.StatusTerminateFailed},
 		lifecycle.UnderWay: {v2.StatusInstantiating, v2.StatusTerminating},
 	}[g.table.If(head.State, a)]
 	if allowed == nil {

@@ -74,6 +74,34 @@ func TestStopEndsTheWayToWhatIsDesired(t *testing.T) {
 	equal(t, "history", g.history(), "Created 0, Approved 0, Instantiated 1, InstantiateStopped 0, Updated 1, Instantiated 2, Terminated 0, TerminateStopped 0, Terminated 0")
 }
 
+// A termination that failed may be asked for again. From then on it is under way, and asking
+// once more is refused.
+func TestF05AFailedTerminationIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	g.acts("terminate")
+	g.refused("terminate", "", 409, "Terminated if it failed")
+	stuck, err := p.contexts.PairsOf(t.Context(), g.doc().UID)
+	p.must(err)
+	for i := range stuck {
+		stuck[i].Desired, stuck[i].Phase, stuck[i].At = "", appcontext.Failed, g.head().Terminated
+	}
+	p.must(p.contexts.PutPairs(t.Context(), appcontext.Fence{}, stuck, nil))
+	equal(t, "status after the failure", g.status().DeployedStatus+g.status().Status, "TerminateFailed")
+	before := g.head().Terminated
+	g.acts("terminate")
+	if now := g.head().Terminated; !now.After(before) {
+		t.Errorf("the time of the termination is %v, and was %v", now, before)
+	}
+	equal(t, "status after the request", g.status().DeployedStatus+g.status().Status, "Terminating")
+	g.refused("terminate", "", 409, "Terminated if it failed")
+	p.settle()
+	equal(t, "status after the removal", g.status().DeployedStatus+g.status().Status, "Terminated")
+}
+
 func TestWhatWasStoppedWhileTerminatingMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

@@ -110,6 +110,7 @@ func (s *Service) Run(ctx context.Context) error {
 	others.Go(func() { s.shared.Branches.Run(ctx) })
 	others.Go(func() { s.shared.Moves.Run(ctx) })
 	others.Go(func() { s.runSources(ctx) })
+	others.Go(func() { s.followDocuments(ctx) })
 	return s.group.Run(ctx)
 }
 

@@ -17,6 +17,7 @@ type Desired struct {
 	Rollback   bool
 	Handovers  int64 // of the pairs.Store when this was worked out
 	Removed    bool
+	Again      bool   // a user asked for the removal once more: hooks that failed run again
 	Namespace  string // of the logical cloud
 	Cloud      appcontext.Cloud
 	Apps       []appcontext.App // of the revision; their order also holds for a removal
@@ -59,9 +60,10 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 }
 
 // Retarget returns a pair on its way to a bundle, due now. A change to the same bundle for
-// the same revision continues where it was. Held keeps all that may be on the cluster.
+// the same revision continues where it was; a removal that a failed hook halted starts from
+// its first step if a user asks for it again. Held keeps all that may be on the cluster.
 func (w Desired) Retarget(p appcontext.Pair, bundle appcontext.Digest, now time.Time) appcontext.Pair {
-	if p.Change != "" && p.Rev == w.Rev && p.Desired == bundle {
+	if p.Change != "" && p.Rev == w.Rev && p.Desired == bundle && !(w.Again && p.Halted) {
 		return resumed(p)
 	}
 	p.Desired, p.Rev, p.At = bundle, w.Rev, now

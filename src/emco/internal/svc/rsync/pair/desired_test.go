@@ -186,6 +186,8 @@ func TestAChangeContinuesForTheSameRevision(t *testing.T) {
 	gone.Rev, gone.Desired, gone.Change, gone.Phase = 2, "", appcontext.Remove, appcontext.Deleting
 	next := wants("b")
 	next.Rev = 3
+	removing, removed := halted, gone // a hook of the removal failed
+	removing.Desired, removing.Change = "", appcontext.Remove
 	rolled := next
 	rolled.Rollback = true
 	tests := []struct {
@@ -201,6 +203,8 @@ func TestAChangeContinuesForTheSameRevision(t *testing.T) {
 		{"also after a failed hook", next, halted, again},
 		{"a rollback is one", rolled, midway(), back},
 		{"a removal begins from what is there", Desired{Deployment: "7", Rev: 2}, midway(), gone},
+		{"a removal whose hook failed stays as it is", Desired{Deployment: "7", Rev: 2, Removed: true}, removing, removing},
+		{"F05: it begins again when it is asked for again", Desired{Deployment: "7", Rev: 2, Removed: true, Again: true}, removing, removed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

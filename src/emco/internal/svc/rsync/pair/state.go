@@ -30,6 +30,16 @@ func Reset(p appcontext.Pair) appcontext.Pair {
 	return p
 }
 
+// Due makes a failed pair due now, as if it had not failed. A halted one keeps the reason of
+// its hook: its cleanup is due.
+func Due(p appcontext.Pair) appcontext.Pair {
+	if p.Halted {
+		p.Attempt, p.NextRetry = 0, time.Time{}
+		return p
+	}
+	return Reset(p)
+}
+
 // openPhase is the phase of a pair that is on its way.
 func openPhase(p appcontext.Pair) appcontext.Phase {
 	if p.Desired == "" {

@@ -124,6 +124,20 @@ func (s *Store) fail(p appcontext.Pair, err error) appcontext.Pair {
 	return out
 }
 
+// MakeDue makes failed pairs of targets due now, as if they had not failed.
+func (s *Store) MakeDue(ctx context.Context, targets []pair.Target) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		if p.Attempt > 0 && pair.Deliverable(p) {
+			put = append(put, pair.Due(p))
+		}
+	}
+	slices.SortFunc(put, pair.CompareKeys)
+	return s.write(ctx, change{put: put})
+}
+
 // MarkUndelivered has targets delivered again: pairs that are Applied as if they were not,
 // others as if their step had not been delivered. Pairs that wait for anything but a
 // report go on waiting.

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +70,13 @@ func (t *Timers) cancelLocked(target pair.Target) {
 		c.timer.Stop()
 		delete(t.timers, target)
 	}
+}
+
+// Waiting returns the targets that have a timer, in order.
+func (t *Timers) Waiting() []pair.Target {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(t.timers), pair.CompareTargets)
 }
 
 // Stop removes all timers and returns when no call is running. No later Set has an effect.

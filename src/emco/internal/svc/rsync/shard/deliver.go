@@ -42,6 +42,7 @@ func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
 // deliver delivers the targets that are due in a queue, and records the results. Routes
 // are looked up again: a target whose route has changed goes to its new queue.
 func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
+	mark := s.documentMark(ctx) // before any document is read
 	lookup, routes := s.Routes.Lookup(), map[pair.Target]route.Route{}
 	lookup.Prefetch(ctx, pair.Clusters(due))
 	var viaGit, direct []pair.Target
@@ -72,10 +73,13 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, true), routes) {
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
+		s.retryOvertaken(ctx, mark, results)
 	}
 	for _, t := range s.skipSteps(ctx, direct, false) {
 		own := s.cancellations.For(t.UID)
-		s.Record(own, s.kube.Deliver(own, t, routes[t]))
+		results := s.kube.Deliver(own, t, routes[t])
+		s.Record(own, results)
+		s.retryOvertaken(own, mark, results)
 	}
 }
 

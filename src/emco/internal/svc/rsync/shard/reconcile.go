@@ -25,6 +25,8 @@ type headState struct {
 	removed bool // nothing is desired
 	stopped bool
 	owned   bool // the head owns its deployment
+
+	terminated time.Time // of what is removed: time of the last terminate
 }
 
 // reconciled is how far the shard has reconciled a head: which pairs it has written. Whether
@@ -97,6 +99,9 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 	}
 	deployment, owned := s.ownership.update(head)
 	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
+	if state.removed {
+		state.terminated = head.Terminated.UTC()
+	}
 	why := s.rechecks.take(head.UID)
 	last, known := s.reconciled[head.UID]
 	same := known && last.state == state
@@ -139,6 +144,7 @@ func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment
 	}
 	w := pair.Desired{
 		Deployment: deployment, Head: appcontext.HeadID(head.UID), Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
+		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
 		Handovers: s.pairs.Handovers(), // before anything is read from the store
 	}
 	if err := s.readRevision(ctx, &w, last, documents, claim); err != nil {

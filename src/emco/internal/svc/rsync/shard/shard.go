@@ -88,6 +88,7 @@ type Shard struct {
 	guard     *branchguard.Guard
 	mover     *clustermove.Mover
 	reports   *reportbatch.Batcher
+	changed   *documentInbox
 
 	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
 	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
@@ -105,6 +106,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	s := &Shard{
 		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
 		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[string]reconciled{},
+		changed: newDocumentInbox(),
 	}
 	s.pairs = pairs.New(pairs.Config{
 		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,
@@ -173,6 +175,7 @@ func (s *Shard) Run(ctx context.Context) error {
 	})
 	others.Go(func() { s.guard.Run(ctx) })
 	others.Go(func() { s.mover.Run(ctx) })
+	others.Go(func() { s.followDocuments(ctx) })
 	return s.followHeads(ctx)
 }
 
