@@ -13,6 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
@@ -28,6 +30,7 @@ import (
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -55,7 +58,9 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim, OnProbe: m.etcdFull, Log: a.log},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		services = append(services, seen)
+		overview := a.views(c, st, seen, reader)
+		overview.Mount(r)
+		services = append(services, seen, overview)
 	}
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
@@ -82,6 +87,16 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
+}
+
+// views returns the views of the whole fleet, which follow the mirror.
+func (a *App) views(c config.Config, st openStores, seen *mirror.Mirror, reader *statusview.Reader) *views.Views {
+	tally := views.NewTally(time.Duration(c.Status.Stale), time.Now)
+	seen.Observe(tally)
+	return views.New(views.Parts{
+		DB: st.db, Tally: tally, Places: seen, Deployments: reader, Revisions: st.contexts,
+		Inventory: inventory.New(st.db, cloud.New), Streams: c.Status.Streams, Now: time.Now,
+	})
 }
 
 func statusOptions(c config.Config) statusview.Options {

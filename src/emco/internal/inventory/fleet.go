@@ -30,6 +30,9 @@ func (f *Fleet) Cluster(key string) (placement.Cluster, bool) {
 	return c, known
 }
 
+// Clusters returns all clusters by key. They must not be changed.
+func (f *Fleet) Clusters() map[string]placement.Cluster { return f.clusters }
+
 // Labelled implements placement.Inventory.
 func (f *Fleet) Labelled(provider, name string) []string { return f.labelled[label{provider, name}] }
 

@@ -11,6 +11,7 @@ package mirror
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -41,7 +42,26 @@ type Mirror struct {
 	advanced  chan struct{}                     // closed and replaced when the index advances; guarded by mu
 	subs      map[string]map[*Subscription]bool // by id; guarded by mu
 	listeners map[*agentListener]bool           // guarded by mu
+	observers []Observer                        // before Run
 }
+
+// Observer is told of each change of the index, in order. Its methods must not wait and must
+// not call the mirror.
+type Observer interface {
+	// Restarted says that all records follow again.
+	Restarted()
+	// HeadChanged hands over a head; nil if it is gone.
+	HeadChanged(uid string, h *appcontext.Head)
+	// PlaceChanged hands over the records of a place; nil if they are gone.
+	PlaceChanged(key appcontext.PairKey, e *Entry)
+	// AgentHeard says when the agent of a cluster was last heard.
+	AgentHeard(cluster string, at time.Time)
+	// Advanced says that all records up to a revision were handed over.
+	Advanced(mark int64)
+}
+
+// Observe makes o an observer. Call it before Run.
+func (m *Mirror) Observe(o Observer) { m.observers = append(m.observers, o) }
 
 // New returns a mirror of the store.
 func New(store *appcontext.Store, log *slog.Logger) *Mirror {
@@ -55,8 +75,16 @@ func New(store *appcontext.Store, log *slog.Logger) *Mirror {
 // Name is "mirror".
 func (m *Mirror) Name() string { return "mirror" }
 
-// Ready is always nil: without an index, snapshots are read from etcd.
-func (m *Mirror) Ready() error { return nil }
+// Ready returns why there is no index yet. Snapshots are then read from etcd, but what is
+// answered from the index alone, such as views, would lack everything.
+func (m *Mirror) Ready() error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return errors.New("the records of clusters and deployments are still being read")
+	}
+	return nil
+}
 
 // Run keeps the index until ctx ends.
 func (m *Mirror) Run(ctx context.Context) error {
@@ -91,6 +119,9 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	defer m.mu.Unlock()
 	if fresh != nil {
 		m.index = fresh
+		for _, o := range m.observers {
+			fresh.replay(o)
+		}
 		for _, subs := range m.subs {
 			notify(subs, true)
 		}
@@ -100,6 +131,9 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	}
 	for _, r := range batch {
 		news := m.index.apply(r)
+		for _, o := range m.observers {
+			m.index.tell(o, r)
+		}
 		if r.Space == appcontext.AgentSpace {
 			m.agentReportedLocked(r.Key.Cluster)
 		} else {
@@ -107,6 +141,9 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		}
 	}
 	m.index.mark = mark
+	for _, o := range m.observers {
+		o.Advanced(mark)
+	}
 	m.behind.Store(false)
 	close(m.advanced)
 	m.advanced = make(chan struct{})

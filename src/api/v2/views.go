@@ -1,0 +1,153 @@
+package v2
+
+import "time"
+
+// The views below /v2/views are additions to upstream's API: counts and pages of the whole
+// fleet. docs/views.md describes them.
+
+// States of places (one app on one cluster), clusters and deployments in views, the worst
+// first. A cluster or deployment is as bad as its worst place.
+const (
+	ViewFailed      = "failed"      // a user must act
+	ViewNotReady    = "notReady"    // the cluster reports that something is wrong
+	ViewUnknown     = "unknown"     // the cluster has not reported, or is silent
+	ViewBlocked     = "blocked"     // it waits for a dependency, a wave or an approval
+	ViewLeaving     = "leaving"     // it is being removed
+	ViewProgressing = "progressing" // it is being delivered
+	ViewReady       = "ready"       // the cluster reports this very content as ready
+	ViewIdle        = "idle"        // nothing is desired there
+)
+
+// ViewPage is what all pages of views begin with.
+type ViewPage struct {
+	At       time.Time `json:"at"`                 // when the answer was made
+	Mark     int64     `json:"mark"`               // revision of the AppContext that it is as new as
+	Total    int       `json:"total"`              // number of items on all pages
+	Continue string    `json:"continue,omitempty"` // token of the next page
+}
+
+// ViewCounts counts by state. States that count nothing are left out.
+type ViewCounts map[string]int
+
+// FleetView counts all clusters and places.
+type FleetView struct {
+	At       time.Time    `json:"at"`
+	Mark     int64        `json:"mark"`
+	Clusters ViewCounts   `json:"clusters"`
+	Pairs    ViewCounts   `json:"pairs"` // of the clusters that pass the filters
+	Groups   []FleetGroup `json:"groups"`
+}
+
+// FleetGroup is the clusters of a group, in order of their names.
+type FleetGroup struct {
+	Key      string     `json:"key"`
+	Clusters int        `json:"clusters"`
+	Counts   ViewCounts `json:"counts"`
+	Cells    string     `json:"cells"` // a letter for each bin of clusters, in order of name: its worst state
+	Bin      int        `json:"bin"`   // number of clusters of a letter
+}
+
+// ClusterViews is a page of clusters.
+type ClusterViews struct {
+	ViewPage
+	Items []ClusterView `json:"items"`
+}
+
+// ClusterView is a cluster in a page.
+type ClusterView struct {
+	Provider    string     `json:"provider"`
+	Cluster     string     `json:"cluster"`
+	Labels      []string   `json:"labels,omitempty"`
+	Type        string     `json:"type,omitempty"`   // its sync type; empty for a direct cluster
+	Branch      string     `json:"branch,omitempty"` // its branch shard
+	State       string     `json:"state"`
+	Counts      ViewCounts `json:"counts"` // of its places
+	LastHeard   time.Time  `json:"lastHeard,omitzero"`
+	SilentSince time.Time  `json:"silentSince,omitzero"`
+	Why         string     `json:"why,omitempty"` // of its worst place
+}
+
+// ClusterDetail is one cluster with all places on it.
+type ClusterDetail struct {
+	At   time.Time `json:"at"`
+	Mark int64     `json:"mark"`
+	ClusterView
+	Places []PlaceView `json:"places"`
+	More   int         `json:"more,omitempty"` // places that are left out
+}
+
+// PlaceView is one app of a deployment on one cluster.
+type PlaceView struct {
+	Project    string    `json:"project"`
+	App        string    `json:"compositeApp"`
+	Version    string    `json:"compositeAppVersion"`
+	Group      string    `json:"deploymentIntentGroup"`
+	Name       string    `json:"app"`
+	State      string    `json:"state"`
+	Phase      string    `json:"phase,omitempty"`
+	Revision   int64     `json:"revision,omitempty"`
+	Since      time.Time `json:"since,omitzero"`
+	ReadySince time.Time `json:"readySince,omitzero"`
+	Commit     string    `json:"commit,omitempty"`
+	Reconciled string    `json:"reconciled,omitempty"` // commit that the cluster's reconciler has applied
+	Blocked    string    `json:"blocked,omitempty"`
+	Why        string    `json:"why,omitempty"`
+}
+
+// DeploymentViews is a page of deployments.
+type DeploymentViews struct {
+	ViewPage
+	Items []DeploymentView `json:"items"`
+}
+
+// DeploymentView is a deployment intent group in a page.
+type DeploymentView struct {
+	Path      string     `json:"path"`               // of the group, below /v2
+	State     string     `json:"state"`              // as bad as its worst place
+	Lifecycle string     `json:"lifecycle"`          // the state of its life cycle, such as Approved
+	Deployed  string     `json:"deployed,omitempty"` // upstream's deployedStatus
+	Revision  int64      `json:"revision,omitempty"` // that is desired
+	Kind      string     `json:"kind,omitempty"`     // what made the revision, such as update
+	Author    string     `json:"author,omitempty"`
+	Reason    string     `json:"reason,omitempty"` // in the author's words
+	Since     time.Time  `json:"since,omitzero"`   // of the revision
+	Apps      int        `json:"apps"`
+	Clusters  int        `json:"clusters"`
+	Counts    ViewCounts `json:"counts"` // of its places
+	Why       string     `json:"why,omitempty"`
+	MovedTo   string     `json:"movedTo,omitempty"` // the group that took its deployment over
+}
+
+// MatrixView is a page of a deployment's clusters with the state of each app.
+type MatrixView struct {
+	ViewPage
+	Apps     []string    `json:"apps"` // in order of the letters of cells
+	AllApps  int         `json:"allApps"`
+	Revision int64       `json:"revision"`
+	Counts   ViewCounts  `json:"counts"` // of all places of the deployment
+	Items    []MatrixRow `json:"items"`
+}
+
+// MatrixRow is one cluster of a deployment.
+type MatrixRow struct {
+	Provider  string    `json:"provider"`
+	Cluster   string    `json:"cluster"`
+	Cells     string    `json:"cells"`    // a letter for each app; "-" where the app is not placed
+	Revision  []int64   `json:"revision"` // that each app was last changed for; 0 where it is not placed
+	LastHeard time.Time `json:"lastHeard,omitzero"`
+	Why       string    `json:"why,omitempty"`
+	Commit    string    `json:"commit,omitempty"`
+}
+
+// SearchView is what a search has found.
+type SearchView struct {
+	Hits []SearchHit `json:"hits"`
+}
+
+// SearchHit is something with the text in its name.
+type SearchHit struct {
+	Kind  string `json:"kind"` // "cluster", "deployment", "app" or "label"
+	Title string `json:"title"`
+	Sub   string `json:"sub"`
+	Href  string `json:"href"`
+}

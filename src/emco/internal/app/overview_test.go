@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// view reads a view.
+func view[T any](s *testStage, path string) (out T) {
+	s.Helper()
+	s.must("read the view "+path, json.Unmarshal([]byte(s.expect(200, "GET", "views/"+path, "")), &out))
+	return out
+}
+
+// The views say what the status says, through a whole life.
+func TestViewsFollowDeployments(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b", "c")
+	s.onboard("cache", "web")
+	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})
+	deployed := func(want string) {
+		t.Helper()
+		s.eventually("the view of deployments says "+want, func() string {
+			page := view[v2.DeploymentViews](s, "deployments?q=autumn")
+			if len(page.Items) == 1 && page.Items[0].Deployed == want {
+				return ""
+			}
+			text, _ := json.Marshal(page)
+			return string(text)
+		})
+	}
+	if d := view[v2.DeploymentViews](s, "deployments").Items[0]; d.Path != g.path || d.Lifecycle != "Approved" || d.State != "idle" {
+		t.Errorf("before it is instantiated: %+v", d)
+	}
+	g.act("instantiate")
+	deployed("Instantiated")
+	g.becomes("Instantiated")
+	d := view[v2.DeploymentViews](s, "deployments").Items[0]
+	if d.Revision != 1 || d.Apps != 2 || d.Clusters != 3 || d.Counts["unknown"] != 4 || d.State != "unknown" {
+		t.Errorf("clusters that do not report: %+v", d)
+	}
+	m := view[v2.MatrixView](s, g.path+"/matrix")
+	if m.Total != 3 || m.Items[0].Cells != "uu" || m.Items[1].Cells != "-u" || m.Items[0].Commit == "" {
+		t.Errorf("the matrix: %+v", m)
+	}
+	c := view[v2.ClusterDetail](s, "clusters/edge/a")
+	if len(c.Places) != 2 || c.Places[0].Name != "cache" || c.Places[0].Group != "autumn" || c.Type != "git" {
+		t.Errorf("the cluster: %+v", c)
+	}
+	if f := view[v2.FleetView](s, "fleet"); f.Pairs["unknown"] != 4 || f.Groups[0].Cells != "uuu" || f.Mark == 0 {
+		t.Errorf("the fleet: %+v", f)
+	}
+	g.act("terminate")
+	deployed("Terminated")
+	if st := g.becomes("Terminated"); len(st.Leaving) > 0 {
+		t.Errorf("the status: %+v", st)
+	}
+	if f := view[v2.FleetView](s, "fleet"); f.Clusters["idle"] != 3 || len(f.Pairs) > 0 {
+		t.Errorf("the empty fleet: %+v", f)
+	}
+	if a := s.do("GET", "views/fleet?provder=edge", ""); a.Status != 400 || !strings.Contains(a.Body, "did you mean provider?") {
+		t.Errorf("a misspelt parameter: %+v", a)
+	}
+}

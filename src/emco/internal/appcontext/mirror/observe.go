@@ -1,0 +1,31 @@
+package mirror
+
+import "github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+
+// replay hands all records to an observer.
+func (x *index) replay(o Observer) {
+	o.Restarted()
+	for uid, h := range x.heads {
+		o.HeadChanged(uid, h)
+	}
+	for cluster, sign := range x.lives {
+		o.AgentHeard(cluster, sign.At())
+	}
+	for uid, places := range x.deployments {
+		for at, e := range places {
+			o.PlaceChanged(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, e)
+		}
+	}
+}
+
+// tell hands the change of a record, which was applied, to an observer.
+func (x *index) tell(o Observer, r appcontext.Record) {
+	switch r.Space {
+	case appcontext.HeadSpace:
+		o.HeadChanged(r.Key.UID, x.heads[r.Key.UID])
+	case appcontext.AgentSpace:
+		o.AgentHeard(r.Key.Cluster, x.lives[r.Key.Cluster].At())
+	default:
+		o.PlaceChanged(r.Key, x.deployments[r.Key.UID][Place{r.Key.Cluster, r.Key.App}])
+	}
+}

@@ -1,0 +1,259 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// clusterSum is what the tally knows of a cluster.
+type clusterSum struct {
+	counts Counts
+	state  State
+	heard  time.Time
+	silent bool
+}
+
+// sums returns what the tally knows of clusters, and the mark.
+func (t *Tally) sums(names []string) (map[string]clusterSum, int64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make(map[string]clusterSum, len(names))
+	for _, name := range names {
+		out[name] = t.clusters[name].sum()
+	}
+	return out, t.mark
+}
+
+// sum returns what is known of a cluster; nil is one without places.
+func (c *clusterTally) sum() clusterSum {
+	if c == nil {
+		return clusterSum{state: Idle}
+	}
+	out := clusterSum{counts: c.counts, state: c.counts.Worst(), heard: c.heard, silent: c.silent}
+	if c.silent && out.state > Unknown {
+		out.state = Unknown
+	}
+	return out
+}
+
+// named returns the registered clusters that pass a filter, in order of their keys.
+func (v *Views) named(ctx context.Context, f filter) (names []string, byName map[string]placement.Cluster, err error) {
+	fleet, err := v.Inventory.Fleet(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := fleet.Clusters()
+	for name, c := range all {
+		if f.admits(c.Provider, c.Labels) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, all, nil
+}
+
+// clusters answers with a page of clusters.
+func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	q, err := readPage(values, []string{"-worst", "name", "lastHeard"}, filterParams...)
+	if err != nil {
+		return err
+	}
+	names, known, err := v.named(r.Context(), readFilter(values))
+	if err != nil {
+		return err
+	}
+	sums, mark := v.Tally.sums(names)
+	var rows []row
+	for _, name := range names {
+		s := sums[name]
+		if !q.admits(s.state, name) {
+			continue
+		}
+		key := name
+		switch q.sort {
+		case "-worst":
+			key = worstFirst(s.state, name)
+		case "lastHeard":
+			key = s.heard.UTC().Format("2006-01-02T15:04:05.000000000") + name
+		}
+		rows = append(rows, row{key, name})
+	}
+	out := v2.ClusterViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.ClusterView{}}
+	rows, out.Continue = q.cut(rows)
+	for _, row := range rows {
+		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Places.Cluster(row.name))
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, item)
+	}
+	return answer(w, r, &out, func(o *v2.ClusterViews) { o.At = v.Now().UTC() })
+}
+
+// clusterRow returns a row of a page.
+func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, places []*mirror.Entry) (v2.ClusterView, error) {
+	key := v2.ClusterKey{Provider: c.Provider, Cluster: c.Name}
+	out := v2.ClusterView{
+		Provider: c.Provider, Cluster: c.Name, Labels: slices.Sorted(slices.Values(c.Labels)),
+		State: s.state.String(), Counts: s.counts.answer(), LastHeard: s.heard.UTC(), Why: worstReason(places, s),
+	}
+	if s.heard.IsZero() {
+		out.LastHeard = time.Time{}
+	}
+	if s.silent {
+		out.SilentSince = out.LastHeard
+	}
+	doc, err := v.DB.Get(ctx, store.Key(key.StoreKey()))
+	if errs.Is(err, errs.NotFound) {
+		return out, nil // it was deleted since
+	}
+	if err != nil {
+		return out, err
+	}
+	document, err := store.Decode[v2.Cluster](doc)
+	out.Type, out.Branch = document.Spec.GitOps.Type, document.Spec.GitOps.Shard
+	return out, err
+}
+
+// worstReason returns why the worst place of a cluster is not ready.
+func worstReason(places []*mirror.Entry, s clusterSum) string {
+	worst, text := Idle, ""
+	for _, e := range places {
+		state, why := describe(e, s)
+		if state == None || e.Pair == nil {
+			continue
+		}
+		why = e.Pair.Key.App + ": " + why
+		if state < worst || state == worst && why < text {
+			worst, text = state, why
+		}
+	}
+	switch {
+	case worst >= Ready && s.silent:
+		return silence(s)
+	case worst >= Ready:
+		return ""
+	}
+	return text
+}
+
+func silence(s clusterSum) string { return "no report since " + s.heard.UTC().Format(time.RFC3339) }
+
+// describe returns the state of a place, and why it is not ready.
+func describe(e *mirror.Entry, s clusterSum) (State, string) {
+	c := cellOf(e)
+	state := c.at(s.silent)
+	switch state {
+	case None, Ready, Idle:
+		return state, ""
+	case Unknown:
+		switch {
+		case s.silent && e.Report != nil:
+			return state, silence(s) + "; was " + c.at(false).String()
+		case e.Report == nil:
+			return state, "the cluster has not reported"
+		}
+		return state, "the cluster cannot be reached"
+	case NotReady:
+		return state, cmp.Or(firstProblem(e.Report), "the cluster does not report all objects as ready")
+	case Blocked:
+		return state, e.Pair.Blocked
+	case Leaving:
+		return state, cmp.Or(e.Pair.Error, e.Pair.Blocked, "it is being removed")
+	}
+	return state, cmp.Or(e.Pair.Error, string(e.Pair.Phase))
+}
+
+// firstProblem returns the first object of a report that is not Current.
+func firstProblem(r *mirror.Report) string {
+	for _, h := range r.Objects {
+		s := h.Value()
+		if s.Status == "Current" {
+			continue
+		}
+		text := s.Kind + " " + s.Name + ": " + s.Status
+		if s.Reason != "" {
+			text += ", " + s.Reason
+		}
+		return text
+	}
+	return ""
+}
+
+// maxPlaces bounds the places of one cluster in an answer.
+const maxPlaces = 200
+
+// cluster answers with one cluster and what runs on it.
+func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
+	if err := web.CheckQuery(r.URL.Query()); err != nil {
+		return err
+	}
+	key, err := web.Cluster(r)
+	if err != nil {
+		return err
+	}
+	name := key.String()
+	_, known, err := v.named(r.Context(), filter{})
+	if err != nil {
+		return err
+	}
+	c, there := known[name]
+	if !there {
+		return errs.New(errs.NotFound, "Cluster not found")
+	}
+	sums, mark := v.Tally.sums([]string{name})
+	places := v.Places.Cluster(name)
+	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
+	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[name], places); err != nil {
+		return err
+	}
+	owners, err := v.owners(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, e := range places {
+		if e.Pair != nil {
+			out.Places = append(out.Places, placeView(e, sums[name], owners[e.Pair.Key.UID]))
+		}
+	}
+	slices.SortFunc(out.Places, func(a, b v2.PlaceView) int {
+		sa, _ := stateOf(a.State)
+		sb, _ := stateOf(b.State)
+		return cmp.Or(cmp.Compare(sa, sb), cmp.Compare(a.Project, b.Project), cmp.Compare(a.App, b.App), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
+	})
+	if out.More = max(0, len(out.Places)-maxPlaces); out.More > 0 {
+		out.Places = out.Places[:maxPlaces]
+	}
+	return answer(w, r, &out, func(o *v2.ClusterDetail) { o.At = v.Now().UTC() })
+}
+
+// placeView returns a place of a group.
+func placeView(e *mirror.Entry, s clusterSum, group string) v2.PlaceView {
+	state, why := describe(e, s)
+	p := e.Pair
+	out := v2.PlaceView{
+		Name: p.Key.App, State: state.String(), Phase: string(p.Phase), Revision: p.Rev, Since: p.At,
+		Commit: p.Commit, Blocked: p.Blocked, Why: why,
+	}
+	if n := groupNamesOf(group); n != nil {
+		out.Project, out.App, out.Version, out.Group = n[1], n[3], n[4], n[6]
+	}
+	if r := e.Report; r != nil {
+		out.Reconciled = r.Commit
+		if r.Ready {
+			out.ReadySince = r.Since
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package views
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// maxColumns bounds the apps of a matrix; the parameter app chooses others.
+const maxColumns = 40
+
+// matrixRow is the states of the chosen apps on a cluster.
+type matrixRow struct {
+	states []State
+	worst  State
+	sum    clusterSum
+}
+
+// deploymentMatrix is what the tally knows of a deployment.
+type deploymentMatrix struct {
+	head    appcontext.Head
+	counts  Counts
+	apps    []string // chosen, sorted
+	allApps int
+	rows    map[string]matrixRow // by cluster
+	mark    int64
+}
+
+// matrix returns the states of a deployment's apps on its clusters, by the uid of its head.
+// chosen are the names of apps; none means the first of all.
+func (t *Tally) matrix(uid string, chosen []string) deploymentMatrix {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := deploymentMatrix{head: t.heads[uid], rows: map[string]matrixRow{}, mark: t.mark}
+	d := t.deployments[out.head.Deployment()]
+	if d == nil || !out.head.Owns() {
+		return out
+	}
+	out.counts, out.allApps = d.counts, len(d.apps)
+	for _, app := range slices.Sorted(slices.Values(d.apps)) {
+		if len(out.apps) < maxColumns && (len(chosen) == 0 || slices.Contains(chosen, app)) {
+			out.apps = append(out.apps, app)
+		}
+	}
+	columns := make([]int, len(out.apps))
+	for i, app := range out.apps {
+		columns[i] = slices.Index(d.apps, app)
+	}
+	for cluster, on := range d.targets {
+		sum := t.clusters[cluster].sum()
+		r := matrixRow{states: make([]State, len(columns)), worst: Idle, sum: sum}
+		for i, column := range columns {
+			if column < len(on.cells) {
+				r.states[i] = on.cells[column].at(sum.silent)
+			}
+			if r.states[i] != None {
+				r.worst = min(r.worst, r.states[i])
+			}
+		}
+		if r.worst != Idle {
+			out.rows[cluster] = r
+		}
+	}
+	return out
+}
+
+// matrix answers with a page of a deployment's clusters.
+func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	q, err := readPage(values, []string{"-worst", "name"}, "app")
+	if err != nil {
+		return err
+	}
+	key, err := groupKeyOf(r)
+	if err != nil {
+		return err
+	}
+	doc, err := v.DB.Get(r.Context(), store.Key(key))
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.NotFound, "DeploymentIntentGroup not found")
+	}
+	if err != nil {
+		return err
+	}
+	m := v.Tally.matrix(doc.UID, values["app"])
+	var rows []row
+	for cluster, states := range m.rows {
+		if !q.admits(states.worst, cluster) {
+			continue
+		}
+		order := cluster
+		if q.sort == "-worst" {
+			order = worstFirst(states.worst, cluster)
+		}
+		rows = append(rows, row{order, cluster})
+	}
+	out := v2.MatrixView{
+		ViewPage: v2.ViewPage{Mark: m.mark, Total: len(rows)}, Apps: append([]string{}, m.apps...), AllApps: m.allApps,
+		Revision: m.head.Rev, Counts: m.counts.answer(), Items: []v2.MatrixRow{},
+	}
+	rows, out.Continue = q.cut(rows)
+	for _, row := range rows {
+		out.Items = append(out.Items, v.matrixRow(row.name, m))
+	}
+	return answer(w, r, &out, func(o *v2.MatrixView) { o.At = v.Now().UTC() })
+}
+
+// matrixRow returns a row of a page.
+func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
+	states, name := m.rows[cluster], clusterKey(cluster)
+	out := v2.MatrixRow{Provider: name.Provider, Cluster: name.Cluster, Revision: make([]int64, len(m.apps)), LastHeard: states.sum.heard.UTC()}
+	if states.sum.heard.IsZero() {
+		out.LastHeard = time.Time{}
+	}
+	for _, s := range states.states {
+		out.Cells += letters[s : s+1]
+	}
+	worst := Idle
+	for _, e := range v.Places.Cluster(cluster) {
+		if e.Pair == nil || e.Pair.Key.UID != m.head.Deployment() {
+			continue
+		}
+		i := slices.Index(m.apps, e.Pair.Key.App)
+		if i < 0 {
+			continue
+		}
+		out.Revision[i] = e.Pair.Rev
+		out.Commit = cmp.Or(out.Commit, e.Pair.Commit)
+		if state, why := describe(e, states.sum); why != "" && state < worst {
+			worst, out.Why = state, e.Pair.Key.App+": "+why
+		}
+	}
+	return out
+}

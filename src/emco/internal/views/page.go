@@ -1,0 +1,133 @@
+package views
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+const (
+	defaultRows = 50
+	maxRows     = 200
+)
+
+// pageQuery is the part of a query that all pages have.
+type pageQuery struct {
+	limit  int
+	after  string // sort key of the last row of the page before
+	sort   string
+	states map[State]bool // nil: all
+	text   string         // in lower case; part of a name
+}
+
+// pageParams are the parameters of a pageQuery.
+var pageParams = []string{"limit", "continue", "sort", "state", "q"}
+
+// readPage reads the parameters of a page. sorts are the orders that the page has, the
+// default first; further are the parameters of the view.
+func readPage(values url.Values, sorts []string, further ...string) (q pageQuery, err error) {
+	if err := web.CheckQuery(values, slices.Concat(pageParams, further)...); err != nil {
+		return q, err
+	}
+	q.limit = defaultRows
+	if text := values.Get("limit"); text != "" {
+		if q.limit, err = strconv.Atoi(text); err != nil || q.limit < 1 || q.limit > maxRows {
+			return q, errs.New(errs.Invalid, "Invalid query limit: give a number from 1 to "+strconv.Itoa(maxRows))
+		}
+	}
+	q.sort = sorts[0]
+	if text := values.Get("sort"); text != "" {
+		if q.sort = text; !slices.Contains(sorts, text) {
+			return q, errs.New(errs.Invalid, "Invalid query sort: give one of "+strings.Join(sorts, ", "))
+		}
+	}
+	if text := values.Get("continue"); text != "" {
+		key, err := base64.RawURLEncoding.DecodeString(text)
+		order, after, ok := strings.Cut(string(key), "\x00")
+		if err != nil || !ok || order != q.sort {
+			return q, errs.New(errs.Invalid, "Invalid query continue: it is not the token of a page before in this order")
+		}
+		q.after = after
+	}
+	for _, name := range values["state"] {
+		s, ok := stateOf(name)
+		if !ok {
+			return q, errs.New(errs.Invalid, "Invalid query state: give one of "+strings.Join(stateNames[1:], ", "))
+		}
+		if q.states == nil {
+			q.states = map[State]bool{}
+		}
+		q.states[s] = true
+	}
+	q.text = strings.ToLower(values.Get("q"))
+	return q, nil
+}
+
+// admits reports whether a row with a state and a name passes the filters.
+func (q pageQuery) admits(s State, name string) bool {
+	return (q.states == nil || q.states[s]) && (q.text == "" || strings.Contains(strings.ToLower(name), q.text))
+}
+
+// row is a row of a page before it is filled in: its place in the order.
+type row struct{ key, name string }
+
+// worstFirst is the sort key of a state and a name.
+func worstFirst(s State, name string) string { return string([]byte{'0' + byte(s), ' '}) + name }
+
+// cut sorts the rows, returns those of the page, and the token of the next page.
+func (q pageQuery) cut(rows []row) (page []row, next string) {
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	first, found := slices.BinarySearchFunc(rows, q.after, func(r row, after string) int { return strings.Compare(r.key, after) })
+	if found && q.after != "" {
+		first++
+	}
+	rows = rows[first:]
+	if len(rows) <= q.limit {
+		return rows, ""
+	}
+	rows = rows[:q.limit]
+	return rows, base64.RawURLEncoding.EncodeToString([]byte(q.sort + "\x00" + rows[q.limit-1].key))
+}
+
+// answer writes a view, or 304 if the client has it already. stamp sets the time of the
+// answer, which is not part of its ETag.
+func answer[T any](w http.ResponseWriter, r *http.Request, body *T, stamp func(*T)) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	if web.Unchanged(w, r, `"`+hex.EncodeToString(sum[:12])+`"`) {
+		return nil
+	}
+	stamp(body)
+	return web.JSON(w, http.StatusOK, body)
+}
+
+// filter is the parameters that choose clusters.
+type filter struct{ providers, labels []string }
+
+var filterParams = []string{"provider", "label"}
+
+func readFilter(values url.Values) filter { return filter{values["provider"], values["label"]} }
+
+// admits reports whether a cluster has one of the providers and one of the labels.
+func (f filter) admits(provider string, labels []string) bool {
+	return (len(f.providers) == 0 || slices.Contains(f.providers, provider)) &&
+		(len(f.labels) == 0 || slices.ContainsFunc(f.labels, func(l string) bool { return slices.Contains(labels, l) }))
+}
+
+func clusterKey(name string) v2.ClusterKey {
+	key, _ := v2.ParseClusterKey(name)
+	return key
+}

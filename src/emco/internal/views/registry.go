@@ -1,0 +1,115 @@
+package views
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// registry knows the deployment intent groups and the apps by their keys. It reads only what
+// has changed since the last look.
+type registry struct {
+	db *store.DB
+
+	mu         sync.Mutex
+	mark       int64             // of the changes that have been read; guarded by mu
+	groups     map[string]string // uid by key; nil: nothing was read yet; guarded by mu
+	apps       map[string]bool   // keys; guarded by mu
+	sorted     []groupRef        // nil: groups has changed; guarded by mu
+	sortedApps []string          // guarded by mu
+}
+
+// groupRef is a deployment intent group.
+type groupRef struct{ key, uid string }
+
+// kindOf returns the collection of a key of a document below a composite app's version.
+func kindOf(k store.Key) string {
+	part := strings.Split(string(k), "/") // projects/P/composite-apps/C/V/deployment-intent-groups/D
+	if len(part) != 7 || part[0] != "projects" || part[2] != "composite-apps" {
+		return ""
+	}
+	return part[5]
+}
+
+// all returns the groups and the keys of apps, in order. They must not be changed.
+func (r *registry) all(ctx context.Context) ([]groupRef, []string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.updateLocked(ctx); err != nil {
+		return nil, nil, err
+	}
+	if r.sorted == nil {
+		r.sorted, r.sortedApps = make([]groupRef, 0, len(r.groups)), make([]string, 0, len(r.apps))
+		for key, uid := range r.groups {
+			r.sorted = append(r.sorted, groupRef{key, uid})
+		}
+		for key := range r.apps {
+			r.sortedApps = append(r.sortedApps, key)
+		}
+		slices.SortFunc(r.sorted, func(a, b groupRef) int { return strings.Compare(a.key, b.key) })
+		slices.Sort(r.sortedApps)
+	}
+	return r.sorted, r.sortedApps, nil
+}
+
+func (r *registry) updateLocked(ctx context.Context) error {
+	changes, err := r.db.Changes(ctx, r.mark)
+	if err != nil {
+		return err
+	}
+	if r.groups == nil || changes.All {
+		if err := r.readAllLocked(ctx); err != nil {
+			return err
+		}
+	} else {
+		for _, k := range changes.Keys {
+			if err := r.readLocked(ctx, k); err != nil {
+				return err
+			}
+		}
+	}
+	r.mark = changes.Mark
+	return nil
+}
+
+func (r *registry) readAllLocked(ctx context.Context) error {
+	groups, apps := map[string]string{}, map[string]bool{}
+	for doc, err := range r.db.List(ctx, "projects", store.Query{}) {
+		if err != nil {
+			return err
+		}
+		switch kindOf(doc.Key) {
+		case "deployment-intent-groups":
+			groups[string(doc.Key)] = doc.UID
+		case "apps":
+			apps[string(doc.Key)] = true
+		}
+	}
+	r.groups, r.apps, r.sorted = groups, apps, nil
+	return nil
+}
+
+func (r *registry) readLocked(ctx context.Context, k store.Key) error {
+	kind := kindOf(k)
+	if kind != "deployment-intent-groups" && kind != "apps" {
+		return nil
+	}
+	r.sorted = nil
+	doc, err := r.db.Get(ctx, k)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		delete(r.groups, string(k))
+		delete(r.apps, string(k))
+	case err != nil:
+		return err
+	case kind == "apps":
+		r.apps[string(k)] = true
+	default:
+		r.groups[string(k)] = doc.UID
+	}
+	return nil
+}

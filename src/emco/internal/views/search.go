@@ -1,0 +1,65 @@
+package views
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+const (
+	maxHits     = 20 // of a search
+	maxKindHits = 6  // of one kind
+)
+
+// search answers with the clusters, deployments, apps and labels that have a text in their
+// names.
+func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	if err := web.CheckQuery(values, "q"); err != nil {
+		return err
+	}
+	text := strings.ToLower(strings.TrimSpace(values.Get("q")))
+	if text == "" {
+		return errs.New(errs.Invalid, "Invalid query q: give a part of a name")
+	}
+	names, known, err := v.named(r.Context(), filter{})
+	if err != nil {
+		return err
+	}
+	groups, apps, err := v.registry.all(r.Context())
+	if err != nil {
+		return err
+	}
+	out := v2.SearchView{Hits: []v2.SearchHit{}}
+	ofKind := map[string]int{}
+	add := func(kind, name, title, sub, href string) {
+		if len(out.Hits) < maxHits && ofKind[kind] < maxKindHits && strings.Contains(strings.ToLower(name), text) {
+			ofKind[kind]++
+			out.Hits = append(out.Hits, v2.SearchHit{Kind: kind, Title: title, Sub: sub, Href: href})
+		}
+	}
+	sums, _ := v.Tally.sums(names)
+	labels := map[string]bool{}
+	for _, name := range names {
+		key := clusterKey(name)
+		add("cluster", name, name, sums[name].state.String(), "/v2/views/clusters/"+key.Provider+"/"+key.Cluster)
+		for _, l := range known[name].Labels {
+			if !labels[l] {
+				labels[l] = true
+				add("label", l, l, "label", "/v2/views/clusters?label="+l)
+			}
+		}
+	}
+	for _, g := range groups {
+		part := groupNamesOf(g.key)
+		add("deployment", g.key, part[3]+" "+part[4]+" / "+part[6], part[1], "/v2/views/"+g.key+"/matrix")
+	}
+	for _, key := range apps {
+		part := strings.Split(key, "/")
+		add("app", part[6], part[6], part[1]+", "+part[3]+" "+part[4], "/v2/"+key)
+	}
+	return answer(w, r, &out, func(*v2.SearchView) {})
+}

@@ -1,0 +1,212 @@
+package views
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+)
+
+// Tally counts places by state, for each cluster, each deployment and all together. It is told
+// of each change of a record, so that nobody has to look at all records. A place takes one
+// byte in it.
+type Tally struct {
+	stale time.Duration // silence above which the report of an agent does not count
+	now   func() time.Time
+
+	mu          sync.RWMutex
+	mark        int64                       // guarded by mu, as all below
+	whole       bool                        // all records were counted
+	pairs       Counts                      // of all places
+	clusters    map[string]*clusterTally    // by key; those with places or an agent
+	deployments map[string]*deploymentTally // by the id on clusters; those with places
+	heads       map[string]appcontext.Head  // by uid
+	version     int64                       // changes with each change of a count
+	news        *newsRing
+}
+
+// clusterTally is the places of a cluster.
+type clusterTally struct {
+	targets map[string]*target // by deployment
+	counts  Counts
+	heard   time.Time // last sign of life of the agent, or last report of a watch
+	agent   bool      // an agent reports, so silence means something
+	silent  bool
+}
+
+// deploymentTally is the places of a deployment.
+type deploymentTally struct {
+	apps    []string           // in the order of the cells of its targets
+	targets map[string]*target // by cluster
+	counts  Counts
+}
+
+// target is the places of one deployment on one cluster, in the order of the deployment's apps.
+type target struct{ cells []cell }
+
+// NewTally returns a tally that knows nothing yet.
+func NewTally(stale time.Duration, now func() time.Time) *Tally {
+	t := &Tally{stale: stale, now: now, news: newNewsRing()}
+	t.clear()
+	return t
+}
+
+var _ mirror.Observer = (*Tally)(nil)
+
+func (t *Tally) clear() {
+	t.pairs, t.whole = Counts{}, false
+	t.clusters, t.deployments, t.heads = map[string]*clusterTally{}, map[string]*deploymentTally{}, map[string]appcontext.Head{}
+	t.news.restart()
+}
+
+// Restarted forgets everything: all records follow again.
+func (t *Tally) Restarted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clear()
+}
+
+// HeadChanged takes in a head; nil if it is gone.
+func (t *Tally) HeadChanged(uid string, h *appcontext.Head) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.version++
+	if h == nil {
+		delete(t.heads, uid)
+		return
+	}
+	t.heads[uid] = *h
+	t.news.add(topicDeployment, h.Deployment())
+}
+
+// PlaceChanged takes in the records of a place; nil if they are gone.
+func (t *Tally) PlaceChanged(key appcontext.PairKey, e *mirror.Entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cluster, deployment, to := key.Cluster, key.UID, cellOf(e)
+	if e != nil && e.Report != nil {
+		t.heardLocked(cluster, e.Heard(), e.Report.Seq > 0)
+	}
+	t.setLocked(cluster, deployment, key.App, to)
+}
+
+// AgentHeard takes in a sign of life of a cluster's agent.
+func (t *Tally) AgentHeard(cluster string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heardLocked(cluster, at, true)
+}
+
+// Advanced says that all records up to a revision were taken in.
+func (t *Tally) Advanced(mark int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mark, t.whole = mark, true
+}
+
+// Whole reports whether all records were counted.
+func (t *Tally) Whole() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.whole
+}
+
+// Age looks for clusters that have fallen silent. Call it about once a second.
+func (t *Tally) Age() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	for name, c := range t.clusters {
+		t.silenceLocked(name, c, c.agent && now.Sub(c.heard) > t.stale)
+	}
+}
+
+func (t *Tally) clusterLocked(name string) *clusterTally {
+	c := t.clusters[name]
+	if c == nil {
+		c = &clusterTally{targets: map[string]*target{}}
+		t.clusters[name] = c
+	}
+	return c
+}
+
+func (t *Tally) heardLocked(name string, at time.Time, agent bool) {
+	if at.IsZero() {
+		return
+	}
+	c := t.clusterLocked(name)
+	c.agent = c.agent || agent
+	if at.After(c.heard) {
+		c.heard = at
+	}
+	t.silenceLocked(name, c, c.agent && t.now().Sub(c.heard) > t.stale)
+}
+
+// silenceLocked makes a cluster silent, or not. Its places change their states with it.
+func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
+	if c.silent == silent {
+		return
+	}
+	for deployment, on := range c.targets {
+		for _, old := range on.cells {
+			t.countLocked(c, t.deployments[deployment], old.at(c.silent), old.at(silent))
+		}
+		t.news.add(topicDeployment, deployment)
+	}
+	c.silent = silent
+	t.version++
+	t.news.add(topicCluster, name)
+}
+
+// countLocked moves one place from a state to another.
+func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, from, to State) {
+	for _, counts := range []*Counts{&t.pairs, &c.counts, &d.counts} {
+		if from != None {
+			counts[from]--
+		}
+		if to != None {
+			counts[to]++
+		}
+	}
+}
+
+// setLocked sets the cell of a place.
+func (t *Tally) setLocked(cluster, deployment, app string, to cell) {
+	c, d := t.clusterLocked(cluster), t.deployments[deployment]
+	if d == nil {
+		d = &deploymentTally{targets: map[string]*target{}}
+		t.deployments[deployment] = d
+	}
+	on := d.targets[cluster]
+	if on == nil {
+		on = &target{}
+		d.targets[cluster], c.targets[deployment] = on, on
+	}
+	i := slices.Index(d.apps, app)
+	if i < 0 {
+		i, d.apps = len(d.apps), append(d.apps, app)
+	}
+	for len(on.cells) <= i {
+		on.cells = append(on.cells, cell(None))
+	}
+	from := on.cells[i]
+	on.cells[i] = to
+	if before, after := from.at(c.silent), to.at(c.silent); before != after {
+		t.countLocked(c, d, before, after)
+		t.version++
+		t.news.add(topicCluster, cluster)
+		t.news.add(topicDeployment, deployment)
+	}
+	if !slices.ContainsFunc(on.cells, func(c cell) bool { return c != cell(None) }) {
+		delete(d.targets, cluster)
+		delete(c.targets, deployment)
+	}
+	if len(d.targets) == 0 {
+		delete(t.deployments, deployment)
+	}
+	if len(c.targets) == 0 && !c.agent {
+		delete(t.clusters, cluster)
+	}
+}

@@ -1,0 +1,208 @@
+package views
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Places reads the places of one cluster.
+type Places interface {
+	// Cluster returns the records of all places on a cluster, in no order.
+	Cluster(name string) []*mirror.Entry
+}
+
+// Deployments reads what views need of single deployments.
+type Deployments interface {
+	// Snapshot reads a deployment by the id of its head; zero if it has no head.
+	Snapshot(ctx context.Context, uid string) (statusview.Snapshot, error)
+}
+
+// Revisions reads revisions.
+type Revisions interface {
+	// Revision returns revision n of a deployment, or NotFound.
+	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
+}
+
+// Parts are what views are made of.
+type Parts struct {
+	DB          *store.DB
+	Tally       *Tally
+	Places      Places
+	Deployments Deployments
+	Revisions   Revisions
+	Inventory   *inventory.Inventory
+	Streams     int // number of streams at the same time
+	Now         func() time.Time
+}
+
+// Views serves the views. It is a service: Run keeps what only time changes.
+type Views struct {
+	Parts
+	registry  registry
+	streams   *web.Streams
+	takeUps   takeUps
+	revisions revisionCache
+}
+
+// New returns the views of parts.
+func New(p Parts) *Views {
+	return &Views{
+		Parts: p, registry: registry{db: p.DB}, streams: web.NewStreams(p.Streams),
+		takeUps: takeUps{done: map[string]takeUp{}}, revisions: revisionCache{known: map[revisionKey]appcontext.Revision{}},
+	}
+}
+
+// Mount adds the routes, all below /v2/views.
+func (v *Views) Mount(r *mux.Router) {
+	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, "/v2/views"+path, v.whole(h)) }
+	const group = "/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	get("/fleet", v.fleet)
+	get("/fleet/nth", v.nth)
+	get("/clusters", v.clusters)
+	get("/clusters/{clusterProvider}/{cluster}", v.cluster)
+	get("/deployments", v.deployments)
+	get(group+"/matrix", v.matrix)
+	get("/search", v.search)
+}
+
+// whole answers 503 until all records were counted: an empty fleet must not be taken for the
+// truth.
+func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if !v.Tally.Whole() {
+			return &web.Problem{
+				Status: http.StatusServiceUnavailable, Type: "not-yet",
+				Err: errs.New(errs.Unavailable, "the records of clusters are still being read; try again in a few seconds"),
+			}
+		}
+		return h(w, r)
+	}
+}
+
+// Name is "views".
+func (v *Views) Name() string { return "views" }
+
+// Ready is always nil: the mirror says whether all records were read.
+func (v *Views) Ready() error { return nil }
+
+// pause is the time between two looks at silent clusters and at deployments that rsync is
+// taking up.
+const pause = time.Second
+
+// Run looks for silent clusters, and for deployments that rsync has taken up, until ctx ends.
+func (v *Views) Run(ctx context.Context) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			v.Tally.Age()
+			v.takeUp(ctx)
+		}
+	}
+}
+
+// takeUps knows which heads rsync has taken up: until then, the places of a deployment tell of
+// an earlier revision.
+type takeUps struct {
+	mu   sync.Mutex
+	done map[string]takeUp // by uid; guarded by mu
+}
+
+// takeUp is the desired state that rsync has taken up.
+type takeUp struct {
+	rev  int64
+	gone bool
+}
+
+func takeUpOf(h appcontext.Head) takeUp { return takeUp{h.Rev, h.Gone} }
+
+// has reports whether rsync is known to have taken up what a head desires.
+func (t *takeUps) has(h appcontext.Head) bool {
+	if h.Rev == 0 && !h.Gone || !h.Owns() {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	done, known := t.done[h.UID]
+	return known && done == takeUpOf(h)
+}
+
+// takeUp compares the heads that are new with their places.
+func (v *Views) takeUp(ctx context.Context) {
+	heads := v.Tally.allHeads()
+	for uid, h := range heads {
+		if v.takeUps.has(h) {
+			continue
+		}
+		s, err := v.Deployments.Snapshot(ctx, uid)
+		if err != nil || s.Waiting() > 0 {
+			continue // the next look is a second later
+		}
+		v.takeUps.mu.Lock()
+		v.takeUps.done[uid] = takeUpOf(s.Head)
+		v.takeUps.mu.Unlock()
+	}
+	v.takeUps.forget(heads)
+}
+
+// forget drops what is known of heads that are gone.
+func (t *takeUps) forget(heads map[string]appcontext.Head) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for uid := range t.done {
+		if _, there := heads[uid]; !there {
+			delete(t.done, uid)
+		}
+	}
+}
+
+// revisionCache keeps what views show of revisions, which never change.
+type revisionCache struct {
+	mu    sync.Mutex
+	known map[revisionKey]appcontext.Revision // guarded by mu
+}
+
+type revisionKey struct {
+	uid string
+	n   int64
+}
+
+// maxRevisions bounds the revisions in memory.
+const maxRevisions = 2000
+
+// revision returns a revision.
+func (v *Views) revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error) {
+	k := revisionKey{uid, n}
+	v.revisions.mu.Lock()
+	rev, known := v.revisions.known[k]
+	v.revisions.mu.Unlock()
+	if known {
+		return rev, nil
+	}
+	rev, err := v.Revisions.Revision(ctx, uid, n)
+	if err != nil {
+		return rev, err
+	}
+	v.revisions.mu.Lock()
+	defer v.revisions.mu.Unlock()
+	if len(v.revisions.known) >= maxRevisions {
+		clear(v.revisions.known)
+	}
+	v.revisions.known[k] = rev
+	return rev, nil
+}

@@ -1,0 +1,494 @@
+package views
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const stale = 3 * time.Minute
+
+// world is the records of a fleet, which the tally is told of, and counts what views read.
+type world struct {
+	*testing.T
+	now    time.Time
+	db     *store.DB
+	tally  *Tally
+	places map[appcontext.PairKey]*mirror.Entry
+	heads  map[string]appcontext.Head
+	views  *Views
+	api    http.Handler
+
+	readClusters, readRevisions, readDeployments int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t, now: noon, db: resourcetest.DB(t), places: map[appcontext.PairKey]*mirror.Entry{}, heads: map[string]appcontext.Head{}}
+	clock := func() time.Time { return w.now }
+	w.tally = NewTally(stale, clock)
+	w.views = New(Parts{
+		DB: w.db, Tally: w.tally, Places: w, Deployments: w, Revisions: w,
+		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
+	})
+	r := web.NewRouter()
+	w.views.Mount(r)
+	w.api = web.Wrap(slog.New(slog.DiscardHandler), r)
+	return w
+}
+
+// Cluster implements Places.
+func (w *world) Cluster(name string) (out []*mirror.Entry) {
+	w.readClusters++
+	for k, e := range w.places {
+		if k.Cluster == name {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Snapshot implements Deployments; rsync has taken up all that it asks for.
+func (w *world) Snapshot(_ context.Context, uid string) (statusview.Snapshot, error) {
+	w.readDeployments++
+	return statusview.Snapshot{Head: w.heads[uid]}, nil
+}
+
+// Revision implements Revisions.
+func (w *world) Revision(_ context.Context, _ string, n int64) (appcontext.Revision, error) {
+	w.readRevisions++
+	if n == 0 {
+		return appcontext.Revision{}, errs.New(errs.NotFound, "none")
+	}
+	return appcontext.Revision{Number: n, Kind: "update", Author: "ana", Reason: "winter", At: noon, Apps: []appcontext.App{{Name: "web"}}}, nil
+}
+
+func (w *world) document(key, body string) string {
+	w.Helper()
+	doc, err := w.db.Create(w.Context(), store.Write{Key: store.Key(key), Body: []byte(body)})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return doc.UID
+}
+
+// cluster registers a cluster of the provider "edge".
+func (w *world) cluster(name string, labels ...string) {
+	w.Helper()
+	key := "cluster-providers/edge/clusters/" + name
+	w.document(key, `{"metadata":{"name":"`+name+`"},"spec":{"gitOps":{"gitOpsType":"fluxcd","gitOpsShard":"s000"}}}`)
+	for _, l := range labels {
+		w.document(key+"/labels/"+l, `{}`)
+	}
+}
+
+func groupPath(name string) string {
+	return "projects/shop/composite-apps/till/v1/deployment-intent-groups/" + name
+}
+
+// group makes a deployment that desires a revision, and returns its id.
+func (w *world) group(name string) string {
+	w.Helper()
+	uid := w.document(groupPath(name), `{}`)
+	h := appcontext.Head{UID: uid, Subject: groupPath(name), State: appcontext.Instantiated, Rev: 2, LastRev: 2}
+	w.heads[uid] = h
+	w.tally.HeadChanged(uid, &h)
+	return uid
+}
+
+// put stores the records of a place.
+func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
+	k := appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
+	if e == nil {
+		delete(w.places, k)
+	} else {
+		e.Pair.Key = k
+		w.places[k] = e
+	}
+	w.tally.PlaceChanged(k, e)
+}
+
+// ready is a place that its cluster has reported as ready, or not.
+func ready(yes bool, at time.Time) *mirror.Entry {
+	return &mirror.Entry{
+		Pair:   &appcontext.Pair{Rev: 2, Desired: "d", Applied: "d", Phase: appcontext.Applied, Commit: "abd1efc", At: at},
+		Report: &mirror.Report{At: at, Seq: 1, Ready: yes, Since: at},
+	}
+}
+
+func failed(why string) *mirror.Entry {
+	return &mirror.Entry{Pair: &appcontext.Pair{Rev: 2, Desired: "d", Phase: appcontext.Failed, Error: why}}
+}
+
+func (w *world) get(path string) *httptest.ResponseRecorder {
+	w.Helper()
+	out := httptest.NewRecorder()
+	w.api.ServeHTTP(out, httptest.NewRequestWithContext(w.Context(), http.MethodGet, "/v2/views"+path, nil))
+	return out
+}
+
+func read[T any](w *world, path string) (out T) {
+	w.Helper()
+	got := w.get(path)
+	if got.Code != http.StatusOK {
+		w.Fatalf("GET %s: %d %s", path, got.Code, got.Body)
+	}
+	if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+// shop is three clusters and a deployment: a is ready, b fails, c is not used.
+func shop(t *testing.T) (*world, string) {
+	w := newWorld(t)
+	w.cluster("a", "store")
+	w.cluster("b", "store")
+	w.cluster("c")
+	uid := w.group("prod")
+	w.put("edge+a", uid, "web", ready(true, noon))
+	w.put("edge+a", uid, "db", ready(true, noon))
+	w.put("edge+b", uid, "web", failed("no space"))
+	w.tally.Advanced(7)
+	w.views.takeUp(t.Context())
+	return w, uid
+}
+
+func TestViewsAreRefusedUntilTheyAreWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range []string{"/fleet", "/clusters", "/deployments", "/clusters/edge/a", "/search?q=a", "/" + groupPath("g") + "/matrix"} {
+		if got := w.get(path); got.Code != http.StatusServiceUnavailable || !strings.Contains(got.Body.String(), "urn:emco:error:not-yet") {
+			t.Errorf("%s before the first read: %d %s", path, got.Code, got.Body)
+		}
+	}
+	w.tally.Advanced(1)
+	if got := read[v2.FleetView](w, "/fleet"); len(got.Clusters) != 0 || got.Mark != 1 {
+		t.Errorf("an empty fleet: %+v", got)
+	}
+}
+
+func TestTheFleetIsCounted(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	f := read[v2.FleetView](w, "/fleet")
+	if got := fmt.Sprint(f.Clusters, f.Pairs, f.Mark, f.At.Equal(noon)); got != "map[failed:1 idle:1 ready:1] map[failed:1 ready:2] 7 true" {
+		t.Errorf("the fleet: %s", got)
+	}
+	if len(f.Groups) != 1 || f.Groups[0].Key != "edge" || f.Groups[0].Cells != "rfn" || f.Groups[0].Bin != 1 {
+		t.Errorf("the groups: %+v", f.Groups)
+	}
+	f = read[v2.FleetView](w, "/fleet?by=label&state=ready&state=failed")
+	if len(f.Groups) != 1 || f.Groups[0].Key != "store" || f.Groups[0].Cells != "rf" {
+		t.Errorf("by label: %+v", f.Groups)
+	}
+	if c := read[v2.ClusterView](w, "/fleet/nth?group=edge&i=1"); c.Cluster != "b" || c.State != "failed" {
+		t.Errorf("the second cluster: %+v", c)
+	}
+	if got := w.get("/fleet/nth?group=edge&i=3"); got.Code != http.StatusNotFound {
+		t.Errorf("a cluster that is not there: %d", got.Code)
+	}
+}
+
+func TestClustersAreListedWorstFirst(t *testing.T) {
+	t.Parallel()
+	w, uid := shop(t)
+	page := read[v2.ClusterViews](w, "/clusters?limit=2")
+	if page.Total != 3 || page.Continue == "" || len(page.Items) != 2 {
+		t.Fatalf("the first page: %+v", page)
+	}
+	b, a := page.Items[0], page.Items[1]
+	if b.Cluster != "b" || b.State != "failed" || b.Why != "web: no space" || b.Type != "fluxcd" || b.Branch != "s000" || fmt.Sprint(b.Labels) != "[store]" {
+		t.Errorf("the worst: %+v", b)
+	}
+	if a.Cluster != "a" || a.State != "ready" || a.Why != "" || !a.LastHeard.Equal(noon) || fmt.Sprint(a.Counts) != "map[ready:2]" {
+		t.Errorf("the second: %+v", a)
+	}
+	next := read[v2.ClusterViews](w, "/clusters?limit=2&continue="+page.Continue)
+	if len(next.Items) != 1 || next.Items[0].Cluster != "c" || next.Items[0].State != "idle" || next.Continue != "" {
+		t.Errorf("the last page: %+v", next)
+	}
+	w.now = noon.Add(stale + time.Second)
+	w.tally.Age()
+	page = read[v2.ClusterViews](w, "/clusters?state=unknown&sort=lastHeard")
+	if len(page.Items) != 1 || page.Items[0].Cluster != "a" || !page.Items[0].SilentSince.Equal(noon) || page.Items[0].Why != "db: no report since 2026-11-21T12:00:00Z; was ready" {
+		t.Errorf("the silent: %+v", page.Items)
+	}
+	w.tally.AgentHeard("edge+a", w.now)
+	if got := read[v2.ClusterViews](w, "/clusters?q=A&state=ready"); got.Total != 1 {
+		t.Errorf("after a sign of life: %+v", got)
+	}
+	d := read[v2.ClusterDetail](w, "/clusters/edge/b")
+	if len(d.Places) != 1 || d.Places[0].Project != "shop" || d.Places[0].Group != "prod" || d.Places[0].State != "failed" || d.State != "failed" {
+		t.Errorf("one cluster: %+v", d)
+	}
+	if got := w.get("/clusters/edge/none"); got.Code != http.StatusNotFound {
+		t.Errorf("a cluster that is not registered: %d", got.Code)
+	}
+	w.put("edge+b", uid, "web", nil)
+	if got := read[v2.ClusterViews](w, "/clusters?state=idle"); got.Total != 2 {
+		t.Errorf("after the place is gone: %+v", got)
+	}
+}
+
+func TestDeploymentsAreListedWorstFirst(t *testing.T) {
+	t.Parallel()
+	w, uid := shop(t)
+	w.document(groupPath("new"), `{}`)
+	page := read[v2.DeploymentViews](w, "/deployments")
+	if page.Total != 2 || page.Items[0].Path != groupPath("prod") {
+		t.Fatalf("got %+v", page)
+	}
+	d := page.Items[0]
+	if d.State != "failed" || d.Deployed != "InstantiateFailed" || d.Revision != 2 || d.Author != "ana" || d.Reason != "winter" || d.Clusters != 2 || fmt.Sprint(d.Counts) != "map[failed:1 ready:2]" {
+		t.Errorf("got %+v", d)
+	}
+	if n := page.Items[1]; n.State != "idle" || n.Lifecycle != "Created" || n.Deployed != "" {
+		t.Errorf("a group without a deployment: %+v", n)
+	}
+	// A new revision is not deployed while the places are those of the old one.
+	h := w.heads[uid]
+	h.Rev = 3
+	w.heads[uid] = h
+	w.tally.HeadChanged(uid, &h)
+	w.put("edge+b", uid, "web", ready(true, noon))
+	if d := read[v2.DeploymentViews](w, "/deployments?q=PROD").Items[0]; d.Deployed != "Instantiating" || d.State != "progressing" {
+		t.Errorf("before rsync has taken it up: %+v", d)
+	}
+	w.views.takeUp(t.Context())
+	if d := read[v2.DeploymentViews](w, "/deployments?state=ready&project=shop").Items[0]; d.Deployed != "Instantiated" {
+		t.Errorf("after rsync has taken it up: %+v", d)
+	}
+	if got := read[v2.DeploymentViews](w, "/deployments?project=other"); got.Total != 0 {
+		t.Errorf("another project: %+v", got)
+	}
+}
+
+func TestAMatrixShowsAppsByCluster(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	m := read[v2.MatrixView](w, "/"+groupPath("prod")+"/matrix")
+	if fmt.Sprint(m.Apps) != "[db web]" || m.Total != 2 || m.Revision != 2 || fmt.Sprint(m.Counts) != "map[failed:1 ready:2]" {
+		t.Fatalf("got %+v", m)
+	}
+	if b := m.Items[0]; b.Cluster != "b" || b.Cells != "-f" || fmt.Sprint(b.Revision) != "[0 2]" || b.Why != "web: no space" {
+		t.Errorf("the worst: %+v", b)
+	}
+	if a := m.Items[1]; a.Cells != "rr" || a.Commit != "abd1efc" {
+		t.Errorf("the best: %+v", a)
+	}
+	if m := read[v2.MatrixView](w, "/"+groupPath("prod")+"/matrix?app=db"); fmt.Sprint(m.Apps) != "[db]" || m.Total != 1 || m.AllApps != 2 {
+		t.Errorf("one app: %+v", m)
+	}
+	if got := w.get("/" + groupPath("none") + "/matrix"); got.Code != http.StatusNotFound {
+		t.Errorf("a group that is not there: %d", got.Code)
+	}
+}
+
+func TestSearchFindsNames(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	w.document("projects/shop/composite-apps/till/v1/apps/stocks", `{}`)
+	var got []string
+	for _, h := range read[v2.SearchView](w, "/search?q=sto").Hits {
+		got = append(got, h.Kind+" "+h.Title)
+	}
+	if fmt.Sprint(got) != "[label store app stocks]" {
+		t.Errorf("got %v", got)
+	}
+	if hits := read[v2.SearchView](w, "/search?q=edge").Hits; len(hits) != 3 || hits[1].Sub != "failed" || hits[1].Href != "/v2/views/clusters/edge/b" {
+		t.Errorf("clusters: %+v", hits)
+	}
+}
+
+func TestQueriesOfViewsAreChecked(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	for path, text := range map[string]string{
+		"/clusters?lable=x":             "did you mean label?",
+		"/clusters?limit=201":           "1 to 200",
+		"/clusters?limit=0":             "1 to 200",
+		"/clusters?sort=worst":          "-worst, name, lastHeard",
+		"/clusters?state=bad":           "failed, notReady",
+		"/clusters?continue=%21":        "Invalid query continue",
+		"/deployments?continue=bmFtZQA": "Invalid query continue",
+		"/fleet?by=moon":                "Invalid query by",
+		"/search":                       "Invalid query q",
+		"/clusters/edge/a?x=1":          `no parameter "x"`,
+	} {
+		if got := w.get(path); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), text) {
+			t.Errorf("%s: %d %s, want %q", path, got.Code, got.Body, text)
+		}
+	}
+}
+
+func TestAViewThatHasNotChangedIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	w, uid := shop(t)
+	tag := w.get("/clusters").Header().Get("ETag")
+	again := func() int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/views/clusters", nil)
+		r.Header.Set("If-None-Match", tag)
+		out := httptest.NewRecorder()
+		w.api.ServeHTTP(out, r)
+		return out.Code
+	}
+	w.now = w.now.Add(time.Second)
+	if got := again(); tag == "" || got != http.StatusNotModified {
+		t.Errorf("unchanged: %d for %q", got, tag)
+	}
+	w.put("edge+b", uid, "web", ready(true, noon))
+	if got := again(); got != http.StatusOK {
+		t.Errorf("changed: %d", got)
+	}
+}
+
+// What a page costs depends on its rows and not on the places of the fleet.
+func TestAPageReadsItsRowsOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const clusters = 300
+	for i := range clusters {
+		w.cluster(fmt.Sprintf("c%03d", i))
+	}
+	for _, apps := range []int{1, 10} {
+		uid := w.group(fmt.Sprint("g", apps))
+		for i := range clusters {
+			for a := range apps {
+				w.put(fmt.Sprintf("edge+c%03d", i), uid, fmt.Sprint("app", a), ready(i%7 > 0, noon))
+			}
+		}
+		w.tally.Advanced(int64(apps))
+		w.views.takeUp(t.Context())
+		for path, want := range map[string]int{
+			"/fleet": 0, "/deployments": 0, "/search?q=c": 0, "/clusters?limit=20": 20, "/clusters/edge/c001": 1,
+			"/" + groupPath(fmt.Sprint("g", apps)) + "/matrix?limit=30": 30,
+		} {
+			w.readClusters, w.readDeployments = 0, 0
+			read[struct{}](w, path)
+			if w.readClusters != want || w.readDeployments != 0 {
+				t.Errorf("%s with %d apps reads %d clusters and %d deployments, want %d and 0", path, apps, w.readClusters, w.readDeployments, want)
+			}
+		}
+	}
+	read[struct{}](w, "/deployments")
+	if w.readRevisions != 2 {
+		t.Errorf("%d revisions were read for 2 deployments: revisions never change", w.readRevisions)
+	}
+	if w.readDeployments = 0; true {
+		w.views.takeUp(t.Context())
+	}
+	if w.readDeployments != 0 {
+		t.Errorf("%d deployments were compared again, though nothing has changed", w.readDeployments)
+	}
+}
+
+// The tally equals a count of all records after any changes.
+func TestTheTallyEqualsACount(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	w := newWorld(t)
+	var uids []string
+	for i := range 4 {
+		uids = append(uids, w.group(fmt.Sprint("g", i)))
+	}
+	entries := []func() *mirror.Entry{
+		func() *mirror.Entry { return ready(true, w.now) },
+		func() *mirror.Entry { return ready(false, w.now) },
+		func() *mirror.Entry { e := ready(true, w.now); e.Report.Seq = 0; return e },
+		func() *mirror.Entry { return failed("x") },
+		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Desired = ""; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Blocked = "wave 2"; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Applied = "old"; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.Report = nil; return e },
+		func() *mirror.Entry { return nil },
+	}
+	for i := range 10_000 {
+		cluster := fmt.Sprint("edge+c", random.IntN(20))
+		switch random.IntN(20) {
+		case 0:
+			w.now = w.now.Add(time.Duration(random.IntN(90)) * time.Second)
+			w.tally.Age()
+		case 1:
+			w.tally.AgentHeard(cluster, w.now)
+		default:
+			w.put(cluster, uids[random.IntN(len(uids))], fmt.Sprint("app", random.IntN(5)), entries[random.IntN(len(entries))]())
+		}
+		if i%500 != 0 {
+			continue
+		}
+		w.tally.Age()
+		var all Counts
+		byCluster, byDeployment := map[string]Counts{}, map[string]Counts{}
+		for k, e := range w.places {
+			c := w.tally.clusters[k.Cluster]
+			silent := c.agent && w.now.Sub(c.heard) > stale
+			s := cellOf(e).at(silent)
+			all[s]++
+			one := byCluster[k.Cluster]
+			one[s]++
+			byCluster[k.Cluster] = one
+			one = byDeployment[k.UID]
+			one[s]++
+			byDeployment[k.UID] = one
+		}
+		if w.tally.pairs != all {
+			t.Fatalf("after %d changes the tally is %v, a count %v", i, w.tally.pairs, all)
+		}
+		for name, c := range w.tally.clusters {
+			if c.counts != byCluster[name] {
+				t.Fatalf("after %d changes %s has %v, a count %v", i, name, c.counts, byCluster[name])
+			}
+		}
+		for uid, d := range w.tally.deployments {
+			if d.counts != byDeployment[uid] {
+				t.Fatalf("after %d changes deployment %s has %v, a count %v", i, uid, d.counts, byDeployment[uid])
+			}
+		}
+	}
+	w.tally.Restarted()
+	if w.tally.Whole() || w.tally.pairs != (Counts{}) || len(w.tally.clusters) > 0 {
+		t.Error("something is left after a restart")
+	}
+}
+
+func BenchmarkFleetOf5000By20(b *testing.B) {
+	t := NewTally(stale, func() time.Time { return noon })
+	h := appcontext.Head{UID: "1", Rev: 1}
+	t.HeadChanged("1", &h)
+	e := ready(true, noon)
+	for i := range 5000 {
+		for a := range 20 {
+			t.PlaceChanged(appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "1", App: fmt.Sprint("app", a)}, e)
+		}
+	}
+	other := ready(false, noon)
+	for i := 0; b.Loop(); i++ {
+		if e == other {
+			e = ready(true, noon)
+		} else {
+			e = other
+		}
+		t.PlaceChanged(appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i%5000), UID: "1", App: "app7"}, e)
+	}
+}
