@@ -30,7 +30,7 @@ require (
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
-	k8s.io/klog/v2 v2.140.0 // indirect
+	k8s.io/klog/v2 v2.140.0
 	modernc.org/sqlite v1.54.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/yaml v1.6.0

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -23,6 +24,7 @@ import (
 // App is the program, ready to run.
 type App struct {
 	log      *slog.Logger
+	names    *logs.Names // of deployments, in log
 	faults   failpointWraps
 	sources  []rsync.Source
 	group    *run.Group
@@ -52,7 +54,8 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
-	a := &App{log: log}
+	a := &App{names: new(logs.Names)}
+	a.log = slog.New(a.names.Handler(log.Handler()))
 	for _, o := range opts {
 		o(a)
 	}
@@ -85,8 +88,8 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	server := &httpService{listener: a.listener, server: web.Server{Log: log, Limits: limits(c)}}
-	a.group = run.NewGroup(log, slices.Concat(services, profiler, []run.Service{server})...)
+	server := &httpService{listener: a.listener, server: web.Server{Log: a.log, Limits: limits(c)}}
+	a.group = run.NewGroup(a.log, slices.Concat(services, profiler, []run.Service{server})...)
 	server.server.Handler = a.handler(web.Identify(c.HTTP.ActorHeader, api), m)
 	return a, nil
 }
@@ -169,9 +172,5 @@ func NewLogger(c config.Log) *slog.Logger {
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level))); err != nil {
 		level = slog.LevelInfo
 	}
-	o := &slog.HandlerOptions{Level: level}
-	if c.Format == "text" {
-		return slog.New(slog.NewTextHandler(os.Stderr, o))
-	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, o))
+	return logs.New(os.Stderr, logs.Options{Level: level, Text: c.Format == "text"})
 }

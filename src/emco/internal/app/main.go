@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
 )
 
@@ -133,6 +134,7 @@ func load(args []string, std IO, warn func(string)) (*config.Config, int) {
 // a second SIGTERM does not, because tools that signal a process group may send two.
 func serve(c config.Config, warnings []string, std IO) int {
 	log := NewLogger(c.Log)
+	logs.CaptureLibraries(log)
 	for _, text := range warnings {
 		log.Warn(text)
 	}

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
@@ -104,7 +106,7 @@ func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) 
 
 func (a *App) dialEtcd(c config.Etcd, certs *tls.Config) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, TLS: certs, DialTimeout: 10 * time.Second,
+		Endpoints: c.Endpoints, TLS: certs, Logger: logs.Zap(a.log, "etcd", zapcore.WarnLevel), DialTimeout: 10 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // finds servers that died without closing the connection
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})

@@ -50,6 +50,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	seen := mirror.New(st.contexts, a.log)
+	a.names.Set(seen.Subject)
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)

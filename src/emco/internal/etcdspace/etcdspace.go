@@ -55,7 +55,7 @@ func (s *Service) Run(ctx context.Context) error {
 		start := time.Now()
 		err := s.Reclaim(ctx)
 		took := time.Since(start)
-		s.Log.Error("etcd was full; its history was dropped and its file defragmented", "seconds", took.Seconds(), "err", err)
+		s.Log.Error("etcd was full; its history was dropped and its file defragmented", "took", took, "err", err)
 		wait = max(period, 10*took)
 	}
 	return nil

@@ -24,8 +24,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 )
 
 // A child has copies of all open files of its parent, and so their locks, until its own program
@@ -187,7 +189,7 @@ func config(o Options) *embed.Config {
 	c.BootstrapDefragThresholdMegabytes = 256 // free disk space at start, if that is worth it
 	c.TickMs, c.ElectionMs = 20, 200          // it elects itself when it starts; the default takes up to a second
 	c.UnsafeNoFsync = o.NoFsync
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger(o.Log))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel))
 	return c
 }
 

@@ -275,7 +275,7 @@ func TestSpoiledDataIsAnError(t *testing.T) {
 		if want := "internal error: start etcd in " + dir + ": "; !strings.Contains(string(out), want) {
 			t.Errorf("log %s: the output is %q, want %q", name, out, want)
 		}
-		if name == "bits flipped" && !strings.Contains(string(out), `"msg":"embedded etcd","what":`) {
+		if name == "bits flipped" && !strings.Contains(string(out), `"component":"etcd"`) {
 			t.Errorf("log %s: the output is %q, want etcd's own words in the log", name, out)
 		}
 	}

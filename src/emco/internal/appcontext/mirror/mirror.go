@@ -226,6 +226,24 @@ func (m *Mirror) Pairs(cluster string) ([]appcontext.Pair, bool) {
 	return out, true
 }
 
+// Subject returns the key of the document that a deployment belongs to; empty if it is not
+// known. It may be a moment old.
+func (m *Mirror) Subject(uid string) string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return ""
+	}
+	h := m.index.heads[uid]
+	if h != nil && h.MovedTo != "" { // its id is that of the head that took over
+		h = m.index.heads[h.MovedTo]
+	}
+	if h == nil {
+		return ""
+	}
+	return h.Subject
+}
+
 // fromIndex copies from the index; false if a record of the deployment cannot be read.
 func (m *Mirror) fromIndex(uid string) (Snapshot, bool) {
 	m.mu.RLock()

@@ -166,7 +166,7 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 		return err
 	}
 	took := time.Since(start)
-	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "seconds", took.Seconds())
+	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "took", took)
 	if err := recordPublished(ctx, b.contexts, *head.Op, took); err != nil {
 		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
 	}

@@ -1,0 +1,84 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+)
+
+const (
+	deployment     = "deployment"
+	deploymentName = "deploymentName"
+)
+
+// Names adds the names of deployments to lines that have their ids.
+type Names struct {
+	subject atomic.Pointer[func(id string) string]
+}
+
+// Set gives the function that finds the document of a deployment by its id; "" if it is not
+// known. It must not log.
+func (n *Names) Set(subject func(id string) string) { n.subject.Store(&subject) }
+
+// Handler returns a handler that adds names and passes lines to next.
+func (n *Names) Handler(next slog.Handler) slog.Handler { return namingHandler{next, n} }
+
+// nameOf returns the attribute with the name that belongs to a; false if a is no id of a
+// deployment, or the deployment is not known.
+func (n *Names) nameOf(a slog.Attr) (slog.Attr, bool) {
+	subject := n.subject.Load()
+	if a.Key != deployment || subject == nil {
+		return slog.Attr{}, false
+	}
+	name := shortName((*subject)(a.Value.String()))
+	return slog.String(deploymentName, name), name != ""
+}
+
+// shortName leaves the names of collections out of the key of a document:
+// projects/p/composite-apps/a/v1/deployment-intent-groups/g is p/a/v1/g.
+func shortName(subject string) string {
+	parts := strings.Split(subject, "/")
+	switch {
+	case len(parts) == 7 && parts[2] == "composite-apps":
+		return strings.Join([]string{parts[1], parts[3], parts[4], parts[6]}, "/")
+	case len(parts) == 4:
+		return parts[1] + "/" + parts[3]
+	}
+	return subject
+}
+
+type namingHandler struct {
+	slog.Handler
+	names *Names
+}
+
+// Handle adds the name right after the id.
+func (h namingHandler) Handle(ctx context.Context, r slog.Record) error {
+	named := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		named.AddAttrs(a)
+		if name, ok := h.names.nameOf(a); ok {
+			named.AddAttrs(name)
+		}
+		return true
+	})
+	return h.Handler.Handle(ctx, named)
+}
+
+// WithAttrs adds names to the attributes of all lines.
+func (h namingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var all []slog.Attr
+	for _, a := range attrs {
+		all = append(all, a)
+		if name, ok := h.names.nameOf(a); ok {
+			all = append(all, name)
+		}
+	}
+	return namingHandler{h.Handler.WithAttrs(all), h.names}
+}
+
+// WithGroup is that of the handler below.
+func (h namingHandler) WithGroup(name string) slog.Handler {
+	return namingHandler{h.Handler.WithGroup(name), h.names}
+}
