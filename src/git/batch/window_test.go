@@ -88,8 +88,12 @@ func TestCommitsWaitForThoseWhoSharedTheLast(t *testing.T) {
 		if took := time.Since(start); took != 210*time.Millisecond || len(m.messages) != 10 {
 			t.Errorf("ten commits of one caller took %s and are %d, want 20 ms each and what it does in between", took, len(m.messages))
 		}
+		// The eight share their first commit because another one is under way. Otherwise the scheduler
+		// would decide how many share it; after four of them, two groups of four would take turns.
 		var wg sync.WaitGroup
 		start = time.Now()
+		wg.Go(func() { write("alone", 10) })
+		synctest.Wait()
 		for c := range 8 {
 			wg.Go(func() {
 				for n := range 9 + c/7 { // the last caller has one change more
@@ -98,8 +102,11 @@ func TestCommitsWaitForThoseWhoSharedTheLast(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if commits := len(m.messages) - 10; commits > 14 || time.Since(start) > time.Duration(commits)*22*time.Millisecond+4*50*time.Millisecond {
-			t.Errorf("73 changes of eight callers took %s and %d commits, want about seven changes a commit, and windows only at the end", time.Since(start), commits)
+		want := 20*time.Millisecond + // the commit that was under way
+			9*20*time.Millisecond + 8*time.Millisecond + // nine commits of all, and what the callers do in between
+			50*time.Millisecond + 20*time.Millisecond + time.Millisecond // the window for seven who do not come back, and the last change
+		if took, commits := time.Since(start), len(m.messages)-10; commits != 11 || took != want {
+			t.Errorf("73 changes of eight callers took %s and %d commits, want %s and 11: eight changes a commit, and a window only at the end", took, commits, want)
 		}
 	})
 }
