@@ -9,6 +9,8 @@ STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
 # Builds do not depend on the folder of the checkout, so all checkouts share one build cache.
 export GOFLAGS ?= -trimpath
+# Tests mostly wait for servers and programs, so more packages than processors run at the same time.
+TESTFLAGS := -p 4
 
 .DEFAULT_GOAL := help
 
@@ -31,15 +33,15 @@ demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leave
 
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts
-	go test work
+	go test $(TESTFLAGS) work
 	cd scripts/testbed && GOWORK=off go test ./...
 
 .PHONY: test-times
 test-times: ## run the fast tests from warm caches and print how long they take, and the slowest packages
-	@go test work >/dev/null
-	@echo "cached results: $$( { TIMEFORMAT='%R s'; time go test work >/dev/null; } 2>&1 )"
+	@go test $(TESTFLAGS) work >/dev/null
+	@echo "cached results: $$( { TIMEFORMAT='%R s'; time go test $(TESTFLAGS) work >/dev/null; } 2>&1 )"
 	@TIMEFORMAT='all tests run again: %R s, %U s of processor time'; \
-	time go test -count=1 work | awk '$$1 == "ok" { print $$3 "\t" $$2 } $$1 != "ok" && $$1 != "?"' | sort -rn | head -20
+	time go test $(TESTFLAGS) -count=1 work | awk '$$1 == "ok" { print $$3 "\t" $$2 } $$1 != "ok" && $$1 != "?"' | sort -rn | head -20
 
 .PHONY: e2e
 e2e: build ## run the default lanes of end-to-end tests on real parts (the first run builds these: 25 minutes)
