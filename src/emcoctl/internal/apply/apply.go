@@ -75,14 +75,21 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 		r.Advice = adviseRefused(t.call.Path)
 		return r
 	}
-	kind := anchor.Collection(item)
-	like := compare(kind, t.doc.Body, now.Body)
+	kind, sent, moved := anchor.Collection(item), t.doc.Body, false
+	if kind == "clusters" {
+		sent, moved = withLocation(sent, now.Body)
+	}
+	like := compare(kind, sent, now.Body)
 	if like != different && kind != "clusters" {
 		like = max(like, e.compareFiles(ctx, t, item))
 	}
 	switch {
 	case like == same:
-		return e.done(t, item, output.Unchanged, refused.Status)
+		r := e.done(t, item, output.Unchanged, refused.Status)
+		if moved {
+			r.Note = item + " was moved since: the location of the document is not used; see emcoctl move --status"
+		}
+		return r
 	case kind == "clusters":
 		r := e.fail(t, item, inPlace(item))
 		r.Status = refused.Status

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -60,5 +61,37 @@ func TestTouched(t *testing.T) {
 	cloud := &Executor{changed: []string{"projects/p/logical-clouds/l/cluster-references/r"}}
 	if !cloud.touched("projects/p/logical-clouds/l") {
 		t.Error("a cluster reference does not touch its cloud")
+	}
+}
+
+// The server chooses the location of a cluster in Git, and moves it: a document that leaves the
+// location open, or names the one before the move, has not changed.
+func TestF12MovedClustersAreUnchanged(t *testing.T) {
+	t.Parallel()
+	const open = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"flux","gitOpsReferenceObject":"r"}}}`
+	const fixed = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd","gitOpsReferenceObject":"r","gitOpsShard":"s001"}}}`
+	const seated = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"fluxcd","gitOpsReferenceObject":"r","gitOpsRefMode":"shard","gitOpsShard":"s001","gitOpsFanOut":true}}}`
+	const moved = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"argocd","gitOpsReferenceObject":"r","gitOpsRefMode":"shard","gitOpsShard":"s004",
+		"gitOpsMoved":{"number":2,"from":{"gitOpsType":"fluxcd","gitOpsShard":"s002"}}}}}`
+	const other = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"flux","gitOpsReferenceObject":"q"}}}`
+	const direct = `{"metadata":{"name":"c"},"spec":{"gitOps":{}}}`
+	for _, tt := range []struct {
+		name, sent, stored string
+		want               documentComparison
+		moved              bool
+	}{
+		{"an open location", open, seated, same, false},
+		{"the same location", fixed, seated, same, false},
+		{"another location", strings.Replace(fixed, "s001", "s009", 1), seated, different, false},
+		{"open, and moved", open, moved, same, true},
+		{"named, and moved", fixed, moved, same, true},
+		{"another sync object", other, moved, different, true},
+		{"a direct cluster", direct, direct, same, false},
+		{"a direct cluster that pulls now", open, direct, different, false},
+	} {
+		sent, wasMoved := withLocation([]byte(tt.sent), []byte(tt.stored))
+		if got := compare("clusters", sent, []byte(tt.stored)); got != tt.want || wasMoved != tt.moved {
+			t.Errorf("%s: %v, moved %v; want %v, %v", tt.name, got, wasMoved, tt.want, tt.moved)
+		}
 	}
 }

@@ -40,6 +40,9 @@ func (e *Executor) Compare(ctx context.Context, doc document.Document) (Differen
 		return d, err
 	}
 	kind := anchor.Collection(item)
+	if kind == "clusters" && now.OK() {
+		doc.Body, _ = withLocation(doc.Body, now.Body)
+	}
 	switch {
 	case now.Status == http.StatusNotFound:
 		return d.differs("is not on the server", kind, nil, doc.Body)

@@ -59,16 +59,28 @@ on the error output and exit code 6 after --timeout.`,
 	return c
 }
 
-// clusterPath returns the path of a cluster from its short form or its path.
-func clusterPath(word string) (string, error) {
+// clusterKey returns the cluster of PROVIDER/CLUSTER, of its path, or of its key in the API.
+func clusterKey(word string) (v2.ClusterKey, error) {
 	s := strings.Split(strings.Trim(word, "/"), "/")
 	if len(s) == 2 && s[0] != "" && s[1] != "" {
-		return v2.ClusterKey{Provider: s[0], Cluster: s[1]}.StoreKey(), nil
+		return v2.ClusterKey{Provider: s[0], Cluster: s[1]}, nil
 	}
 	if key, ok := v2.ClusterOf(strings.Join(s, "/")); ok {
-		return key.StoreKey(), nil
+		return key, nil
 	}
-	return "", usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
+	if key, err := v2.ParseClusterKey(word); err == nil {
+		return key, nil
+	}
+	return v2.ClusterKey{}, usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
+}
+
+// clusterPath returns the path of a cluster.
+func clusterPath(word string) (string, error) {
+	key, err := clusterKey(word)
+	if err != nil {
+		return "", err
+	}
+	return key.StoreKey(), nil
 }
 
 func runMove(ctx context.Context, s *session, m moveCommand, word string) error {

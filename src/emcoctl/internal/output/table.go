@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -100,7 +101,10 @@ func table(w io.Writer, collection string, rows []tableRow) {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	cols := append([]tableColumn{{"NAME", ""}}, columns[collection]...)
+	cols := []tableColumn{{"NAME", ""}}
+	if slices.ContainsFunc(rows, func(r tableRow) bool { return r.Object != nil }) { // not only names, as of ?label=
+		cols = append(cols, columns[collection]...)
+	}
 	for _, r := range rows {
 		if !r.At("metadata.description").Empty() {
 			cols = append(cols, tableColumn{"DESCRIPTION", "metadata.description"})

@@ -1,0 +1,67 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// A deployment on many clusters is counted by app; what is wrong is listed.
+func TestF52StatusOfManyClusters(t *testing.T) {
+	t.Parallel()
+	var st v2.Status
+	app := v2.AppStatus{Name: "web"}
+	for i := range 40 {
+		c := v2.ClusterStatus{Provider: "edge", Cluster: fmt.Sprintf("c%02d", i), Phase: "Applied"}
+		c.Resources = []v2.ResourceStatus{{GVK: v2.GVK{Kind: "ConfigMap"}, Name: "cm", ReadyStatus: v2.Ready}}
+		switch i {
+		case 7:
+			c.Phase, c.Error = "Failed", "no room"
+		case 8:
+			c.Resources[0].ReadyStatus = "Unknown"
+		}
+		app.Clusters = append(app.Clusters, c)
+	}
+	st.Apps = []v2.AppStatus{app}
+	text, err := json.Marshal(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.RawQuery
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(s.Close)
+	const counted = "APP   CLUSTERS   READY   UNKNOWN   PHASES\nweb   40         38      1         Applied 39, Failed 1\n"
+	for _, tt := range []struct {
+		args         string
+		want, absent string
+		rows         int
+	}{
+		{"", counted, "edge+c00", 2},
+		{"", "38 of 40 are as desired, 0 others are not listed", "", 2},
+		{"--all", "edge+c39", "CLUSTERS", 40},
+		{"--failed", "edge+c07", "edge+c00", 2},
+		{"--phase failed", "no room", "edge+c08", 1},
+		{"--cluster edge/c09", "edge+c09", "edge+c07", 1},
+		{"--app cache", "no app on any cluster passes the filters", "edge+", 0},
+	} {
+		code, out, errs := run(t.Context(), map[string]string{"EMCO_URL": s.URL}, append([]string{"status", "p/a/v1/d"}, strings.Fields(tt.args)...)...)
+		if code != 0 || !strings.Contains(out, tt.want) || tt.absent != "" && strings.Contains(out, tt.absent) || strings.Count(out, "edge+") != tt.rows {
+			t.Errorf("status %s: exit code %d\n%s%s", tt.args, code, out, errs)
+		}
+	}
+	if code, _, errs := run(t.Context(), map[string]string{"EMCO_URL": s.URL}, "status", "p/a/v1/d", "--cluster", "c9"); code != 2 || !strings.Contains(errs, "PROVIDER/CLUSTER") {
+		t.Errorf("a cluster without a provider: exit code %d\n%s", code, errs)
+	}
+	run(t.Context(), map[string]string{"EMCO_URL": s.URL}, "status", "p/a/v1/d", "--cluster", "edge/c9", "--app", "web")
+	if want := "status=ready&output=all&app=web&cluster=edge%2Bc9"; asked != want {
+		t.Errorf("the server was asked for %s, want %s", asked, want)
+	}
+}
