@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os/exec"
-	"strings"
 	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/archtest"
 )
 
 // forbidden lists what the program must not link, and why. A name includes all packages
@@ -25,19 +25,12 @@ var forbidden = map[string]string{
 
 func TestWhatIsNotLinked(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages := strings.Fields(string(out))
-	if len(packages) < 200 {
-		t.Fatalf("go list names only %d packages", len(packages))
-	}
-	for _, p := range packages {
+	archtest.CheckLinked(t, ".", 100, func(pkg string) string {
 		for name, why := range forbidden {
-			if p == name || strings.HasPrefix(p, name+"/") {
-				t.Errorf("%s is linked: %s", p, why)
+			if archtest.Below(pkg, []string{name}) {
+				return why
 			}
 		}
-	}
+		return ""
+	})
 }

@@ -1,5 +1,5 @@
-// Package archtest checks imports: it reads what the packages of a module import, for
-// tests that define what they may. It is for tests alone. Its own test checks this module,
+// Package archtest checks imports: it reads what the packages of a module import, and what
+// they link, for tests that define what they may. It is for tests alone. Its own test checks this module,
 // which needs the standard library only, so that every module can use it.
 package archtest
 
@@ -8,7 +8,9 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +43,72 @@ func Check(t *testing.T, top string, least int, rule Rule) {
 	}
 	if seen < least {
 		t.Errorf("only %d files were looked at, want %d at least", seen, least)
+	}
+}
+
+// Module is what the packages of a module may import besides the standard library.
+type Module struct {
+	Path   string
+	Arrows map[string]Arrow // by folder below the module's; "." is the module's own package
+	Never  []string         // what no package may import, tests included, with all packages below
+}
+
+// Arrow is what one package may import; its tests may import anything except Never.
+type Arrow struct {
+	Own    []string // folders of the same module
+	Others []string // packages; a name that ends in "/" stands for all packages below it
+}
+
+// Fault is the Rule of the module.
+func (m Module) Fault(pkg, name string, test bool) string {
+	may, listed := m.Arrows[pkg]
+	own, inside := strings.CutPrefix(name, m.Path+"/")
+	switch {
+	case !listed:
+		return "the package has no row in the table of arrows; add one"
+	case Below(name, m.Never):
+		return "no package here may import it"
+	case test || standard(name):
+		return ""
+	case inside && !slices.Contains(may.Own, own):
+		return "arrow goes the wrong way"
+	case !inside && !slices.ContainsFunc(may.Others, func(p string) bool { return name == p || strings.HasSuffix(p, "/") && strings.HasPrefix(name, p) }):
+		return "not a package that it may import"
+	}
+	return ""
+}
+
+// Below reports whether a package is one of these, or below one of them.
+func Below(name string, packages []string) bool {
+	return slices.ContainsFunc(packages, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") })
+}
+
+// standard reports whether a package is of the standard library: no other has a first part
+// without a dot.
+func standard(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".")
+}
+
+// CheckLinked fails the test for each package that the one in folder top links although why
+// returns a reason against it, or if there are fewer packages than least. It leaves out the
+// standard library.
+func CheckLinked(t *testing.T, top string, least int, why func(pkg string) string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", ".")
+	cmd.Dir = top
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := slices.DeleteFunc(strings.Fields(string(out)), standard)
+	if len(packages) < least {
+		t.Fatalf("go list names only %d packages, want %d at least", len(packages), least)
+	}
+	for _, p := range packages {
+		if reason := why(p); reason != "" {
+			t.Errorf("%s is linked: %s", p, reason)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func fault(pkg, name string, test bool) string {
 	switch {
 	case !listed:
 		return "the package is not in arrows; add it there"
-	case under(name, never):
+	case archtest.Below(name, never):
 		return "nothing here may link it"
 	case name == wholeClient:
 		return "only the plumbing of go-git is used, never its repositories and worktrees"
@@ -56,37 +57,19 @@ func fault(pkg, name string, test bool) string {
 	case name == "github.com/emco-orchestrator/emco/src/api/errs":
 		return ""
 	case name == module:
-		if !has(may.own, ".") {
+		if !slices.Contains(may.own, ".") {
 			return "arrow goes the wrong way"
 		}
 		return ""
 	case strings.HasPrefix(name, module+"/"):
-		if !has(may.own, strings.TrimPrefix(name, module+"/")) {
+		if !slices.Contains(may.own, strings.TrimPrefix(name, module+"/")) {
 			return "arrow goes the wrong way"
 		}
 		return ""
-	case under(name, may.modules):
+	case archtest.Below(name, may.modules):
 		return ""
 	}
 	return "not a module that the package may use"
-}
-
-func has(list []string, name string) bool {
-	for _, l := range list {
-		if l == name {
-			return true
-		}
-	}
-	return false
-}
-
-func under(name string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if name == p || strings.HasPrefix(name, p+"/") {
-			return true
-		}
-	}
-	return false
 }
 
 // The rules catch what they are for.

@@ -1,8 +1,6 @@
 package archtest
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/archtest"
@@ -13,53 +11,29 @@ const (
 	module = root + "monitor"
 )
 
-// arrows lists, for each package, the packages of this module and of other modules that
-// it may import. Tests may import anything except what is in never.
-var arrows = map[string]struct{ own, others []string }{
-	".":                         {own: []string{"internal/agent", "internal/config"}, others: []string{root + "api/version"}},
-	"internal/agent":            {own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, others: []string{root + "api/v2", root + "api/version", root + "git/batch", root + "git/plain", "k8s.io/client-go"}},
-	"internal/archtest":         {},
-	"internal/bundlestate":      {own: []string{"internal/reconcilerstatus", "internal/observe"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"internal/config":           {others: []string{root + "api/status", root + "api/v2", root + "git"}},
-	"internal/fields":           {others: []string{"k8s.io/apimachinery"}},
-	"internal/reconcilerstatus": {own: []string{"internal/fields"}, others: []string{"k8s.io/apimachinery"}},
-	"internal/observe":          {own: []string{"internal/reconcilerstatus"}, others: []string{root + "api/status", root + "kubehealth", "k8s.io"}},
-	"publish":                   {others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
-}
-
-// never lists what no package here may import, tests included.
-var never = []string{
-	"go.etcd.io", "go.mongodb.org", "helm.sh", "github.com/google/go-github", "gitlab.com", "github.com/stretchr",
-	"sigs.k8s.io/controller-runtime", root + "emco",
+// monitor is this module.
+var monitor = archtest.Module{
+	Path: module,
+	Arrows: map[string]archtest.Arrow{
+		".":                         {Own: []string{"internal/agent", "internal/config"}, Others: []string{root + "api/version"}},
+		"internal/agent":            {Own: []string{"internal/bundlestate", "internal/config", "internal/observe", "publish"}, Others: []string{root + "api/v2", root + "api/version", root + "git/batch", root + "git/plain", "k8s.io/client-go/"}},
+		"internal/archtest":         {},
+		"internal/bundlestate":      {Own: []string{"internal/reconcilerstatus", "internal/observe"}, Others: []string{root + "api/status", root + "kubehealth", "k8s.io/"}},
+		"internal/config":           {Others: []string{root + "api/status", root + "api/v2", root + "git"}},
+		"internal/fields":           {Others: []string{"k8s.io/apimachinery/"}},
+		"internal/reconcilerstatus": {Own: []string{"internal/fields"}, Others: []string{"k8s.io/apimachinery/"}},
+		"internal/observe":          {Own: []string{"internal/reconcilerstatus"}, Others: []string{root + "api/status", root + "kubehealth", "k8s.io/"}},
+		"publish":                   {Others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
+	},
+	Never: []string{
+		"go.etcd.io", "go.mongodb.org", "helm.sh", "github.com/google/go-github", "gitlab.com", "github.com/stretchr",
+		"sigs.k8s.io/controller-runtime", root + "emco",
+	},
 }
 
 func TestImportArrows(t *testing.T) {
 	t.Parallel()
-	archtest.Check(t, "../..", 20, fault)
-}
-
-func fault(pkg, name string, test bool) string {
-	may, listed := arrows[pkg]
-	switch {
-	case !listed:
-		return "the package has no row in arrows; add one"
-	case slices.ContainsFunc(never, func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }):
-		return "no package here may import it"
-	case test || !strings.Contains(strings.Split(name, "/")[0], "."):
-		return ""
-	}
-	if own, ok := strings.CutPrefix(name, module+"/"); ok {
-		if !slices.Contains(may.own, own) {
-			return "arrow goes the wrong way"
-		}
-		return ""
-	}
-	if !slices.ContainsFunc(may.others, func(p string) bool {
-		return name == p || !strings.HasPrefix(p, root) && strings.HasPrefix(name, p+"/")
-	}) {
-		return "not a package that it may import"
-	}
-	return ""
+	archtest.Check(t, "../..", 20, monitor.Fault)
 }
 
 // The rules reject what they are meant to reject.
@@ -79,8 +53,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/agent", root + "emco/internal/app", true, true},
 		{"internal/new", "fmt", false, true},
 	} {
-		if got := fault(c.pkg, c.name, c.test); c.bad != (got != "") {
-			t.Errorf("fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
+		if got := monitor.Fault(c.pkg, c.name, c.test); c.bad != (got != "") {
+			t.Errorf("Fault(%s, %s, %v) = %q, want one: %v", c.pkg, c.name, c.test, got, c.bad)
 		}
 	}
 }
