@@ -1,9 +1,7 @@
 package route_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"testing"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
 
@@ -34,20 +31,7 @@ func newFleet(t *testing.T) clusterFixture {
 
 func (f clusterFixture) put(key store.Key, doc any, secret string) {
 	f.Helper()
-	w := store.Write{Key: key, Parent: store.Key(path.Dir(path.Dir(string(key)))), Secret: seal.Secret(secret)}
-	if w.Parent == "." {
-		w.Parent = ""
-	}
-	var err error
-	if doc != nil {
-		w.Body, err = json.Marshal(doc)
-	}
-	if err == nil {
-		_, err = f.db.Create(f.Context(), w)
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	resourcetest.Put(f, f.db, key, doc, secret)
 }
 
 // register registers a cluster; one without settings is reached directly.

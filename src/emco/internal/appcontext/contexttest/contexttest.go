@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -28,6 +29,17 @@ func New(t testing.TB) *appcontext.Store {
 		}
 	})
 	return appcontext.New(server.Client(), "/"+rand.Text())
+}
+
+// Own takes a shard until the test ends.
+func Own(t testing.TB, s *appcontext.Store, shard, holder string) appcontext.Fence {
+	t.Helper()
+	own, err := s.Own(t.Context(), shard, holder, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = own.Release(context.Background()) })
+	return own.Fence()
 }
 
 // shared is the etcd of the test binary.

@@ -4,11 +4,13 @@ package resourcetest
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -68,6 +70,25 @@ func DB(t testing.TB) *store.DB {
 		}
 	})
 	return store.New(driver, blobs, seal.New(seal.NewKey()))
+}
+
+// Put creates a document below its parent, which must exist. doc may be nil, and secret empty.
+func Put(t testing.TB, db *store.DB, key store.Key, doc any, secret string) {
+	t.Helper()
+	w := store.Write{Key: key, Secret: seal.Secret(secret)}
+	if parent := path.Dir(path.Dir(string(key))); parent != "." {
+		w.Parent = store.Key(parent)
+	}
+	var err error
+	if doc != nil {
+		w.Body, err = json.Marshal(doc)
+	}
+	if err == nil {
+		_, err = db.Create(t.Context(), w)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Serve starts a server for what mount adds to its router.

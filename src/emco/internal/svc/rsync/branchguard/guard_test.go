@@ -2,12 +2,10 @@ package branchguard_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +19,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
@@ -119,22 +116,7 @@ func newFixture(t *testing.T, shard int) *fixture {
 		contexts: contexttest.New(t), requeued: make(chan []pair.Target, 10),
 	}
 	db := resourcetest.DB(t)
-	put := func(key store.Key, doc any, secret string) {
-		w := store.Write{Key: key, Secret: seal.Secret(secret)}
-		if parent := path.Dir(path.Dir(string(key))); parent != "." {
-			w.Parent = store.Key(parent)
-		}
-		var err error
-		if doc != nil {
-			w.Body, err = json.Marshal(doc)
-		}
-		if err == nil {
-			_, err = db.Create(t.Context(), w)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	put := func(key store.Key, doc any, secret string) { resourcetest.Put(t, db, key, doc, secret) }
 	put("cluster-providers/edge", v2.Named{}, "")
 	for branch, onEdit := range map[string]string{"held": "hold", "open": "overwrite"} {
 		put(store.Key("cluster-providers/edge/cluster-sync-objects/"+branch), nil, fmt.Sprintf(

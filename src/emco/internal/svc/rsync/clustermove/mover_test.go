@@ -2,10 +2,8 @@ package clustermove_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"path"
 	"slices"
 	"testing"
 
@@ -16,7 +14,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -60,22 +57,7 @@ func TestTheBranchOfADeregisteredClusterIsRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, contexts, writer := resourcetest.DB(t), contexttest.New(t), &fakeGit{errs: tt.errs}
-			put := func(key store.Key, doc any, secret string) {
-				w := store.Write{Key: key, Secret: seal.Secret(secret)}
-				if parent := path.Dir(path.Dir(string(key))); parent != "." {
-					w.Parent = store.Key(parent)
-				}
-				var err error
-				if doc != nil {
-					w.Body, err = json.Marshal(doc)
-				}
-				if err == nil {
-					_, err = db.Create(t.Context(), w)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			put := func(key store.Key, doc any, secret string) { resourcetest.Put(t, db, key, doc, secret) }
 			put("cluster-providers/edge", v2.Named{}, "")
 			put("cluster-providers/edge/cluster-sync-objects/repo", nil,
 				`{"metadata":{"name":"repo"},"spec":{"kv":[{"url":"https://git.example/fleet"},{"branch":"main"},{"userName":"emco"},{"gitToken":"secret"}]}}`)

@@ -37,13 +37,9 @@ func newTwoShards(t *testing.T) *twoShards {
 	go func() { defer close(ended); _ = n.seen.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	for shard, l := range map[int]**pairs.Store{0: &n.db, 1: &n.web} {
-		own, err := contexts.Own(t.Context(), route.Group.Shard(shard), "a", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = own.Release(context.Background()) })
+		own := contexttest.Own(t, contexts, route.Group.Shard(shard), "a")
 		*l = pairs.New(pairs.Config{
-			AppContext: contexts, Fence: own.Fence(), Shard: route.Group.Shard(shard), Retry: retry, Others: n.seen,
+			AppContext: contexts, Fence: own, Shard: route.Group.Shard(shard), Retry: retry, Others: n.seen,
 			Now: func() time.Time { return n.clock }, Plans: content.NewStepPlans(content.NewReader(contexts)),
 		})
 		if err := (*l).Load(t.Context(), nil); err != nil {

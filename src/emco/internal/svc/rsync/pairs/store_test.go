@@ -71,7 +71,7 @@ var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "J
 func config(t *testing.T, r *recorder, now func() time.Time) pairs.Config {
 	t.Helper()
 	return pairs.Config{
-		AppContext: r, Fence: own(t, r.Store, "a"), Shard: route.Group.Shard(0), Retry: retry,
+		AppContext: r, Fence: contexttest.Own(t, r.Store, route.Group.Shard(0), "a"), Shard: route.Group.Shard(0), Retry: retry,
 		Now: now, Plans: content.NewStepPlans(content.NewReader(r.Store)),
 	}
 }

@@ -44,7 +44,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []string) (
 		Routes:  &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
 		Content: content.NewReader(contexts), Branches: branchguard.NewRecords(contexts, log), Moves: clustermove.NewProgress(contexts, log),
 		Retry: retry, Alone: func() bool { return false }, Log: log,
-	}, number, own(t, contexts, "a"), func() {})
+	}, number, contexttest.Own(t, contexts, route.Group.Shard(0), "a"), func() {})
 	t.Cleanup(s.retries.Stop)
 	t.Cleanup(s.orphans.timer.Stop)
 	if err := s.pairs.Load(t.Context(), nil); err != nil {
@@ -216,7 +216,7 @@ func TestALostTermEnds(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
-	own(t, contexts, "a") // the next life of the same process
+	contexttest.Own(t, contexts, route.Group.Shard(0), "a") // the next life of the same process
 	if err := s.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v, want the ownership to be lost", err)
 	}
