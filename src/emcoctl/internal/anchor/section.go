@@ -69,6 +69,8 @@ func SectionOf(anchor string) (Section, error) {
 		return Policy, nil
 	case "projects":
 		return projectSection(s), nil
+	case "views": // ours: counts and pages of everything
+		return Orchestrator, nil
 	case "git": // ours: branches that are written to
 		return Rsync, nil
 	}

@@ -13,3 +13,12 @@ func Expand(name string) string {
 	}
 	return "projects/" + s[0] + "/composite-apps/" + s[1] + "/" + s[2] + "/deployment-intent-groups/" + s[3]
 }
+
+// Short returns the short form of the path of a deployment intent group; other paths stay.
+func Short(path string) string {
+	s := strings.Split(path, "/")
+	if len(s) == 7 && s[0] == "projects" && s[2] == compositeApps && s[5] == "deployment-intent-groups" {
+		return strings.Join([]string{s[1], s[3], s[4], s[6]}, "/")
+	}
+	return path
+}

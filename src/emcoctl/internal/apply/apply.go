@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -224,5 +225,10 @@ func (e *Executor) get(ctx context.Context, t documentRequest) output.Result {
 	}
 	r := e.done(t, path, output.Fetched, res.Status)
 	r.Body = res.Body
+	if e.o.SortBy != "" {
+		if r.Body, err = output.Sort(res.Body, "."+strings.TrimPrefix(e.o.SortBy, ".")); err != nil {
+			return e.fail(t, path, err)
+		}
+	}
 	return r
 }

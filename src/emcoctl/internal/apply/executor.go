@@ -28,6 +28,7 @@ type Options struct {
 	Stop          bool          // stop at the first refusal; an unreachable server or an unreadable file always stops the run
 	Pause         time.Duration // to sleep after each answer 202
 	DryRun        DryRun        // of Apply: change nothing
+	SortBy        string        // the path that orders the items of a list that is read
 	Strict        bool          // the server refuses members that it does not know
 	PostOnly      bool          // do not change what exists: a 409 is a failure, as in upstream's client
 	IgnoreMissing bool          // deleting a missing document is no failure

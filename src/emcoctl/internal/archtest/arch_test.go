@@ -13,6 +13,7 @@ const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 var levels = map[string]int{
 	"internal/plain":    0,
 	"internal/jsontree": 0,
+	"internal/jsonpath": 1,
 	"internal/archtest": 0,
 	"keepdeps":          0,
 	"internal/anchor":   1,

@@ -87,7 +87,7 @@ func newRootCommand(s *session) *cobra.Command {
 	s.sharedFlags(root)
 	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"})
 	group(root, "documents", newApplyCommand(s), newUpdateCommand(s), newGetCommand(s), newDeleteCommand(s))
-	group(root, "deployments", newPlanCommand(s), newDiffCommand(s), newStatusCommand(s), newTreeCommand(s), newEventsCommand(s), newRevisionsCommand(s), newWaitCommand(s), newWatchCommand(s))
+	group(root, "deployments", newPlanCommand(s), newDiffCommand(s), newStatusCommand(s), newDescribeCommand(s), newTreeCommand(s), newEventsCommand(s), newRevisionsCommand(s), newWaitCommand(s), newWatchCommand(s))
 	group(root, "deployments", newActionCommands(s)...)
 	group(root, "git", newMoveCommand(s), newBranchesCommand(s), newTokenCommand(s))
 	group(root, "git", newDecisionCommands(s)...)

@@ -50,6 +50,19 @@ func (p completer) anchor(c *cobra.Command, args []string, word string) ([]strin
 	return slices.Compact(out), quiet
 }
 
+// described offers the kinds of describe, and then their names.
+func (p completer) described(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	switch {
+	case len(args) == 0:
+		return []string{"cluster", "deployment"}, cobra.ShellCompDirectiveNoFileComp
+	case len(args) == 1 && args[0] == "cluster":
+		return p.cluster(c, nil, word)
+	case len(args) == 1:
+		return p.group(c, nil, word)
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
 // names lists the items of a collection; none if the server does not answer in
 // time.
 func (p completer) names(ctx context.Context, collection string) []string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -137,16 +138,21 @@ func (l *eventLog) list(ctx context.Context, c *client.Client) error {
 		fmt.Fprintln(l.sys.Out, "none")
 		return nil
 	}
-	t := output.NewTable(l.sys.Out)
-	row(t, "TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
-	for _, e := range all.Events {
-		row(t, e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message)
-	}
-	t.Flush()
+	showEvents(l.sys.Out, all.Events)
 	return nil
 }
 
-// heads adds a row.
+// showEvents prints a line for each event.
+func showEvents(w io.Writer, all []v2.Event) {
+	t := output.NewTable(w)
+	row(t, "TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
+	for _, e := range all {
+		row(t, e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message)
+	}
+	t.Flush()
+}
+
+// row adds a row.
 func row(t *output.Table, cells ...string) {
 	for _, cell := range cells {
 		t.Cell(cell)
@@ -185,9 +191,13 @@ func (l *eventLog) show(line []byte) error {
 	case output.JSON:
 		fmt.Fprintf(l.sys.Out, "%s\n", bytes.TrimSpace(line))
 		return enough(&l.shown, l.lines)
+	case output.Human:
 	case output.YAML:
 		fmt.Fprintln(l.sys.Out, "---")
 		return errors.Join(output.Encode(l.sys.Out, output.YAML, line), enough(&l.shown, l.lines))
+	}
+	if l.form != output.Human {
+		return errors.Join(output.Encode(l.sys.Out, l.form, line), enough(&l.shown, l.lines))
 	}
 	text := e.Message
 	if at := where(e); at != "" {

@@ -100,6 +100,10 @@ func showPairs(w io.Writer, all []pairRow, f pairFilter) {
 		return
 	}
 	fmt.Fprintln(w)
+	if len(rows) == 0 && f.failed && len(f.apps)+len(f.clusters)+len(f.phases) == 0 {
+		fmt.Fprintln(w, "every app is as desired on every cluster")
+		return
+	}
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "no app on any cluster passes the filters")
 		return

@@ -228,6 +228,9 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	if err := s.differences(ctx, docs); err != nil {
 		return err
 	}
+	if s.form == output.Human && !s.diff {
+		fmt.Fprintln(s.sys.Out)
+	}
 	if s.changed {
 		fmt.Fprintln(s.sys.Err, "note: plans of actions are of the documents on the server, before these are applied")
 	}

@@ -143,11 +143,12 @@ func or(s, otherwise string) string {
 // unless the user wants JSON or YAML.
 func (s *session) form() (output.Format, error) {
 	switch f := s.format(); f {
-	case output.Human, output.Lines, output.Plain:
+	case output.Human, output.Lines, output.Plain, output.Wide:
 		return output.Human, nil
-	case output.JSON, output.YAML:
-		return f, nil
 	default:
+		if f.Structured() {
+			return f, nil
+		}
 		return "", usagef("this command has no output format %q; use table, json or yaml", f)
 	}
 }

@@ -59,7 +59,7 @@ func serverVersion(ctx context.Context, s *session) (*version.Info, error) {
 // showVersions prints the known versions. An unreachable server is reported, but is no
 // failure: the user also asked for emcoctl's version.
 func showVersions(s *session, v versionReport, unknown error) error {
-	if f := s.format(); f == output.JSON || f == output.YAML {
+	if f := s.format(); f.Structured() {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return err

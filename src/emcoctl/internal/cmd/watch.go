@@ -40,7 +40,7 @@ the server has one; otherwise it polls every few seconds.`,
 			if w.form, err = s.form(); err != nil {
 				return err
 			}
-			if w.form == output.YAML {
+			if w.form != output.Human && w.form != output.JSON {
 				return usagef("watch prints lines, or JSON with -o json")
 			}
 			if w.query, err = watchQuery(args[1:]); err != nil {

@@ -108,10 +108,14 @@ func asJSON(body []byte) json.RawMessage {
 	return encode(string(body))
 }
 
-// Encode writes a JSON value as indented JSON or as YAML, and keeps the order of members.
+// Encode writes a JSON value as indented JSON or as YAML, in the order of its members, or fills
+// the template of the format from it.
 func Encode(w io.Writer, format Format, value json.RawMessage) error {
-	if format == YAML {
+	switch {
+	case format == YAML:
 		return encodeYAML(w, value)
+	case format.template():
+		return fill(w, format, value)
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, value, "", "  "); err != nil {

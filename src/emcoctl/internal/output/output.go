@@ -68,10 +68,19 @@ const (
 	YAML  Format = "yaml"
 	Name  Format = "name"
 	Plain Format = "table" // the same as human
+	Wide  Format = "wide"  // human with more columns
 )
 
 // Formats lists them for usage texts.
-var Formats = []string{string(Human), string(Lines), string(JSON), string(YAML), string(Name), string(Plain)}
+var Formats = []string{
+	string(Human), string(Lines), string(JSON), string(YAML), string(Name), string(Plain), string(Wide),
+	jsonPath + "=TEMPLATE", goTemplate + "=TEMPLATE", customColumns + "=HEAD:PATH,...",
+}
+
+// Structured reports whether Encode writes the format: JSON, YAML, or a template.
+func (f Format) Structured() bool {
+	return f == JSON || f == YAML || f.template()
+}
 
 // Options configure a Printer.
 type Options struct {
@@ -83,13 +92,15 @@ type Options struct {
 // New returns the printer for a format; Invalid if the format is unknown.
 func New(o Options) (Printer, error) {
 	switch o.Format {
-	case Human, Plain:
+	case Human, Plain, Wide:
 		return &humanPrinter{o}, nil
 	case Lines:
 		return &linePrinter{o}, nil
-	case JSON, YAML:
+	}
+	if o.Format.Structured() {
 		return &listPrinter{o: o}, nil
-	case Name:
+	}
+	if o.Format == Name {
 		return &namePrinter{o}, nil
 	}
 	return nil, errs.New(errs.Invalid, `there is no output format "`+string(o.Format)+`"`)

@@ -1,0 +1,176 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+)
+
+// newDescribeCommand returns the command that shows all about one cluster or deployment.
+func newDescribeCommand(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "describe (cluster PROVIDER/CLUSTER | deployment GROUP)", Short: "Show a cluster and what runs on it, or a deployment",
+		Long: `Describe cluster shows a cluster: its labels, its location, when it was last seen, and each
+app on it with its revision and commit.
+
+Describe deployment shows a deployment intent group: its revision and who made it, its
+conditions, the apps on clusters that are not as desired, and its last events.`,
+		Example:           "  emcoctl describe cluster edge/store-7\n  emcoctl describe deployment shop/till/v1/autumn",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completer{s}.described,
+		RunE: s.own(func(c *cobra.Command, args []string) error {
+			k, _ := kind.Of(args[0])
+			switch {
+			case k.Collection == "clusters" || args[0] == "cluster":
+				return describeCluster(c.Context(), s, args[1])
+			case k.Collection == kind.Groups || args[0] == "deployment":
+				return describeDeployment(c.Context(), s, args[1])
+			}
+			return usagef("describe shows a cluster or a deployment; read %q with emcoctl get", args[0])
+		}),
+	}
+}
+
+// fields prints names and values, without empty ones.
+func fields(w io.Writer, pairs ...[2]string) {
+	for _, p := range pairs {
+		if p[1] != "" {
+			fmt.Fprintf(w, "%-10s %s\n", p[0], plain.Line(p[1]))
+		}
+	}
+}
+
+// sinceOf returns a moment with its age.
+func sinceOf(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(progress.Moment) + " (" + output.Age(at, time.Now()) + " ago)"
+}
+
+func describeCluster(ctx context.Context, s *session, word string) error {
+	key, err := clusterKey(word)
+	if err != nil {
+		return err
+	}
+	form, err := s.form()
+	if err != nil {
+		return err
+	}
+	c, err := s.dial("views")
+	if err != nil {
+		return err
+	}
+	var d v2.ClusterDetail
+	text, err := read(ctx, c, "views/clusters/"+key.Provider+"/"+key.Cluster, &d)
+	if err != nil {
+		return err
+	}
+	if form != output.Human {
+		return output.Encode(s.sys.Out, form, text)
+	}
+	showCluster(s.sys.Out, d)
+	return nil
+}
+
+func showCluster(w io.Writer, d v2.ClusterDetail) {
+	fields(
+		w, [2]string{"name", d.Provider + "/" + d.Cluster}, [2]string{"state", d.State}, [2]string{"type", or(d.Type, "direct")},
+		[2]string{"branch", d.Branch}, [2]string{"labels", strings.Join(d.Labels, ", ")},
+		[2]string{"seen", or(sinceOf(d.LastHeard), "never")}, [2]string{"silent", sinceOf(d.SilentSince)},
+		[2]string{"apps", countsOf(d.Counts)}, [2]string{"why", d.Why},
+	)
+	if len(d.Places) == 0 {
+		fmt.Fprintln(w, "\nnothing runs on it")
+		return
+	}
+	fmt.Fprintln(w)
+	t := output.NewTable(w)
+	row(t, "DEPLOYMENT", "APP", "STATE", "PHASE", "REVISION", "COMMIT", "SINCE", "WHY")
+	for _, p := range d.Places {
+		row(t, strings.Join([]string{p.Project, p.App, p.Version, p.Group}, "/"), p.Name, p.State, p.Phase, number(p.Revision),
+			p.Commit[:min(len(p.Commit), 12)], output.Age(p.Since, time.Now()), or(p.Blocked, p.Why))
+	}
+	t.Flush()
+	if d.More > 0 {
+		fmt.Fprintf(w, "and %d more\n", d.More)
+	}
+}
+
+// deploymentDescription is all that describe deployment reads.
+type deploymentDescription struct {
+	Status    v2.Status     `json:"status"`
+	Revisions []v2.Revision `json:"revisions"`
+	Events    []v2.Event    `json:"events"`
+}
+
+// The last revisions and events of a description.
+const (
+	describedRevisions = 3
+	describedEvents    = 10
+)
+
+func describeDeployment(ctx context.Context, s *session, word string) error {
+	path, err := deployment(word)
+	if err != nil {
+		return err
+	}
+	form, err := s.form()
+	if err != nil {
+		return err
+	}
+	c, err := s.dial(path)
+	if err != nil {
+		return err
+	}
+	d, err := readDescription(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	if form != output.Human {
+		text, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		return output.Encode(s.sys.Out, form, text)
+	}
+	showStatus(s.sys.Out, path, d.Status, pairFilter{failed: true})
+	if len(d.Revisions) > 0 {
+		fmt.Fprintln(s.sys.Out)
+		showRevisions(s.sys.Out, d.Revisions)
+	}
+	if len(d.Events) > 0 {
+		fmt.Fprintln(s.sys.Out)
+		showEvents(s.sys.Out, d.Events)
+	}
+	return nil
+}
+
+func readDescription(ctx context.Context, c *client.Client, path string) (d deploymentDescription, err error) {
+	if d.Status, _, err = readStatus(ctx, c, path, progress.Ready.View()); err != nil {
+		return d, err
+	}
+	if strings.Contains(path, "/"+kind.Clouds+"/") {
+		return d, nil // clouds have neither
+	}
+	revisions, err := client.Get[v2.RevisionsAnswer](ctx, c, path+"/revisions")
+	if err != nil {
+		return d, err
+	}
+	d.Revisions = revisions.Revisions[:min(len(revisions.Revisions), describedRevisions)]
+	events, err := client.Get[v2.EventsAnswer](ctx, c, path+"/events")
+	d.Events = events.Events[max(0, len(events.Events)-describedEvents):]
+	return d, err
+}

@@ -1,0 +1,170 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+)
+
+// The limits of an overview: rows of a page, which the server bounds, and pages.
+const (
+	pageRows = 200
+	maxPages = 100
+)
+
+// overview is a list of clusters or deployments with their states, over all providers or
+// projects.
+type overview struct {
+	view  string // "clusters" or "deployments"
+	query url.Values
+	heads []string
+	wide  []string // more columns for -o wide
+}
+
+// overviewOf returns the overview for an argument of get; ok is false for anchors.
+func overviewOf(word string) (o overview, ok bool) {
+	k, known := kind.Of(word)
+	if !known {
+		return o, false
+	}
+	o.query = url.Values{"limit": {strconv.Itoa(pageRows)}}
+	switch k.Collection {
+	case "clusters":
+		o.view = "clusters"
+		o.heads = []string{"NAME", "STATE", "TYPE", "LABELS", "SEEN", "APPS"}
+		o.wide = []string{"BRANCH", "COUNTS", "WHY"}
+	case kind.Groups:
+		o.view = "deployments"
+		o.heads = []string{"NAME", "STATE", "READY", "REVISION", "AGE", "CLUSTERS"}
+		o.wide = []string{"HEALTH", "APPS", "AUTHOR", "WHY"}
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// read returns all rows, as the server sent them.
+func (o overview) read(ctx context.Context, c *client.Client) (items []json.RawMessage, err error) {
+	q := url.Values{}
+	for name, values := range o.query {
+		q[name] = values
+	}
+	for range maxPages {
+		var page struct {
+			Items    []json.RawMessage `json:"items"`
+			Continue string            `json:"continue"`
+		}
+		if _, err := read(ctx, c, "views/"+o.view+"?"+q.Encode(), &page); err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+		if page.Continue == "" {
+			return items, nil
+		}
+		q.Set("continue", page.Continue)
+	}
+	return nil, fmt.Errorf("there are more than %d; select some with --project, -l or --state", len(items))
+}
+
+// row returns the cells of a row, the wide ones at the end.
+func (o overview) row(item json.RawMessage, now time.Time) ([]string, error) {
+	if o.view == "clusters" {
+		var c v2.ClusterView
+		err := json.Unmarshal(item, &c)
+		return []string{
+			c.Provider + "/" + c.Cluster, c.State, or(c.Type, "direct"), strings.Join(c.Labels, ","), output.Age(c.LastHeard, now), strconv.Itoa(sumOf(c.Counts)),
+			c.Branch, countsOf(c.Counts), c.Why,
+		}, err
+	}
+	var d v2.DeploymentView
+	err := json.Unmarshal(item, &d)
+	return []string{
+		anchor.Short(d.Path), or(d.Deployed, d.Lifecycle), fmt.Sprintf("%d/%d", d.Counts[v2.ViewReady], sumOf(d.Counts)), number(d.Revision), output.Age(d.Since, now), strconv.Itoa(d.Clusters),
+		d.State, strconv.Itoa(d.Apps), d.Author, d.Why,
+	}, err
+}
+
+func sumOf(counts v2.ViewCounts) (n int) {
+	for _, count := range counts {
+		n += count
+	}
+	return n
+}
+
+// countsOf returns counts, sorted by state: "failed 1, ready 4".
+func countsOf(counts v2.ViewCounts) string {
+	var parts []string
+	for state, n := range counts {
+		parts = append(parts, fmt.Sprintf("%s %d", state, n))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// path returns the path of a row's document.
+func (o overview) path(item json.RawMessage) (string, error) {
+	var at struct{ Path, Provider, Cluster string }
+	err := json.Unmarshal(item, &at)
+	if o.view == "clusters" {
+		at.Path = v2.ClusterKey{Provider: at.Provider, Cluster: at.Cluster}.StoreKey()
+	}
+	return at.Path, err
+}
+
+// show prints rows in a format.
+func (o overview) show(w io.Writer, format output.Format, items []json.RawMessage) error {
+	switch {
+	case format == output.Name:
+		for _, item := range items {
+			path, err := o.path(item)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(w, path)
+		}
+		return nil
+	case format.Structured():
+		if items == nil {
+			items = []json.RawMessage{}
+		}
+		text, err := json.Marshal(map[string][]json.RawMessage{"items": items})
+		if err != nil {
+			return err
+		}
+		return output.Encode(w, format, text)
+	case len(items) == 0:
+		fmt.Fprintln(w, "none")
+		return nil
+	}
+	return o.table(w, format, items)
+}
+
+func (o overview) table(w io.Writer, format output.Format, items []json.RawMessage) error {
+	heads := o.heads
+	if format == output.Wide {
+		heads = slices.Concat(o.heads, o.wide)
+	}
+	t := output.NewTable(w)
+	row(t, heads...)
+	for _, item := range items {
+		cells, err := o.row(item, time.Now())
+		if err != nil {
+			return err
+		}
+		row(t, cells[:len(heads)]...)
+	}
+	t.Flush()
+	return nil
+}
