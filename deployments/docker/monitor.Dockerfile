@@ -1,10 +1,15 @@
 # Image of the monitor: docker build -f deployments/docker/monitor.Dockerfile -t emco/monitor .
-FROM golang:1.26 AS build
-WORKDIR /emco/src
-COPY src .
-# Without the workspace, the build needs only the sums of this module.
-RUN cd monitor && GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o /monitor .
+# It needs no writable root: mount a temporary volume at /tmp.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /emco
+COPY src src
+COPY scripts/release/build.sh scripts/release/
+ARG TARGETOS TARGETARCH VERSION COMMIT
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH scripts/release/build.sh monitor out/monitor && mkdir empty
 
-FROM gcr.io/distroless/static:nonroot
-COPY --from=build /monitor /monitor
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build --chown=65532:65532 /emco/empty /tmp
+COPY --from=build /emco/out/monitor /monitor
+USER 65532:65532
 ENTRYPOINT ["/monitor"]

@@ -1,0 +1,20 @@
+# Image of the control plane: docker build -f deployments/docker/emco.Dockerfile -t emco/emco .
+# It needs no writable root: mount a volume at /var/lib/emco and a temporary one at /tmp.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+WORKDIR /emco
+COPY src src
+COPY scripts/release/build.sh scripts/release/
+ARG TARGETOS TARGETARCH VERSION COMMIT
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH scripts/release/build.sh emco out/emco && mkdir empty
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build --chown=65532:65532 /emco/empty /var/lib/emco
+COPY --from=build --chown=65532:65532 /emco/empty /tmp
+COPY --from=build /emco/out/emco /usr/local/bin/emco
+# The API has no authentication. Publish the port on loopback, or behind a gateway.
+ENV EMCO_DATA=/var/lib/emco EMCO_HTTP_ADDRESS=0.0.0.0:9015 EMCO_GRPC_ADDRESS=0.0.0.0:9016
+USER 65532:65532
+VOLUME /var/lib/emco
+EXPOSE 9015 9016
+ENTRYPOINT ["/usr/local/bin/emco"]
