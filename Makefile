@@ -3,7 +3,7 @@
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
 MODULES     := src/api src/git src/kubehealth src/emco src/emcoctl src/monitor src/simfleet
-SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo
+SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo scripts/release
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
@@ -31,10 +31,15 @@ run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-d
 demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leaves it running to try more
 	cd scripts/demo && GOWORK=off go run . -bin $(BIN) $(if $(KEEP),-keep)
 
+.PHONY: images
+images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images
+	cd scripts/release && GOWORK=off go run . images -out $(BIN)/release
+
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts
 	go test $(TESTFLAGS) work
 	cd scripts/testbed && GOWORK=off go test ./...
+	cd scripts/release && GOWORK=off go test ./...
 
 .PHONY: test-times
 test-times: ## run the fast tests from warm caches and print how long they take, and the slowest packages

@@ -3,10 +3,27 @@ module github.com/emco-orchestrator/emco/scripts/e2e
 go 1.26.0
 
 require (
+	github.com/emco-orchestrator/emco/scripts/release v0.0.0
 	github.com/emco-orchestrator/emco/scripts/testbed v0.0.0
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emco-orchestrator/emco/src/git v0.0.0
+	github.com/google/go-containerregistry v0.22.1
 	go.yaml.in/yaml/v3 v3.0.6
+)
+
+require (
+	github.com/agext/levenshtein v1.2.3 // indirect
+	github.com/containerd/typeurl/v2 v2.3.0 // indirect
+	github.com/docker/go-units v0.5.0 // indirect
+	github.com/moby/buildkit v0.28.1 // indirect
+	github.com/moby/docker-image-spec v1.3.1 // indirect
+	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/pkg/errors v0.9.1 // indirect
+	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	github.com/tonistiigi/go-csvvalue v0.0.0-20240814133006-030d3b2625d0 // indirect
+	golang.org/x/sync v0.23.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 require (
@@ -15,7 +32,7 @@ require (
 	github.com/go-git/go-billy/v5 v5.9.2 // indirect
 	github.com/go-git/go-git/v5 v5.19.3 // indirect
 	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect
-	github.com/klauspost/compress v1.20.1 // indirect
+	github.com/klauspost/compress v1.20.2 // indirect
 	github.com/pjbgf/sha1cd v0.7.0 // indirect
 	golang.org/x/crypto v0.56.0 // indirect
 	golang.org/x/net v0.57.0 // indirect
@@ -24,6 +41,7 @@ require (
 )
 
 replace (
+	github.com/emco-orchestrator/emco/scripts/release => ../release
 	github.com/emco-orchestrator/emco/scripts/testbed => ../testbed
 	github.com/emco-orchestrator/emco/src/api => ../../src/api
 	github.com/emco-orchestrator/emco/src/git => ../../src/git

@@ -1,0 +1,181 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/emco-orchestrator/emco/scripts/release/image"
+)
+
+// The images of a release start as a container engine starts them: from their own files, read-only,
+// with their user, variables and entrypoint, in the restrictions of the chart.
+func TestImages(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a program as another user, from a read-only root")
+	}
+	dir := t.TempDir()
+	const version = "v9.8.7"
+	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "images", "-version", version, "-out", dir)
+	cmd.Dir, cmd.Env = local("..", "release"), append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("assemble the images: %v\n%s", err, out)
+	}
+
+	emco := newContainer(t, filepath.Join(dir, "images", "emco"))
+	address := freeAddress(t)
+	if emco.config.User != "65532:65532" {
+		t.Errorf("the image runs as %q, want 65532:65532", emco.config.User)
+	}
+	var log bytes.Buffer
+	running := emco.command(t.Context(), []string{"EMCO_HTTP_ADDRESS=" + address, "EMCO_GRPC_ADDRESS=127.0.0.1:0"})
+	running.Stdout, running.Stderr = &log, &log
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- running.Wait() }()
+	waitReady(t, "http://"+address+"/readyz", ended, &log)
+	if body := get(t, "http://"+address+"/version"); !strings.Contains(body, `"version":"`+version+`"`) {
+		t.Errorf("/version is %s, want %s", body, version)
+	}
+
+	emcoctl := newContainer(t, filepath.Join(dir, "images", "emcoctl"))
+	out, err := emcoctl.command(t.Context(), nil, "get", "projects", "--server", "http://"+address).CombinedOutput()
+	if err != nil {
+		t.Errorf("emcoctl get projects: %v\n%s", err, out)
+	}
+	monitor := newContainer(t, filepath.Join(dir, "images", "monitor"))
+	if out, err = monitor.command(t.Context(), nil, "-version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "monitor "+version) {
+		t.Errorf("monitor -version: %v, %q", err, out)
+	}
+
+	if err := running.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("emco ended with %v\n%s", err, log.String())
+	}
+	if entries, err := os.ReadDir(filepath.Join(emco.data, "etcd")); err != nil || len(entries) == 0 {
+		t.Errorf("the volume holds no data: %v", err)
+	}
+}
+
+// container is the unpacked image of a program.
+type container struct {
+	root, data string
+	config     v1.Config
+}
+
+func newContainer(t *testing.T, layout string) container {
+	t.Helper()
+	img, err := image.Open(layout, v1.Platform{OS: "linux", Architecture: runtime.GOARCH})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The folders of the test belong to root alone, and the container's user must pass through them.
+	dir, err := os.MkdirTemp("", "emco-image-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := container{root: filepath.Join(dir, "root"), data: filepath.Join(dir, "data"), config: file.Config}
+	for _, d := range []string{dir, c.root, c.data, filepath.Join(c.root, "proc")} { // engines create the mount points
+		if err := cmp.Or(os.MkdirAll(d, 0o755), os.Chmod(d, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := image.Unpack(img, c.root); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(c.data, 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// start is what an engine does, as a script: volumes, a read-only root, no way to more rights.
+const start = `
+mount --bind "$1" "$1"
+mount --rbind /proc "$1/proc"
+for volume in $3; do mount --bind "$2" "$1$volume"; done
+[ ! -d "$1/tmp" ] || mount -t tmpfs -o mode=1777 tmpfs "$1/tmp"
+mount -o remount,bind,ro "$1"
+root=$1 user=$4
+shift 4
+exec setpriv --no-new-privs chroot --userspec="$user" "$root" "$@"`
+
+func (c container) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	var volumes []string
+	for v := range c.config.Volumes {
+		volumes = append(volumes, v)
+	}
+	line := append([]string{"--mount", "sh", "-euc", start, "sh", c.root, c.data, strings.Join(volumes, " "), c.config.User}, c.config.Entrypoint...)
+	cmd := exec.CommandContext(ctx, "unshare", append(append(line, c.config.Cmd...), args...)...)
+	cmd.Env = append(append([]string{"PATH=" + os.Getenv("PATH")}, c.config.Env...), env...)
+	return cmd
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// waitReady polls until the answer is 200.
+func waitReady(t *testing.T, url string, ended <-chan error, log fmt.Stringer) {
+	t.Helper()
+	limit, tick := time.After(2*time.Minute), time.NewTicker(100*time.Millisecond)
+	defer tick.Stop()
+	for {
+		if res, err := http.Get(url); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the program ended: %v\n%s", err, log)
+		case <-limit:
+			t.Fatalf("%s is not ready after two minutes", url)
+		case <-tick.C:
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
