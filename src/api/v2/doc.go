@@ -6,6 +6,8 @@
 // whatever spelling, is refused; upstream EMCO picks one of them.
 package v2
 
+//go:generate go test -count=1 -run ^TestTheReferenceIsCurrent$ . -args -update
+
 // Document is the interface of all documents for the generic REST resource.
 type Document interface {
 	// DocName returns the name as it stands in the item's path. It has two parts,
