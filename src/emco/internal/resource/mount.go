@@ -17,16 +17,19 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	h := &handler[T, P]{db: db, def: def}
 	collection := "/v2/" + def.Collection
 	item := collection + "/" + def.Item
-	web.Handle(r, http.MethodPost, collection, h.create)
-	web.Handle(r, http.MethodGet, collection, h.list)
-	web.Handle(r, http.MethodGet, item, h.get)
-	web.Handle(r, http.MethodDelete, item, h.remove)
+	route := func(method, template string, f web.HandlerFunc) {
+		web.Route(r, method, template, endpoint{f, def.describe})
+	}
+	route(http.MethodPost, collection, h.create)
+	route(http.MethodGet, collection, h.list)
+	route(http.MethodGet, item, h.get)
+	route(http.MethodDelete, item, h.remove)
 	if def.Put != NoPut {
-		web.Handle(r, http.MethodPut, item, h.replace)
+		route(http.MethodPut, item, h.replace)
 	}
 	if h.queried(false) {
 		// Upstream's own CLI and documents have a slash before the question mark.
-		web.Handle(r, http.MethodGet, collection+"/", h.slashed)
+		route(http.MethodGet, collection+"/", h.slashed)
 	}
 }
 

@@ -48,7 +48,10 @@ func unrouted(router *mux.Router) http.Handler {
 // Handle routes a method and a path template such as "/v2/projects/{project}". The
 // number of segments is compared before the template's regular expression, which
 // makes mux's linear search cheap.
-func Handle(r *mux.Router, method, template string, h HandlerFunc) {
+func Handle(r *mux.Router, method, template string, h HandlerFunc) { Route(r, method, template, h) }
+
+// Route is Handle for handlers that describe themselves.
+func Route(r *mux.Router, method, template string, h http.Handler) {
 	segments := strings.Count(template, "/")
 	r.NewRoute().
 		MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {

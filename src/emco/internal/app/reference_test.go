@@ -1,0 +1,288 @@
+package app_test
+
+//go:generate go test -count=1 -run ^TestTheRESTReferenceIsCurrent$ . -args -update
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
+	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+var updateReference = flag.Bool("update", false, "rewrite docs/reference/rest.md")
+
+const (
+	restReference = "../../../../docs/reference/rest.md"
+	groupRoute    = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	cloudRoute    = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
+	clusterRoute  = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
+)
+
+// restAction describes a route that is no document.
+type restAction struct{ what, parameters, body, answers string }
+
+const (
+	actionAnswers = "202; 400; 404; 409 the state does not allow it; 422"
+	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
+	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `follow=true`"
+	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
+	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
+)
+
+var restActions = map[string]restAction{
+	"POST " + groupRoute + "/approve":             {"permits the deployment to be instantiated", "`reason`", "", actionAnswers},
+	"POST " + groupRoute + "/instantiate":         {"deploys", dryRunQuery, "", dryRunAnswers},
+	"POST " + groupRoute + "/update":              {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
+	"POST " + groupRoute + "/rollback":            {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
+	"POST " + groupRoute + "/migrate":             {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
+	"POST " + groupRoute + "/terminate":           {"removes the deployment from its clusters", "`reason`", "", actionAnswers},
+	"POST " + groupRoute + "/stop":                {"stops the running action", "`reason`", "", actionAnswers},
+	"GET " + groupRoute + "/status":               {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
+	"GET " + groupRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+	"GET " + groupRoute + "/revisions":            {"the revisions, newest first", "", "", "200; 404"},
+	"GET " + groupRoute + "/revisions/{revision}": {"one revision with its placements", "", "", "200; 400; 404"},
+	"POST " + cloudRoute + "/instantiate":         {"permits deployments to use the logical cloud", "`reason`", "", actionAnswers},
+	"POST " + cloudRoute + "/terminate":           {"ends the use of the logical cloud", "`reason`", "", actionAnswers},
+	"POST " + cloudRoute + "/stop":                {"stops the running action", "`reason`", "", strings.Replace(actionAnswers, "202", "200", 1)},
+	"GET " + cloudRoute + "/status":               {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
+	"GET " + cloudRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", "", "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
+	"GET " + clusterRoute + "/move":               {"the progress of the last move", "", "", "200; 404"},
+	"GET " + clusterRoute + "/monitor":            {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
+	"POST " + clusterRoute + "/monitor/report":    {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
+	"POST " + clusterRoute + "/monitor/token":     {"makes a token for the monitor; only this answer shows it", "", "", "201; 404; 409"},
+	"GET " + clusterRoute + "/monitor/token":      {"the tokens, without their secrets", "", "", "200; 404"},
+	"DELETE " + clusterRoute + "/monitor/token":   {"revokes tokens", "", "", "204; 404"},
+	"POST /v2/webhooks/git":                       {"a Git server's notice of a push: reads reports at once", "", "the server's own", "202; 401; 413"},
+	"GET /v2/git/branches":                        {"the branches that EMCO has written", "", "", "200"},
+	"POST /v2/git/adopt":                          {"accepts what others did to a branch", "", "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
+	"POST /v2/git/restore":                        {"undoes what others did to a branch", "", "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
+}
+
+// The reference lists every route of the program. make gen rewrites it.
+func TestTheRESTReferenceIsCurrent(t *testing.T) {
+	r := web.NewRouter()
+	clm.Resources{}.Mount(r)
+	placementintent.Resources{}.Mount(r)
+	dcm.Resources{}.Mount(r)
+	dcm.NewClouds(nil, nil).Mount(r)
+	orchestrator.Resources{}.Mount(r)
+	orchestrator.NewGroups(nil, nil, nil).Mount(r)
+	rsyncapi.Branches{}.Mount(r)
+	(&views.Views{}).Mount(r)
+	app.MountReports(r)
+
+	text := restPage(t, r)
+	if now, err := os.ReadFile(restReference); err == nil && string(now) == text {
+		return
+	}
+	if !*updateReference {
+		t.Fatalf("%s is not what the program serves; make gen rewrites it", restReference)
+	}
+	if err := os.WriteFile(restReference, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restPage(t *testing.T, r *mux.Router) string {
+	t.Helper()
+	documents, actions, fleet := map[string]resource.Description{}, map[string]restAction{}, []string{}
+	err := r.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		if err != nil {
+			return err
+		}
+		key := methods[0] + " " + template
+		action, known := restActions[key]
+		switch d, ok := route.GetHandler().(resource.Described); {
+		case ok:
+			documents[d.Describe().Collection] = d.Describe()
+		case strings.HasPrefix(template, "/v2/views/"):
+			fleet = append(fleet, template)
+		case !known:
+			t.Errorf("%s has no row in restActions", key)
+		default:
+			actions[key] = action
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range restActions {
+		if _, served := actions[key]; !served {
+			t.Errorf("restActions describes %s, which is not served", key)
+		}
+	}
+	if len(fleet) == 0 {
+		t.Error("no views are served")
+	}
+	var b strings.Builder
+	b.WriteString(restIntroduction)
+	b.WriteString("## Errors\n\n| status | kinds of errors |\n|---|---|\n")
+	for _, row := range kindsByStatus() {
+		b.WriteString(row)
+	}
+	b.WriteString("\n## Documents\n\n")
+	for _, collection := range sortedKeys(documents) {
+		b.WriteString(describeDocument(t, documents[collection]))
+	}
+	b.WriteString("## Actions and queries\n\n| route | what it does | parameters | body | answers |\n|---|---|---|---|---|\n")
+	for _, key := range sortedKeys(actions) {
+		a := actions[key]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", key, a.what, a.parameters, a.body, a.answers)
+	}
+	b.WriteString("\n## Views\n\n[Views](../views.md) describes their parameters and answers. All are `GET`.\n\n")
+	slices.Sort(fleet)
+	for _, template := range slices.Compact(fleet) {
+		fmt.Fprintf(&b, "- `%s`\n", template)
+	}
+	return b.String()
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b string) int { // by path, then by method
+		_, pathA, _ := strings.Cut(a, " ")
+		_, pathB, _ := strings.Cut(b, " ")
+		return cmp.Or(cmp.Compare(pathA, pathB), cmp.Compare(a, b))
+	})
+	return keys
+}
+
+func kindsByStatus() (rows []string) {
+	byStatus := map[int][]string{}
+	for k := errs.Internal; k <= errs.Unavailable; k++ {
+		byStatus[errs.Status(k)] = append(byStatus[errs.Status(k)], "`urn:emco:error:"+strings.ReplaceAll(k.String(), " ", "-")+"`")
+	}
+	for status := 400; status < 600; status++ {
+		if kinds := byStatus[status]; kinds != nil {
+			rows = append(rows, fmt.Sprintf("| %d | %s |\n", status, strings.Join(kinds, ", ")))
+		}
+	}
+	return rows
+}
+
+func describeDocument(t *testing.T, d resource.Description) string {
+	t.Helper()
+	page := strings.ToLower(d.Document) + ".md"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(restReference), "documents", page)); err != nil {
+		t.Errorf("%s has no page in the reference of documents: %v", d.Document, err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n`/v2/%s` and `…/%s` hold [%s](documents/%s).\n\n", d.Kind, d.Collection, d.Item, d.Document, page)
+	b.WriteString("| request | answers | parameters |\n|---|---|---|\n")
+	row := func(request, answers string, parameters ...string) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", request, answers, strings.Join(parameters, ", "))
+	}
+	collection, item := "the collection", "an item"
+	large := ""
+	if d.File {
+		large = "; 413 the file is larger than " + fmt.Sprint(d.FileLimit) + " bytes"
+		if d.FileLimit == 0 {
+			large = "; 413 the file is larger than `http.packageLimit`"
+		}
+	}
+	conflict := "409 it exists"
+	switch {
+	case d.Root:
+	case d.Explicit:
+		conflict = "404 the parent is missing; " + conflict
+	default:
+		conflict += ", or the parent is missing"
+	}
+	if d.Refs {
+		conflict += ", or a document that it names is missing"
+	}
+	row("POST "+collection, "201; 400; "+conflict+large+"; 422", "`strict=true`")
+	list := "200; 400"
+	if !d.Root {
+		list += "; 404 the parent is missing"
+	}
+	row("GET "+collection, list, append([]string{"`limit`", "`continue`"}, quoted(d.Queries)...)...)
+	get := "200; 404"
+	if d.File {
+		get += "; 406. `Accept: application/octet-stream` gives the file, `multipart/form-data` both"
+	}
+	row("GET "+item, get, quoted(d.OnItem)...)
+	forbidden := ""
+	if d.Guarded {
+		forbidden = " or what runs forbids it"
+	}
+	switch put := map[resource.Put]string{resource.PutOK: "200", resource.PutCreated: "201", resource.PutUpsert: "200, or 201 if it is new"}[d.Put]; put {
+	case "":
+		row("PUT "+item, "405")
+	default:
+		text := put + "; 400; 409"
+		if d.Guarded {
+			text += forbidden
+		}
+		row("PUT "+item, text+"; 412"+large+"; 422", "`strict=true`")
+	}
+	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412")
+	if d.Masked {
+		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value.\n")
+	}
+	if d.Optional {
+		b.WriteString("\nSome documents have no file; send these as JSON.\n")
+	}
+	return b.String() + "\n"
+}
+
+func quoted(names []string) (out []string) {
+	for _, n := range names {
+		out = append(out, "`"+n+"`")
+	}
+	return out
+}
+
+const restIntroduction = `# REST reference
+
+<!-- Generated from the routes of the program; make gen rewrites it. -->
+
+Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](documents/README.md) have pages of their own;
+[operating](../operate/README.md#health-and-metrics) describes ` + "`/healthz`, `/readyz`, `/metrics` and `/version`" + `.
+
+## Rules of all routes
+
+- **Names** in paths follow the rule of [names](documents/README.md); other ones are 400.
+- **Bodies** are JSON of at most 1 MiB, 413 beyond that. An empty or wrong document is 400, and the answer lists
+  every fault. What is not JSON, or has a wrong type, is 422. A method that a path does not have is 405 with ` + "`Allow`" + `.
+- **` + "`?strict=true`" + `** on POST and PUT of documents refuses unknown members with 400. Otherwise they are dropped.
+- **Lists** are JSON arrays. With ` + "`?limit=N`" + ` (at most 1000) they come in pages: the header ` + "`X-Continue`" + ` holds the token of the
+  next page, for ` + "`?continue=TOKEN`" + `. A page without the header is the last one.
+- **ETag**: answers with a document carry one. PUT and DELETE with ` + "`If-Match`" + ` change only that revision, otherwise they answer 412.
+  A PUT with equal content changes nothing.
+- **Dry runs**: ` + "`?dryRun=true`" + ` on an action answers 200 with what it would do, and writes nothing. The header ` + "`If-Plan`" + ` with the plan's
+  digest binds an action to the plan. An action without a dry run refuses the parameter with 400.
+- **` + "`Idempotency-Key`" + `** on an action makes repetitions harmless: the second request with the same key gets the answer of the
+  first. 422 if it asks for something else. ` + "`?reason=TEXT`" + ` is stored in the history.
+- **` + "`X-Request-Id`" + `** is echoed, or made; it stands in the log.
+- **Errors** are plain text. With ` + "`Accept: application/problem+json`" + ` they are problem documents (RFC 9457) with ` + "`type`, `title`, `status`," + `
+  ` + "`detail`, `instance` and `requestId`" + `; branch on ` + "`type`" + `. 429 and 503 carry ` + "`Retry-After`" + ` when the server knows the time.
+
+`
