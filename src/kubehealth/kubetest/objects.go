@@ -88,6 +88,9 @@ func (s *Server) patchLocked(r request, have, sent *unstructured.Unstructured) (
 		if err := s.admitLocked(r, sent); err != nil { // an object of the wrong form cannot be merged
 			return nil, err
 		}
+		if field := undeclared(r.GroupVersionKind, sent.Object); field != "" {
+			return nil, undeclaredField(r, field)
+		}
 		merged, err := fieldManager(r).Apply(live.DeepCopy(), sent, r.manager(), r.URL.Query().Get("force") == "true")
 		if err != nil {
 			return nil, err

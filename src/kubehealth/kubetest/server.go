@@ -55,6 +55,7 @@ var builtin = []kind{
 	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "services", true},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, "pods", true},
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments", true},
+	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}, "daemonsets", true},
 	{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs", true},
 	{schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, "clusterroles", false},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Event"}, "events", true},

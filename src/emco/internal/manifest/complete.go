@@ -47,8 +47,8 @@ func IsCRD(id ID) bool {
 }
 
 // Complete returns objects with namespace and labels filled in, in the same order. As an
-// API server does, it removes the namespace of objects of a cluster-wide kind. An
-// undeclared kind counts as namespaced. Errors are Invalid and hold Problems.
+// API server does, it removes the namespace of objects of a cluster-wide kind, and null
+// members of built-in kinds. An undeclared kind counts as namespaced. Errors are Invalid and hold Problems.
 func Complete(objects []Object, d Defaults) ([]Object, error) {
 	out := make([]Object, 0, len(objects))
 	var problems Problems
@@ -68,6 +68,7 @@ func complete(o Object, d Defaults) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
+	dropNulls(t)
 	meta := metadata(t)
 	switch {
 	case d.Scopes.cluster(o.ID):

@@ -21,7 +21,7 @@ var kubehealth = archtest.Module{
 		}},
 		"internal/archtest": {},
 		"kubehealthtest":    {Others: []string{root + "api/status", "k8s.io/apimachinery/"}},
-		"kubetest":          {Others: []string{"k8s.io/api/core/v1", "k8s.io/apimachinery/"}},
+		"kubetest":          {Others: []string{"k8s.io/api/core/v1", "k8s.io/apimachinery/", "k8s.io/client-go/kubernetes/scheme"}},
 	},
 }
 

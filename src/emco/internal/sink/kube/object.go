@@ -65,9 +65,28 @@ func (r *applyRun) checkExisting(ctx context.Context, where metadata.ResourceInt
 	return nil
 }
 
-// patch applies content on the server. The first request does not force, so the server
-// lists the fields of other managers; the second request takes them over.
+// patch applies content on the server, without the fields that the kind does not declare: a
+// server drops them from what kubectl or Helm send, but refuses an apply with them.
 func (r *applyRun) patch(ctx context.Context, where metadata.ResourceInterface, id manifest.ID, content []byte) (metav1.Object, error) {
+	for range maxUndeclared {
+		applied, err := r.patchAsIs(ctx, where, id, content)
+		unknown := undeclaredFields(err)
+		if len(unknown) == 0 {
+			return applied, err
+		}
+		if content, unknown = withoutFields(content, unknown); len(unknown) == 0 {
+			return nil, errs.E(errs.Invalid, "apply", id.String(), err)
+		}
+		for _, field := range unknown {
+			r.addFinding("%s: field %s was left out: the cluster does not know it", id, field)
+		}
+	}
+	return nil, errs.E(errs.Invalid, "apply", id.String(), errors.New("too many fields are not known to the cluster"))
+}
+
+// patchAsIs applies content on the server. The first request does not force, so the server
+// lists the fields of other managers; the second request takes them over.
+func (r *applyRun) patchAsIs(ctx context.Context, where metadata.ResourceInterface, id manifest.ID, content []byte) (metav1.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cluster.options.Timeout)
 	defer cancel()
 	options := metav1.PatchOptions{FieldManager: FieldManager}
