@@ -32,8 +32,8 @@ func (n *clusterFlags) check() error {
 	}
 	seen := map[v2.ClusterKey]bool{}
 	for _, c := range n.list() {
-		if c.Cluster == "" || seen[c] {
-			return fmt.Errorf("%w: -names contains %q twice, or an empty name", errUsage, c.Cluster)
+		if c.Cluster() == "" || seen[c] {
+			return fmt.Errorf("%w: -names contains %q twice, or an empty name", errUsage, c.Cluster())
 		}
 		seen[c] = true
 	}
@@ -45,13 +45,13 @@ func (n *clusterFlags) list() []v2.ClusterKey {
 	if n.names != "" {
 		var out []v2.ClusterKey
 		for name := range strings.SplitSeq(n.names, ",") {
-			out = append(out, v2.ClusterKey{Provider: n.provider, Cluster: name})
+			out = append(out, v2.NewClusterKey(n.provider, name))
 		}
 		return out
 	}
 	out := make([]v2.ClusterKey, n.clusters)
 	for i := range out {
-		out[i] = v2.ClusterKey{Provider: n.provider, Cluster: fmt.Sprintf("%s%05d", n.prefix, n.first+i)}
+		out[i] = v2.NewClusterKey(n.provider, fmt.Sprintf("%s%05d", n.prefix, n.first+i))
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func seedFleet(ctx context.Context, args []string, errOut io.Writer) error {
 		return fmt.Errorf("%w: -api: %w", errUsage, err)
 	}
 	for _, c := range n.list() {
-		o.Clusters = append(o.Clusters, c.Cluster)
+		o.Clusters = append(o.Clusters, c.Cluster())
 	}
 	o.Provider = n.provider
 	o.Pairs = append(pairs, map[string]v2.Scalar{"branch": v2.Scalar(branch)}, map[string]v2.Scalar{"refMode": v2.Scalar(mode)})
@@ -104,7 +104,7 @@ func writeTokens(ctx context.Context, api *client.Client, o seed.Options, path s
 	}
 	var text strings.Builder
 	for _, name := range o.Clusters {
-		fmt.Fprintf(&text, "%s %s\n", v2.ClusterKey{Provider: o.Provider, Cluster: name}, made[name])
+		fmt.Fprintf(&text, "%s %s\n", v2.NewClusterKey(o.Provider, name), made[name])
 	}
 	return os.WriteFile(path, []byte(text.String()), 0o600)
 }

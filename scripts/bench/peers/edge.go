@@ -62,7 +62,7 @@ func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duratio
 	if err := e.Emco.Prepare(ctx, s, nil); err != nil {
 		return err
 	}
-	return e.start(ctx, e.Site(), flux.Sync{Path: "clusters/" + v2.ClusterKey{Provider: fleet.Provider, Cluster: world.Cluster(0)}.String(), Interval: every})
+	return e.start(ctx, e.Site(), flux.Sync{Path: "clusters/" + v2.NewClusterKey(fleet.Provider, world.Cluster(0)).String(), Interval: every})
 }
 
 func (e *emcoEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) {

@@ -142,7 +142,7 @@ func chart(app string, s world.Spec) fleet.Chart {
 }
 
 func (p *Emco) label(ctx context.Context, cluster int) error {
-	path := v2.ClusterKey{Provider: fleet.Provider, Cluster: world.Cluster(cluster)}.StoreKey() + "/labels"
+	path := v2.NewClusterKey(fleet.Provider, world.Cluster(cluster)).StoreKey() + "/labels"
 	_, err := client.Post[client.NoContent](ctx, p.API, path, v2.ClusterLabel{Label: canary})
 	return err
 }
@@ -252,7 +252,7 @@ func (p *Emco) Probe(ctx context.Context) (world.State, error) {
 			return nil, err
 		}
 		name := strings.TrimPrefix(strings.TrimSuffix(part[6], "+ConfigMap.yaml"), part[5]+"-")
-		out["clusters/"+cluster.Cluster+"/"+part[5]+"/"+name] = versions[blob]
+		out["clusters/"+cluster.Cluster()+"/"+part[5]+"/"+name] = versions[blob]
 	}
 	return out, nil
 }

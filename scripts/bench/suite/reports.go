@@ -158,14 +158,14 @@ func (h *reportFleet) createAgents(ctx context.Context, clusters int) error {
 }
 
 func (h *reportFleet) agent(ctx context.Context, cluster string, held []status.App) (*agents.Agent, error) {
-	key := v2.ClusterKey{Provider: fleet.Provider, Cluster: cluster}
+	key := v2.NewClusterKey(fleet.Provider, cluster)
 	made, err := client.Post[struct{ Token, Path string }](ctx, h.api, key.StoreKey()+"/monitor/token", struct{}{})
 	return &agents.Agent{Cluster: key.String(), Path: made.Path, Token: made.Token, Apps: held}, err
 }
 
 // syncedApps is the content of a cluster in sync with the branch: the same for all clusters.
 func (h *reportFleet) syncedApps(ctx context.Context) ([]status.App, error) {
-	root := "clusters/" + v2.ClusterKey{Provider: fleet.Provider, Cluster: fleet.GitCluster(0)}.String() + "/"
+	root := "clusters/" + v2.NewClusterKey(fleet.Provider, fleet.GitCluster(0)).String() + "/"
 	listing, err := h.site.Bare.Git(ctx, "", "ls-tree", "-r", "--name-only", site.Branch, "--", root)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package v2
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,45 +13,48 @@ import (
 type DeploymentID string
 
 // ClusterKey identifies a cluster: two providers may each have a cluster of the same
-// name. Its text, "<provider>+<cluster>", is what Git paths, etcd keys, reports and REST
-// bodies contain; names never contain a "+".
-type ClusterKey struct {
-	Provider, Cluster string
+// name. It is the text "<provider>+<cluster>", which Git paths, etcd keys, reports and REST
+// bodies contain; names never contain a "+". The zero key is "".
+//
+// It is a string so that keys are stored, compared and sorted as their texts, and a fleet's
+// keys are read without a copy.
+type ClusterKey string
+
+// NewClusterKey returns the key of a cluster of a provider. It does not check the names.
+func NewClusterKey(provider, cluster string) ClusterKey {
+	return ClusterKey(provider + "+" + cluster)
 }
 
 // ParseClusterKey reads the text of a key; Invalid if it is none.
 func ParseClusterKey(s string) (ClusterKey, error) {
-	provider, cluster, _ := strings.Cut(s, "+")
-	if !ValidName(provider) || !ValidName(cluster) {
-		return ClusterKey{}, errs.New(errs.Invalid, fmt.Sprintf("%s is not the key of a cluster; write <provider>+<cluster>", quote(s)))
+	if k := ClusterKey(s); k.Valid() {
+		return k, nil
 	}
-	return ClusterKey{provider, cluster}, nil
+	return "", errs.New(errs.Invalid, fmt.Sprintf("%s is not the key of a cluster; write <provider>+<cluster>", quote(s)))
 }
 
-// String returns the text of the key, or "" if the key is zero.
-func (k ClusterKey) String() string {
-	if k.IsZero() {
-		return ""
-	}
-	return k.Provider + "+" + k.Cluster
+// Provider returns the name of the cluster's provider.
+func (k ClusterKey) Provider() string {
+	provider, _, _ := strings.Cut(string(k), "+")
+	return provider
 }
 
-// IsZero reports whether k identifies no cluster.
-func (k ClusterKey) IsZero() bool { return k == ClusterKey{} }
-
-// Compare orders keys as their texts are ordered.
-func (k ClusterKey) Compare(other ClusterKey) int {
-	// "+" is less than all characters of names, so a provider comes before its extensions.
-	return cmp.Or(strings.Compare(k.Provider, other.Provider), strings.Compare(k.Cluster, other.Cluster))
+// Cluster returns the name of the cluster, which is unique in its provider.
+func (k ClusterKey) Cluster() string {
+	_, cluster, _ := strings.Cut(string(k), "+")
+	return cluster
 }
 
-// MarshalText makes a key a JSON string, and the name of a member of a JSON object.
-func (k ClusterKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+// Valid reports whether both names of k are valid.
+func (k ClusterKey) Valid() bool { return ValidName(k.Provider()) && ValidName(k.Cluster()) }
 
-// UnmarshalText reads what MarshalText wrote.
+// String returns the text of the key.
+func (k ClusterKey) String() string { return string(k) }
+
+// UnmarshalText reads the text of a key, which may be empty; Invalid if it is none.
 func (k *ClusterKey) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
-		*k = ClusterKey{}
+		*k = ""
 		return nil
 	}
 	*k, err = ParseClusterKey(string(text))
@@ -61,18 +63,19 @@ func (k *ClusterKey) UnmarshalText(text []byte) (err error) {
 
 // StoreKey returns the key of the cluster's document, which is also its path below /v2.
 func (k ClusterKey) StoreKey() string {
-	return k.ProviderStoreKey() + "/clusters/" + k.Cluster
+	return ProviderStoreKey(k.Provider()) + "/clusters/" + k.Cluster()
 }
 
-// ProviderStoreKey returns the key of the document of the cluster's provider.
-func (k ClusterKey) ProviderStoreKey() string { return "cluster-providers/" + k.Provider }
+// ProviderStoreKey returns the key of the document of a cluster provider, which is also its
+// path below /v2.
+func ProviderStoreKey(provider string) string { return "cluster-providers/" + provider }
 
 // ClusterOf returns the cluster whose document has a key of the document store, and
 // whether it is such a key.
 func ClusterOf(storeKey string) (ClusterKey, bool) {
 	part := strings.Split(storeKey, "/")
 	if len(part) != 4 || part[0] != "cluster-providers" || part[2] != "clusters" {
-		return ClusterKey{}, false
+		return "", false
 	}
-	return ClusterKey{part[1], part[3]}, true
+	return NewClusterKey(part[1], part[3]), true
 }

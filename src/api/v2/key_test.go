@@ -2,7 +2,6 @@ package v2_test
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +12,12 @@ import (
 func TestClusterKeysAreReadAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", v2.MaxName)
-	for _, k := range []v2.ClusterKey{{"edge", "c1"}, {"a-b.c_d", "E-1"}, {long, long}} {
+	for _, k := range []v2.ClusterKey{v2.NewClusterKey("edge", "c1"), v2.NewClusterKey("a-b.c_d", "E-1"), v2.NewClusterKey(long, long)} {
 		if got, err := v2.ParseClusterKey(k.String()); err != nil || got != k {
 			t.Errorf("ParseClusterKey(%q) = %v, %v", k, got, err)
+		}
+		if again := v2.NewClusterKey(k.Provider(), k.Cluster()); again != k {
+			t.Errorf("%s is %s of %s", k, k.Cluster(), k.Provider())
 		}
 		if got, ok := v2.ClusterOf(k.StoreKey()); !ok || got != k {
 			t.Errorf("ClusterOf(%q) = %v, %t", k.StoreKey(), got, ok)
@@ -39,7 +41,7 @@ func TestInvalidClusterKeysAreRefused(t *testing.T) {
 		"", "+", "edge", "edge+", "+c1", "edge+c1+c2", "edge c1", "edge+c/1", "../edge+c1", "edge+..", long + "+c1", "edge+" + long, "edge+\u202ec1",
 	} {
 		k, err := v2.ParseClusterKey(s)
-		if !errs.Is(err, errs.Invalid) || !k.IsZero() {
+		if !errs.Is(err, errs.Invalid) || k != "" {
 			t.Errorf("ParseClusterKey(%q) = %v, %v; want Invalid", s, k, err)
 		} else if strings.Contains(err.Error(), "\u202e") || len(err.Error()) > 300 {
 			t.Errorf("ParseClusterKey(%q): the error repeats its input as it came: %q", s, err)
@@ -64,8 +66,8 @@ func TestTheZeroClusterKeyIsTheEmptyText(t *testing.T) {
 	if err != nil || string(text) != `{"cluster":""}` {
 		t.Errorf("Marshal = %s, %v", text, err)
 	}
-	d := document{Cluster: v2.ClusterKey{Provider: "edge", Cluster: "c1"}}
-	if err := json.Unmarshal(text, &d); err != nil || !d.Cluster.IsZero() {
+	d := document{Cluster: v2.NewClusterKey("edge", "c1")}
+	if err := json.Unmarshal(text, &d); err != nil || d.Cluster != "" {
 		t.Errorf("Unmarshal(%s) = %v, %v", text, d, err)
 	}
 	if err := json.Unmarshal([]byte(`{"cluster":"edge"}`), &d); err == nil {
@@ -73,13 +75,16 @@ func TestTheZeroClusterKeyIsTheEmptyText(t *testing.T) {
 	}
 }
 
-func TestClusterKeysSortAsTheirTexts(t *testing.T) {
-	t.Parallel()
-	keys := []v2.ClusterKey{{"a-b", "c"}, {"a", "z"}, {"a.b", "c"}, {"a", "b"}, {"a0", "b"}, {"A", "b"}, {"a_", "b"}, {"a", "b-c"}}
-	byText := slices.Clone(keys)
-	slices.SortFunc(byText, func(a, b v2.ClusterKey) int { return strings.Compare(a.String(), b.String()) })
-	slices.SortFunc(keys, v2.ClusterKey.Compare)
-	if !slices.Equal(keys, byText) {
-		t.Errorf("sorted: %v, want %v", keys, byText)
+// A fleet's keys are read from etcd and split in loops over all clusters.
+func TestKeysAreTakenApartWithoutACopy(t *testing.T) {
+	k := v2.NewClusterKey("edge", "c1")
+	text := k.String()
+	if n := testing.AllocsPerRun(100, func() {
+		parsed, err := v2.ParseClusterKey(text)
+		if err != nil || parsed.Provider() != "edge" || parsed.Cluster() != "c1" {
+			t.Error(parsed, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a key, want none", n)
 	}
 }

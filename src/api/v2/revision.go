@@ -29,11 +29,11 @@ type RevisionApp struct {
 // RevisionCommit is a Git commit that carried the revision to clusters, or an artifact or
 // a folder that was published for one cluster.
 type RevisionCommit struct {
-	Repository string `json:"repository"`        // URL, without credentials
-	Branch     string `json:"branch"`            // empty for an artifact or a folder
-	Commit     string `json:"commit"`            // or a digest, as "sha256:…": of the artifact in a registry, or of a folder in a bucket
-	Clusters   int    `json:"clusters"`          // number of clusters
-	Cluster    string `json:"cluster,omitempty"` // <provider>+<cluster>, for an artifact or a folder
+	Repository string     `json:"repository"`        // URL, without credentials
+	Branch     string     `json:"branch"`            // empty for an artifact or a folder
+	Commit     string     `json:"commit"`            // or a digest, as "sha256:…": of the artifact in a registry, or of a folder in a bucket
+	Clusters   int        `json:"clusters"`          // number of clusters
+	Cluster    ClusterKey `json:"cluster,omitempty"` // for an artifact or a folder
 }
 
 // RevisionsAnswer is the answer to GET …/revisions.

@@ -46,7 +46,7 @@ type Leaving struct {
 }
 
 // Key returns the key of the cluster.
-func (l Leaving) Key() ClusterKey { return ClusterKey{Provider: l.Provider, Cluster: l.Cluster} }
+func (l Leaving) Key() ClusterKey { return NewClusterKey(l.Provider, l.Cluster) }
 
 // Identity identifies the subject of a status. Deployment intent groups have all members,
 // logical clouds project and name, clusters the name alone.
@@ -119,7 +119,7 @@ type ClusterStatus struct {
 
 // Key returns the key of the cluster.
 func (c ClusterStatus) Key() ClusterKey {
-	return ClusterKey{Provider: c.Provider, Cluster: c.Cluster}
+	return NewClusterKey(c.Provider, c.Cluster)
 }
 
 // ExternalEdit is a change of the files of an app in Git by others.

@@ -109,7 +109,7 @@ func (c *fakeControlPlane) writer(token string) *HTTPS {
 		c.t.Fatal(err)
 	}
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw}))
-	return NewHTTPS(line, func() (Credentials, error) { return Credentials{git.Secret(token), ca}, nil }, v2.ClusterKey{Provider: "edge", Cluster: "c1"}, 0)
+	return NewHTTPS(line, func() (Credentials, error) { return Credentials{git.Secret(token), ca}, nil }, v2.NewClusterKey("edge", "c1"), 0)
 }
 
 func reportOf(reason string) status.Report {
@@ -167,7 +167,7 @@ func TestRefusalsByHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, v2.ClusterKey{Provider: "edge", Cluster: "c1"}, 0)
+	stranger := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, v2.NewClusterKey("edge", "c1"), 0)
 	if err := stranger.Write(t.Context(), reportOf("a")); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("a server whose certificate is not trusted: %v", err)
 	}
@@ -195,7 +195,7 @@ func TestTokensDoNotFollowRedirects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, v2.ClusterKey{Provider: "edge", Cluster: "c1"}, 0)
+		w := NewHTTPS(line, func() (Credentials, error) { return Credentials{Token: "right"}, nil }, v2.NewClusterKey("edge", "c1"), 0)
 		if err := w.Write(t.Context(), reportOf("a")); err == nil || followed.Load() != 0 {
 			t.Errorf("status %d: Write = %v, and %d requests followed the redirect; want an error and none", code, err, followed.Load())
 		}

@@ -199,7 +199,7 @@ func placements(s *testStage, contexts *appcontext.Store, uid string, rev int64)
 	s.must("read placements", err)
 	for _, p := range all {
 		for app, bundle := range p.Apps {
-			out[app+" "+p.Cluster] = string(bundle)
+			out[app+" "+string(p.Cluster)] = string(bundle)
 		}
 	}
 	return out

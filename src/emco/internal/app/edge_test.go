@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -106,14 +107,14 @@ func (e *edgeClusters) note(key appcontext.PairKey, had, has map[manifest.ID]obj
 	for id, c := range has {
 		switch old, there := had[id]; {
 		case !there:
-			came = append(came, fmt.Sprintf("%s %s +%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+			came = append(came, fmt.Sprintf("%s %s +%s %s", key.Cluster.Cluster(), key.App, id.Kind, id.Name))
 		case old != c:
-			came = append(came, fmt.Sprintf("%s %s ~%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+			came = append(came, fmt.Sprintf("%s %s ~%s %s", key.Cluster.Cluster(), key.App, id.Kind, id.Name))
 		}
 	}
 	for id := range had {
 		if _, stays := has[id]; !stays {
-			went = append(went, fmt.Sprintf("%s %s -%s %s", strings.TrimPrefix(key.Cluster, "edge+"), key.App, id.Kind, id.Name))
+			went = append(went, fmt.Sprintf("%s %s -%s %s", key.Cluster.Cluster(), key.App, id.Kind, id.Name))
 		}
 	}
 	slices.Sort(came)
@@ -123,7 +124,7 @@ func (e *edgeClusters) note(key appcontext.PairKey, had, has map[manifest.ID]obj
 
 // report sends a report on a pair if it differs from the last one.
 func (e *edgeClusters) report(ctx context.Context, key appcontext.PairKey) {
-	if e.mute[strings.TrimPrefix(key.Cluster, "edge+")] {
+	if e.mute[key.Cluster.Cluster()] {
 		return
 	}
 	r := appcontext.Report{Key: key, At: time.Now()}
@@ -146,7 +147,7 @@ func (e *edgeClusters) report(ctx context.Context, key appcontext.PairKey) {
 
 func (e *edgeClusters) state(key appcontext.PairKey, id manifest.ID) string {
 	object := id.Kind + " " + id.Name
-	for _, at := range []string{strings.TrimPrefix(key.Cluster, "edge+") + " " + object, object} {
+	for _, at := range []string{key.Cluster.Cluster() + " " + object, object} {
 		if s := e.ill[at]; s != "" {
 			return s
 		}
@@ -170,7 +171,7 @@ func (e *edgeClusters) wanted(ctx context.Context) (map[appcontext.PairKey]map[m
 		if err != nil {
 			return nil, err
 		}
-		key := appcontext.PairKey{Cluster: part[1], UID: part[3], App: part[5]}
+		key := appcontext.PairKey{Cluster: v2.ClusterKey(part[1]), UID: part[3], App: part[5]}
 		if out[key] == nil {
 			out[key] = map[manifest.ID]objectContent{}
 		}

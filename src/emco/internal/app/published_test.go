@@ -120,14 +120,14 @@ func (p *publishStage) carried(g testGroup) {
 	p.Helper()
 	var r v2.Revision
 	p.must("read a revision", json.Unmarshal([]byte(p.expect(200, "GET", g.path+"/revisions/1", "")), &r))
-	digests := map[string]string{}
+	digests := map[v2.ClusterKey]string{}
 	for _, c := range r.Commits {
 		if c.Cluster != "" && c.Branch == "" && c.Clusters == 1 && strings.Contains(c.Repository, p.url[len("http://"):]) {
 			digests[c.Cluster] = c.Commit
 		}
 	}
 	st := g.status()
-	want := map[string]string{"edge+o1": pair(st, "web", "o1").Commit, "edge+o2": pair(st, "web", "o2").Commit}
+	want := map[v2.ClusterKey]string{"edge+o1": pair(st, "web", "o1").Commit, "edge+o2": pair(st, "web", "o2").Commit}
 	if !maps.Equal(digests, want) || len(r.Commits) != 3 || !strings.HasPrefix(want["edge+o1"], "sha256:") {
 		p.Errorf("revision 1 was carried by %+v, want %v and a Git commit", r.Commits, want)
 	}

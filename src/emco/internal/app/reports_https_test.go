@@ -43,7 +43,7 @@ func (a *clusterAgent) post(address, token string, r status.Report) (postAnswer,
 	text, err := status.Encode(r, 0)
 	a.must("encode a report", err)
 	cluster := strings.TrimPrefix(a.cluster, "edge+")
-	req, err := http.NewRequestWithContext(a.Context(), http.MethodPost, address+status.Path(v2.ClusterKey{Provider: "edge", Cluster: cluster}), bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(a.Context(), http.MethodPost, address+status.Path(v2.NewClusterKey("edge", cluster)), bytes.NewReader(text))
 	a.must("make a request", err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
@@ -43,7 +44,7 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 	if stale[0].Seq != 1 || stale[1].Mod != second[0].Mod {
 		t.Errorf("after a refusal the agents are %+v", stale)
 	}
-	all, err := s.AgentsOf(ctx, []string{"edge+none", "edge+b", "edge+a"})
+	all, err := s.AgentsOf(ctx, []v2.ClusterKey{"edge+none", "edge+b", "edge+a"})
 	must(t, err)
 	if len(all) != 2 || all[0].Cluster != "edge+b" || all[1].Seq != 2 {
 		t.Errorf("AgentsOf = %+v", all)
@@ -60,13 +61,13 @@ func TestAgentsChangeByCompareAndSwap(t *testing.T) {
 func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	for _, cluster := range []string{"edge+a", "edge+b", "edge+c", "edge+d"} {
+	for _, cluster := range []v2.ClusterKey{"edge+a", "edge+b", "edge+c", "edge+d"} {
 		said := &agents.Document{Cluster: cluster, Seq: 1, Text: []byte("all is well")}
 		_, _, err := s.UpdateAgents(ctx, []agents.Update{{Agent: agents.Agent{Cluster: cluster, Seq: 1}, Document: said}})
 		must(t, err)
 	}
-	gone := map[string]bool{"edge+b": true, "edge+c": true, "edge+d": true}
-	err := s.SweepAgents(ctx, func(_ context.Context, cluster string) (bool, error) {
+	gone := map[v2.ClusterKey]bool{"edge+b": true, "edge+c": true, "edge+d": true}
+	err := s.SweepAgents(ctx, func(_ context.Context, cluster v2.ClusterKey) (bool, error) {
 		switch cluster {
 		case "edge+c": // it reports meanwhile
 			a, err := s.Agent(ctx, cluster)
@@ -84,7 +85,7 @@ func TestAgentsOfClustersThatAreGoneAreSwept(t *testing.T) {
 	if keys := keysBelow(t, s, "heard"); !slices.Equal(keys, want) {
 		t.Errorf("known are %q, want %q", keys, want)
 	}
-	must(t, s.SweepAgents(ctx, func(_ context.Context, cluster string) (bool, error) { return !gone[cluster], nil }))
+	must(t, s.SweepAgents(ctx, func(_ context.Context, cluster v2.ClusterKey) (bool, error) { return !gone[cluster], nil }))
 	if keys := append(keysBelow(t, s, "heard"), keysBelow(t, s, "said")...); !slices.Equal(keys, []string{"heard/edge+a", "said/edge+a/00"}) {
 		t.Errorf("left are %q", keys)
 	}
@@ -108,7 +109,7 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 			t.Fatal("another writer was faster")
 		}
 		a = now[0]
-		got, err := s.AgentDocuments(ctx, []string{"edge+none", "edge+a"})
+		got, err := s.AgentDocuments(ctx, []v2.ClusterKey{"edge+none", "edge+a"})
 		must(t, err)
 		if len(got) != 1 || got[0].Seq != d.Seq || got[0].Gzip != d.Gzip || !got[0].At.Equal(d.At) || !bytes.Equal(got[0].Text, d.Text) {
 			t.Errorf("of %d bytes %d came back, %d documents", size, len(got[0].Text), len(got))
@@ -119,7 +120,7 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 	_, _, err = s.UpdateAgents(ctx, []agents.Update{{Agent: agents.Agent{Cluster: "edge/a"}}})
 	wantKind(t, err, errs.Invalid)
 	must(t, s.DeleteAgent(ctx, a))
-	if got, err := s.AgentDocuments(ctx, []string{"edge+a"}); err != nil || len(got) != 0 {
+	if got, err := s.AgentDocuments(ctx, []v2.ClusterKey{"edge+a"}); err != nil || len(got) != 0 {
 		t.Errorf("of a forgotten agent %d documents are left, %v", len(got), err)
 	}
 }

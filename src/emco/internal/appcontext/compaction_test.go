@@ -119,7 +119,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 
 // noteRecord keeps what a ChangeFeed yields, by space and key.
 func noteRecord(v *view, r Record) {
-	name := string(r.Space) + " " + strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
+	name := string(r.Space) + " " + strings.Join([]string{string(r.Key.Cluster), r.Key.UID, r.Key.App}, "/")
 	switch {
 	case r.Restart:
 		v.mu.Lock()

@@ -11,20 +11,21 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // Event is one line of a deployment's event log, for people.
 type Event struct {
-	UID     string    `json:"-"` // of the head
-	At      time.Time `json:"at"`
-	Type    string    `json:"type"`   // "Normal" or "Warning"
-	Reason  string    `json:"reason"` // one word in camel case: "Instantiated", "AppFailed", "Blocked"
-	Message string    `json:"message"`
-	Actor   string    `json:"actor,omitempty"` // who requested it; empty for what no user requested
-	Rev     int64     `json:"rev,omitempty"`
-	App     string    `json:"app,omitempty"`
-	Cluster string    `json:"cluster,omitempty"`
+	UID     string        `json:"-"` // of the head
+	At      time.Time     `json:"at"`
+	Type    string        `json:"type"`   // "Normal" or "Warning"
+	Reason  string        `json:"reason"` // one word in camel case: "Instantiated", "AppFailed", "Blocked"
+	Message string        `json:"message"`
+	Actor   string        `json:"actor,omitempty"` // who requested it; empty for what no user requested
+	Rev     int64         `json:"rev,omitempty"`
+	App     string        `json:"app,omitempty"`
+	Cluster v2.ClusterKey `json:"cluster,omitempty"`
 }
 
 // The types of events, as in Kubernetes.

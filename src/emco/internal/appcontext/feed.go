@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
@@ -107,17 +108,17 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 			out.Head, err = pointer(s.parseHead(c.KV))
 		}
 	case out.Space == AgentSpace && len(p) == 2:
-		out.Key.Cluster = p[1]
+		out.Key.Cluster = v2.ClusterKey(p[1])
 		if !c.Deleted {
-			out.Agent, err = pointer(s.ParseAgent(p[1], c.KV))
+			out.Agent, err = pointer(s.ParseAgent(v2.ClusterKey(p[1]), c.KV))
 		}
 	case out.Space == PairSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}
 		if !c.Deleted {
 			out.Pair, err = pointer(s.parsePair(c.KV))
 		}
 	case out.Space == ReportSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: p[1], UID: p[2], App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}
 		if !c.Deleted {
 			out.Report, err = pointer(reports.decode(c.KV))
 			if err == nil {

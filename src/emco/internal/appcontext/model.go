@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -136,8 +137,8 @@ type Failure struct {
 
 // Verdict says why a cluster is not used for an app.
 type Verdict struct {
-	Cluster string `json:"cluster"`
-	Reason  string `json:"reason"`
+	Cluster v2.ClusterKey `json:"cluster"`
+	Reason  string        `json:"reason"`
 }
 
 // Digest names content in the blob space.
@@ -167,7 +168,10 @@ type HookRef struct {
 }
 
 // PairKey names one app of one deployment on one cluster.
-type PairKey struct{ Cluster, UID, App string }
+type PairKey struct {
+	Cluster  v2.ClusterKey
+	UID, App string
+}
 
 // Pair is the state of one app on one cluster. It is written before the cluster is changed,
 // so Held always covers what the cluster may hold.

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 func pairKey(kv *etcdkv.Client, space string, k PairKey) string {
-	return kv.Key(space, k.Cluster, k.UID, k.App)
+	return kv.Key(space, string(k.Cluster), k.UID, k.App)
 }
 
 func parsePairKey(kv *etcdkv.Client, key []byte) (PairKey, error) {
@@ -30,7 +31,7 @@ func parsePairKey(kv *etcdkv.Client, key []byte) (PairKey, error) {
 	if len(p) != 4 {
 		return PairKey{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
 	}
-	return PairKey{Cluster: p[1], UID: p[2], App: p[3]}, nil
+	return PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}, nil
 }
 
 // putRecords writes and removes records of a key space, fenced by own.
@@ -41,7 +42,7 @@ func putRecords[T any](ctx context.Context, kv *etcdkv.Client, own Fence, space 
 	}
 	for _, v := range put {
 		k := key(v)
-		if err := etcdkv.CheckParts(k.Cluster, k.UID, k.App); err != nil {
+		if err := etcdkv.CheckParts(string(k.Cluster), k.UID, k.App); err != nil {
 			return err
 		}
 		name := pairKey(kv, space, k)
@@ -114,9 +115,9 @@ func (s *PairStore) PairsAt(ctx context.Context, keys []PairKey) ([]Pair, error)
 }
 
 // PairsOn returns the pairs of a cluster, in order of deployment and app.
-func (s *PairStore) PairsOn(ctx context.Context, cluster string) ([]Pair, error) {
+func (s *PairStore) PairsOn(ctx context.Context, cluster v2.ClusterKey) ([]Pair, error) {
 	var all []Pair
-	for p, err := range s.onCluster(ctx, cluster) {
+	for p, err := range s.onCluster(ctx, string(cluster)) {
 		if err != nil {
 			return nil, err
 		}
@@ -155,12 +156,12 @@ func (s *PairStore) PairsOf(ctx context.Context, uid string) ([]Pair, error) {
 
 // ShardsOf returns the clusters on which a deployment has pairs, each with the shard that
 // one of the pairs names.
-func (s *PairStore) ShardsOf(ctx context.Context, uid string, clusters []string) (map[string]string, error) {
-	out := map[string]string{}
+func (s *PairStore) ShardsOf(ctx context.Context, uid string, clusters []v2.ClusterKey) (map[v2.ClusterKey]string, error) {
+	out := map[v2.ClusterKey]string{}
 	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
 		names := make([]string, len(some))
 		for i, c := range some {
-			names[i] = s.kv.Key(pairSpace, c, uid) + "/"
+			names[i] = s.kv.Key(pairSpace, string(c), uid) + "/"
 		}
 		found, err := s.kv.GetMany(ctx, names, clientv3.WithPrefix(), clientv3.WithLimit(1))
 		if err != nil {
@@ -181,17 +182,17 @@ func (s *PairStore) ShardsOf(ctx context.Context, uid string, clusters []string)
 }
 
 // HasApplied reports whether a cluster is proved to hold anything, of any deployment.
-func (s *PairStore) HasApplied(ctx context.Context, cluster string) (bool, error) {
+func (s *PairStore) HasApplied(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
 	return s.anyOn(ctx, cluster, func(p Pair) bool { return p.Applied != "" })
 }
 
 // HasDesired reports whether any deployment wants anything on a cluster.
-func (s *PairStore) HasDesired(ctx context.Context, cluster string) (bool, error) {
+func (s *PairStore) HasDesired(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
 	return s.anyOn(ctx, cluster, func(p Pair) bool { return p.Desired != "" })
 }
 
-func (s *PairStore) anyOn(ctx context.Context, cluster string, is func(Pair) bool) (bool, error) {
-	for p, err := range s.onCluster(ctx, cluster) {
+func (s *PairStore) anyOn(ctx context.Context, cluster v2.ClusterKey, is func(Pair) bool) (bool, error) {
+	for p, err := range s.onCluster(ctx, string(cluster)) {
 		if err != nil || is(p) {
 			return err == nil, err
 		}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 func pairKeyOf(i int) PairKey {
-	return PairKey{Cluster: fmt.Sprintf("p+c%04d", i/10), UID: "7", App: fmt.Sprintf("app-%d", i%10)}
+	return PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("p+c%04d", i/10)), UID: "7", App: fmt.Sprintf("app-%d", i%10)}
 }
 
 func TestPairsTakeFewRequests(t *testing.T) {
@@ -142,7 +143,7 @@ func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
 		{Key: PairKey{Cluster: "edge+a", UID: "7", App: "web"}, Desired: "d", Held: []Digest{"d"}},
 		{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}, Applied: "d"},
 	}, nil))
-	for cluster, want := range map[string]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
+	for cluster, want := range map[v2.ClusterKey]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
 		if got, err := s.HasApplied(ctx, cluster); err != nil || got != want {
 			t.Errorf("Delivered(%s) = %v, %v, want %v", cluster, got, err, want)
 		}
@@ -153,7 +154,7 @@ func TestReportedAsksOneCluster(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}}}, nil))
-	for cluster, want := range map[string]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
+	for cluster, want := range map[v2.ClusterKey]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
 		if got, err := s.Reported(ctx, cluster); err != nil || got != want {
 			t.Errorf("Reported(%s) = %v, %v, want %v", cluster, got, err, want)
 		}

@@ -12,12 +12,13 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // Placement says which bundles a cluster holds.
 type Placement struct {
-	Cluster string            // <provider>+<cluster>
+	Cluster v2.ClusterKey
 	Apps    map[string]Digest // app -> bundle
 }
 
@@ -36,7 +37,7 @@ func Zip(a, b []Placement) iter.Seq2[Placement, Placement] {
 			case len(b) == 0:
 				order = -1
 			case len(a) > 0:
-				order = strings.Compare(a[0].Cluster, b[0].Cluster)
+				order = cmp.Compare(a[0].Cluster, b[0].Cluster)
 			}
 			if order <= 0 {
 				x, a = a[0], a[1:]
@@ -58,9 +59,9 @@ const maxClusters = 4096
 // placementChunk is one value of placements. Most clusters of a fleet hold the same set of
 // bundles, which is written once.
 type placementChunk struct {
-	Sets     []map[string]Digest `json:"sets"`     // app -> bundle
-	Clusters []string            `json:"clusters"` // <provider>+<cluster>
-	Holds    []int               `json:"holds"`    // for each cluster: its index in Sets
+	Sets     []map[string]Digest `json:"sets"` // app -> bundle
+	Clusters []v2.ClusterKey     `json:"clusters"`
+	Holds    []int               `json:"holds"` // for each cluster: its index in Sets
 }
 
 // check refuses an inconsistent chunk.
@@ -116,9 +117,9 @@ func chunksOf(prefix string, places iter.Seq[Placement]) iter.Seq2[placementChun
 
 func checkPlacement(prefix string, p Placement, size int) error {
 	if size > etcdkv.MaxValue {
-		return errs.E(errs.TooLarge, "store", prefix+" "+p.Cluster, fmt.Errorf("%d apps on one cluster take %d bytes", len(p.Apps), size))
+		return errs.E(errs.TooLarge, "store", prefix+" "+string(p.Cluster), fmt.Errorf("%d apps on one cluster take %d bytes", len(p.Apps), size))
 	}
-	return etcdkv.CheckParts(p.Cluster)
+	return etcdkv.CheckParts(string(p.Cluster))
 }
 
 // chunkBuilder is a chunk that grows.

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
@@ -49,23 +50,23 @@ func (s *ReportStore) parse(kv *mvccpb.KeyValue) (Report, error) {
 }
 
 // Reported reports whether a cluster has a report on any app that it holds.
-func (s *ReportStore) Reported(ctx context.Context, cluster string) (bool, error) {
-	if err := etcdkv.CheckParts(cluster); err != nil {
+func (s *ReportStore) Reported(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
+	if err := etcdkv.CheckParts(string(cluster)); err != nil {
 		return false, err
 	}
-	r, err := s.kv.Get(ctx, s.kv.Key(reportSpace, cluster)+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	r, err := s.kv.Get(ctx, s.kv.Key(reportSpace, string(cluster))+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
 	return err == nil && len(r.Kvs) > 0, err
 }
 
 // LastReport returns the highest stored sequence of a cluster's reports, and when that
 // report was received; zero if no agent has reported. It reads all reports of the cluster.
-func (s *ReportStore) LastReport(ctx context.Context, cluster string) (seq uint64, at time.Time, err error) {
+func (s *ReportStore) LastReport(ctx context.Context, cluster v2.ClusterKey) (seq uint64, at time.Time, err error) {
 	a, err := s.agents.Agent(ctx, cluster)
 	if err != nil {
 		return 0, at, err
 	}
 	seq, at = a.Seq, a.At
-	for r, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(reportSpace, cluster) + "/"}), s.parse) {
+	for r, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(reportSpace, string(cluster)) + "/"}), s.parse) {
 		if err != nil {
 			return 0, at, err
 		}
@@ -78,7 +79,7 @@ func (s *ReportStore) LastReport(ctx context.Context, cluster string) (seq uint6
 
 // cutReport returns a report that fits into one value. It does not change r.
 func cutReport(r Report) Report {
-	key := strings.Join([]string{r.Key.Cluster, r.Key.UID, r.Key.App}, "/")
+	key := strings.Join([]string{string(r.Key.Cluster), r.Key.UID, r.Key.App}, "/")
 	if _, err := etcdkv.Encode(key, r); !errs.Is(err, errs.TooLarge) {
 		return r
 	}

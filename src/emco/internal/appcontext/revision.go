@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -203,11 +204,11 @@ func (s *RevisionStore) readPlacements(ctx context.Context, prefix string, want 
 // RevisionCommit is a Git commit that carried a revision to clusters, or what was published
 // of a revision for one cluster.
 type RevisionCommit struct {
-	Repository string `json:"repository"`        // URL, without credentials
-	Branch     string `json:"branch"`            // empty for what is published
-	Commit     string `json:"commit"`            // or a digest, as "sha256:…"
-	Clusters   int    `json:"clusters"`          // number of clusters that it is for
-	Cluster    string `json:"cluster,omitempty"` // the one that it is for, of what is published
+	Repository string        `json:"repository"`        // URL, without credentials
+	Branch     string        `json:"branch"`            // empty for what is published
+	Commit     string        `json:"commit"`            // or a digest, as "sha256:…"
+	Clusters   int           `json:"clusters"`          // number of clusters that it is for
+	Cluster    v2.ClusterKey `json:"cluster,omitempty"` // the one that it is for, of what is published
 }
 
 // same reports whether both are about the same commit, or the same publication.

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -22,7 +23,7 @@ func opPut(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
 func places(n int, bundle Digest) []Placement {
 	all := make([]Placement, n)
 	for i := range all {
-		all[i] = Placement{Cluster: fmt.Sprintf("p+c%05d", i), Apps: map[string]Digest{"app": bundle}}
+		all[i] = Placement{Cluster: v2.ClusterKey(fmt.Sprintf("p+c%05d", i)), Apps: map[string]Digest{"app": bundle}}
 	}
 	return all
 }
@@ -242,9 +243,9 @@ func TestPlacementsOfAllSortsComeBack(t *testing.T) {
 func TestPlacementsThatAreNotWholeAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, l := range []placementChunk{
-		{Clusters: []string{"p+c"}},
-		{Clusters: []string{"p+c"}, Holds: []int{0}},
-		{Sets: []map[string]Digest{{}}, Clusters: []string{"p+c"}, Holds: []int{-1}},
+		{Clusters: []v2.ClusterKey{"p+c"}},
+		{Clusters: []v2.ClusterKey{"p+c"}, Holds: []int{0}},
+		{Sets: []map[string]Digest{{}}, Clusters: []v2.ClusterKey{"p+c"}, Holds: []int{-1}},
 	} {
 		wantKind(t, l.check(), errs.Internal)
 	}

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -147,7 +148,9 @@ func TestPlacementsStayAfterAPublishWithoutAnAnswer(t *testing.T) {
 func TestAClusterInUseIsKnown(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	key := func(cluster, uid string) PairKey { return PairKey{Cluster: cluster, UID: uid, App: "web"} }
+	key := func(cluster v2.ClusterKey, uid string) PairKey {
+		return PairKey{Cluster: cluster, UID: uid, App: "web"}
+	}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{
 		{Key: key("p+idle", "1"), Held: []Digest{"d"}, Phase: Deleting},
 		{Key: key("p+wanted", "1")},
@@ -159,7 +162,7 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 
 		{Key: key("p+idle2", "1"), Desired: "d", Applied: "d"}, // a longer name
 	}, nil))
-	for cluster, want := range map[string]struct{ desired, applied bool }{
+	for cluster, want := range map[v2.ClusterKey]struct{ desired, applied bool }{
 		"p+none": {}, "p+idle": {}, "p+wanted": {desired: true}, "p+applied": {applied: true}, "p+idle2": {true, true},
 	} {
 		desired, err1 := s.HasDesired(ctx, cluster)
@@ -168,7 +171,7 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 			t.Errorf("%s: desired %t, applied %t, %v, want %+v", cluster, desired, applied, err, want)
 		}
 	}
-	for name, has := range map[string]func(context.Context, string) (bool, error){"HasDesired": s.HasDesired, "HasApplied": s.HasApplied} {
+	for name, has := range map[string]func(context.Context, v2.ClusterKey) (bool, error){"HasDesired": s.HasDesired, "HasApplied": s.HasApplied} {
 		if _, err := has(ctx, "p/c"); !errs.Is(err, errs.Invalid) {
 			t.Errorf("%s of a name with a slash: %v, want Invalid", name, err)
 		}
@@ -177,7 +180,7 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 	// A pair that cannot be read must not count as none.
 	_, err := etcd.Put(ctx, pairKey(s.kv, pairSpace, key("p+broken", "1")), "{")
 	must(t, err)
-	for name, has := range map[string]func(context.Context, string) (bool, error){"HasDesired": s.HasDesired, "HasApplied": s.HasApplied} {
+	for name, has := range map[string]func(context.Context, v2.ClusterKey) (bool, error){"HasDesired": s.HasDesired, "HasApplied": s.HasApplied} {
 		if _, err := has(ctx, "p+broken"); !errs.Is(err, errs.Internal) {
 			t.Errorf("%s with an unreadable pair: %v, want Internal", name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -112,7 +113,7 @@ func (w *world) sync(t *rapid.T) {
 	if !ok || h.Rev == 0 {
 		return
 	}
-	k := PairKey{Cluster: rapid.StringMatching("p\\+[ab]").Draw(t, "cluster"), UID: uid, App: "a"}
+	k := PairKey{Cluster: v2.ClusterKey(rapid.StringMatching("p\\+[ab]").Draw(t, "cluster")), UID: uid, App: "a"}
 	p := w.pairs[k]
 	p.Key, p.Rev, p.Desired = k, h.Rev, w.holds[uid][h.Rev][1]
 	if rapid.Bool().Draw(t, "settled") {

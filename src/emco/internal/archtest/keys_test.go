@@ -135,7 +135,7 @@ func TestGluedKeysAreFound(t *testing.T) {
 		`cut(strings.Cut(key, "+"))`:                                  1,
 		`strings.Split(key, "+")`:                                     1,
 		`strings.Join([]string{p, c}, "+")`:                           1,
-		`v2.ClusterKey{Provider: p, Cluster: c}.String()`:             0,
+		`v2.NewClusterKey(p, c).String()`:                             0,
 		`strings.Cut(key, "/")`:                                       0,
 		`"cluster-providers/{clusterProvider}"`:                       0,
 		`"projects/" + p`:                                             0,

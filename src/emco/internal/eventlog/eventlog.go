@@ -162,6 +162,6 @@ func (l *Log) watch(ctx context.Context, uid string, q eventQuery, yield func(ap
 func event(e appcontext.Event) v2.Event {
 	return v2.Event{
 		Time: e.At, Type: e.Type, Reason: e.Reason, Message: e.Message,
-		Actor: e.Actor, Revision: e.Rev, App: e.App, Cluster: e.Cluster,
+		Actor: e.Actor, Revision: e.Rev, App: e.App, Cluster: string(e.Cluster),
 	}
 }

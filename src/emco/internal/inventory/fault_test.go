@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
@@ -108,7 +109,7 @@ func (f *faultyInventory) wantFleet(clusters ...store.Key) {
 		want[k] = true
 	}
 	for _, k := range []store.Key{c0, c1} {
-		if _, known := fleet.Cluster("edge+" + string(k[len(k)-2:])); known != want[k] {
+		if _, known := fleet.Cluster(v2.ClusterKey("edge+" + string(k[len(k)-2:]))); known != want[k] {
 			f.Errorf("%s is in the fleet: %t, want %t", k, known, want[k])
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // Fleet is the registered clusters at one moment. It never changes.
 type Fleet struct {
-	clusters map[string]placement.Cluster // by key
-	labelled map[label][]string           // keys of clusters, sorted
+	clusters map[v2.ClusterKey]placement.Cluster // by key
+	labelled map[label][]v2.ClusterKey           // keys of clusters, sorted
 }
 
 type label struct{ provider, name string }
@@ -21,33 +21,35 @@ type label struct{ provider, name string }
 var _ placement.Inventory = (*Fleet)(nil)
 
 func newFleet() *Fleet {
-	return &Fleet{clusters: map[string]placement.Cluster{}, labelled: map[label][]string{}}
+	return &Fleet{clusters: map[v2.ClusterKey]placement.Cluster{}, labelled: map[label][]v2.ClusterKey{}}
 }
 
 // Cluster implements placement.Inventory.
-func (f *Fleet) Cluster(key string) (placement.Cluster, bool) {
+func (f *Fleet) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {
 	c, known := f.clusters[key]
 	return c, known
 }
 
 // Clusters returns all clusters by key. They must not be changed.
-func (f *Fleet) Clusters() map[string]placement.Cluster { return f.clusters }
+func (f *Fleet) Clusters() map[v2.ClusterKey]placement.Cluster { return f.clusters }
 
 // Labelled implements placement.Inventory.
-func (f *Fleet) Labelled(provider, name string) []string { return f.labelled[label{provider, name}] }
+func (f *Fleet) Labelled(provider, name string) []v2.ClusterKey {
+	return f.labelled[label{provider, name}]
+}
 
 // edit returns a builder of the next fleet. Lists are shared until they change.
 func (f *Fleet) edit() *fleetBuilder {
 	return &fleetBuilder{
 		fleet:      Fleet{clusters: maps.Clone(f.clusters), labelled: maps.Clone(f.labelled)},
-		relabelled: map[label]map[string]bool{},
+		relabelled: map[label]map[v2.ClusterKey]bool{},
 	}
 }
 
 // fleetBuilder builds a fleet from another one.
 type fleetBuilder struct {
 	fleet      Fleet
-	relabelled map[label]map[string]bool // label -> clusters that got it (true) or lost it
+	relabelled map[label]map[v2.ClusterKey]bool // label -> clusters that got it (true) or lost it
 }
 
 // documentName is the key of a cluster, or of one of its labels.
@@ -72,24 +74,24 @@ func (d *fleetBuilder) put(k store.Key) {
 	if !ok {
 		return
 	}
-	c, known := d.fleet.clusters[n.String()]
+	c, known := d.fleet.clusters[n.ClusterKey]
 	switch {
 	case !known && n.label != "": // of a deleted cluster
 		return
 	case !known:
-		c = placement.Cluster{Provider: n.Provider, Name: n.Cluster}
+		c = placement.Cluster{Provider: n.Provider(), Name: n.Cluster()}
 	}
 	if n.label != "" && !slices.Contains(c.Labels, n.label) {
 		c.Labels = append(slices.Clip(c.Labels), n.label)
 		d.relabel(n, true)
 	}
-	d.fleet.clusters[n.String()] = c
+	d.fleet.clusters[n.ClusterKey] = c
 }
 
 // remove removes a deleted document, with all documents below it.
 func (d *fleetBuilder) remove(k store.Key) {
 	n, ok := parse(k)
-	c, known := d.fleet.clusters[n.String()]
+	c, known := d.fleet.clusters[n.ClusterKey]
 	if !ok || !known {
 		return
 	}
@@ -97,22 +99,22 @@ func (d *fleetBuilder) remove(k store.Key) {
 		for _, n.label = range c.Labels {
 			d.relabel(n, false)
 		}
-		delete(d.fleet.clusters, n.String())
+		delete(d.fleet.clusters, n.ClusterKey)
 		return
 	}
 	if slices.Contains(c.Labels, n.label) {
 		d.relabel(n, false)
 	}
 	c.Labels = slices.DeleteFunc(slices.Clone(c.Labels), func(l string) bool { return l == n.label })
-	d.fleet.clusters[n.String()] = c
+	d.fleet.clusters[n.ClusterKey] = c
 }
 
 func (d *fleetBuilder) relabel(n documentName, has bool) {
-	l := label{n.Provider, n.label}
+	l := label{n.Provider(), n.label}
 	if d.relabelled[l] == nil {
-		d.relabelled[l] = map[string]bool{}
+		d.relabelled[l] = map[v2.ClusterKey]bool{}
 	}
-	d.relabelled[l][n.String()] = has
+	d.relabelled[l][n.ClusterKey] = has
 }
 
 // build returns the fleet; the builder must not be used afterwards.
@@ -127,9 +129,9 @@ func (d *fleetBuilder) build() *Fleet {
 }
 
 // merge applies changes to a sorted list, and returns a new list.
-func merge(old []string, changes map[string]bool) []string {
+func merge(old []v2.ClusterKey, changes map[v2.ClusterKey]bool) []v2.ClusterKey {
 	fresh := slices.Sorted(maps.Keys(changes))
-	out := make([]string, 0, len(old)+len(fresh))
+	out := make([]v2.ClusterKey, 0, len(old)+len(fresh))
 	for _, k := range old {
 		for len(fresh) > 0 && fresh[0] < k {
 			out, fresh = add(out, fresh[0], changes), fresh[1:]
@@ -144,7 +146,7 @@ func merge(old []string, changes map[string]bool) []string {
 	return out
 }
 
-func add(out []string, k string, changes map[string]bool) []string {
+func add(out []v2.ClusterKey, k v2.ClusterKey, changes map[v2.ClusterKey]bool) []v2.ClusterKey {
 	if changes[k] {
 		return append(out, k)
 	}

@@ -35,7 +35,7 @@ type Inventory struct {
 
 // Confine makes the filter that keeps apps within a logical cloud. members are the keys of
 // its clusters.
-type Confine func(name string, members []string) placement.Filter
+type Confine func(name string, members []v2.ClusterKey) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
 func New(db *store.DB, confine Confine) *Inventory {
@@ -83,12 +83,12 @@ func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (plac
 	return m.filter, nil
 }
 
-func (i *Inventory) membersOf(ctx context.Context, key store.Key) (clusters []string, err error) {
+func (i *Inventory) membersOf(ctx context.Context, key store.Key) (clusters []v2.ClusterKey, err error) {
 	for ref, err := range store.All[v2.ClusterReference](ctx, i.db, key+members, store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
-		clusters = append(clusters, v2.ClusterKey{Provider: ref.Value.Spec.ClusterProvider, Cluster: ref.Value.Spec.Cluster}.String())
+		clusters = append(clusters, v2.NewClusterKey(ref.Value.Spec.ClusterProvider, ref.Value.Spec.Cluster))
 	}
 	return clusters, nil
 }

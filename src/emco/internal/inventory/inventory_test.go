@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
@@ -21,7 +22,7 @@ var labels = []string{"east", "west"}
 // snapshot is everything that an inventory returns of a few clusters.
 type snapshot struct {
 	clusters []placement.Cluster
-	labelled [][]string
+	labelled [][]v2.ClusterKey
 	members  []bool
 }
 
@@ -36,7 +37,7 @@ func look(t *rapid.T, i *inventory.Inventory) (out snapshot) {
 		t.Fatal(err)
 	}
 	for n := range 4 {
-		c, known := fleet.Cluster(fmt.Sprint("edge+c", n))
+		c, known := fleet.Cluster(v2.ClusterKey(fmt.Sprint("edge+c", n)))
 		c.Labels = slices.Sorted(slices.Values(c.Labels))
 		if out.clusters = append(out.clusters, c); known != (c.Name != "") {
 			t.Fatalf("cluster %d is known: %t, and is %+v", n, known, c)
@@ -108,7 +109,7 @@ func TestWhatDidNotChangeIsTheSameValue(t *testing.T) {
 		}
 	}
 	i := inventory.New(db, cloud.New)
-	look := func() (placement.Filter, []string) {
+	look := func() (placement.Filter, []v2.ClusterKey) {
 		t.Helper()
 		fleet, err := i.Fleet(t.Context())
 		if err != nil {

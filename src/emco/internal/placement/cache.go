@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // DecisionCache caches decisions by intent and filter. A cached decision is valid while the
@@ -29,7 +30,7 @@ type decisionKey struct {
 
 // cachedDecision is a decision and the clusters that it was made from.
 type cachedDecision struct {
-	candidates [][]string
+	candidates [][]v2.ClusterKey
 	decision   Decision
 	err        error
 }
@@ -57,7 +58,7 @@ func (c *DecisionCache) Decide(ctx context.Context, req Request, filter Filter) 
 	return d, err
 }
 
-func (c *DecisionCache) get(q decisionKey, candidates [][]string) (cachedDecision, bool) {
+func (c *DecisionCache) get(q decisionKey, candidates [][]v2.ClusterKey) (cachedDecision, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.decisions[q]
@@ -76,7 +77,7 @@ func (c *DecisionCache) put(q decisionKey, d cachedDecision) {
 
 // candidates returns the clusters that each selector of the intent selects. A cluster that
 // is not registered counts as none.
-func (r Request) candidates() (out [][]string) {
+func (r Request) candidates() (out [][]v2.ClusterKey) {
 	for _, s := range r.Intent.selectors() {
 		if s.Cluster == "" {
 			out = append(out, r.Inventory.Labelled(s.Provider, s.Label))
@@ -86,7 +87,7 @@ func (r Request) candidates() (out [][]string) {
 		if _, known := r.Inventory.Cluster(key); !known {
 			key = ""
 		}
-		out = append(out, []string{key})
+		out = append(out, []v2.ClusterKey{key})
 	}
 	return out
 }

@@ -3,10 +3,10 @@ package placement_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
@@ -31,7 +31,7 @@ func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 		d, err := m.Decide(t.Context(), placement.Request{App: app, Intent: i, Inventory: fleet}, filter)
 		got := ""
 		for _, c := range d.Clusters {
-			got += c + " "
+			got += string(c) + " "
 		}
 		if err != nil {
 			got = "refused"
@@ -99,21 +99,20 @@ func TestDecisionCacheForgetsTheOutageOfAFilter(t *testing.T) {
 }
 
 // largeFleet has many clusters, which carry all labels.
-type largeFleet []string
+type largeFleet []v2.ClusterKey
 
-func (f largeFleet) Cluster(key string) (placement.Cluster, bool) {
-	_, name, _ := strings.Cut(key, "+")
-	return placement.Cluster{Provider: "p", Name: name}, true
+func (f largeFleet) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {
+	return placement.Cluster{Provider: "p", Name: key.Cluster()}, true
 }
 
-func (f largeFleet) Labelled(string, string) []string { return f }
+func (f largeFleet) Labelled(string, string) []v2.ClusterKey { return f }
 
 // The cache holds decisions about 100,000 clusters at most: old ones must be dropped.
 func TestDecisionCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	fleet := make(largeFleet, 30_000)
 	for i := range fleet {
-		fleet[i] = fmt.Sprintf("p+%06d", i)
+		fleet[i] = v2.NewClusterKey("p", fmt.Sprintf("%06d", i))
 	}
 	var cache placement.DecisionCache
 	filter := &countingFilter{}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // Texts that upstream's clients know.
@@ -37,7 +38,7 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	if err != nil {
 		return Decision{}, err
 	}
-	j := evaluator{req: req, filters: filters, inventory: g.inventory, results: map[string]filterResult{}}
+	j := evaluator{req: req, filters: filters, inventory: g.inventory, results: map[v2.ClusterKey]filterResult{}}
 	if err := j.evaluate(ctx, g.candidates()); err != nil {
 		return Decision{}, err
 	}
@@ -54,17 +55,17 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared()}, nil
 }
 
-type keySet = map[string]bool
+type keySet = map[v2.ClusterKey]bool
 
 // resolvedIntent is an intent whose selectors are resolved to cluster keys.
 type resolvedIntent struct {
 	inventory Inventory
-	mandatory map[string]string // key to the term that names it, in words
-	anyOf     [][]string        // each sorted, each key once
+	mandatory map[v2.ClusterKey]string // key to the term that names it, in words
+	anyOf     [][]v2.ClusterKey        // each sorted, each key once
 }
 
 // candidates returns every cluster that the intent selects, sorted.
-func (g resolvedIntent) candidates() []string {
+func (g resolvedIntent) candidates() []v2.ClusterKey {
 	all := keySet{}
 	for key := range g.mandatory {
 		all[key] = true
@@ -80,9 +81,9 @@ func (g resolvedIntent) candidates() []string {
 // resolve turns selectors into keys. Its error lists everything that is wrong with the
 // intent.
 func resolve(req Request) (resolvedIntent, error) {
-	g := resolvedIntent{inventory: req.Inventory, mandatory: map[string]string{}}
+	g := resolvedIntent{inventory: req.Inventory, mandatory: map[v2.ClusterKey]string{}}
 	var problems []string
-	find := func(selectors ...Selector) []string {
+	find := func(selectors ...Selector) []v2.ClusterKey {
 		found := keySet{}
 		for _, s := range selectors {
 			keys, err := g.find(s)
@@ -117,7 +118,7 @@ func resolve(req Request) (resolvedIntent, error) {
 }
 
 // find returns the keys of the clusters that s selects, at least one if there is no error.
-func (g resolvedIntent) find(s Selector) ([]string, error) {
+func (g resolvedIntent) find(s Selector) ([]v2.ClusterKey, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (g resolvedIntent) find(s Selector) ([]string, error) {
 		if _, ok := g.inventory.Cluster(key); !ok {
 			return nil, fmt.Errorf("cluster %s is not registered", key)
 		}
-		return []string{key}, nil
+		return []v2.ClusterKey{key}, nil
 	}
 	keys := g.inventory.Labelled(s.Provider, s.Label)
 	if len(keys) == 0 {

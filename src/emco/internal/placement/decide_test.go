@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 )
@@ -24,7 +25,7 @@ type (
 // labelledInventory is an inventory in any order.
 type labelledInventory []placement.Cluster
 
-func (l labelledInventory) Cluster(key string) (placement.Cluster, bool) {
+func (l labelledInventory) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {
 	i := slices.IndexFunc(l, func(c placement.Cluster) bool { return c.Key() == key })
 	if i < 0 {
 		return placement.Cluster{}, false
@@ -32,7 +33,7 @@ func (l labelledInventory) Cluster(key string) (placement.Cluster, bool) {
 	return l[i], true
 }
 
-func (l labelledInventory) Labelled(provider, label string) (keys []string) {
+func (l labelledInventory) Labelled(provider, label string) (keys []v2.ClusterKey) {
 	for _, c := range l {
 		if c.Provider == provider && slices.Contains(c.Labels, label) {
 			keys = append(keys, c.Key())
@@ -61,9 +62,9 @@ func oneOf(s ...selectorDoc) termDoc {
 }
 
 // everywhere is a logical cloud of all clusters.
-var everywhere = []string{"p+a", "p+b", "p+c", "p+d", "q+a"}
+var everywhere = []v2.ClusterKey{"p+a", "p+b", "p+c", "p+d", "q+a"}
 
-func decide(t context.Context, i intentDoc, members []string) (placement.Decision, error) {
+func decide(t context.Context, i intentDoc, members []v2.ClusterKey) (placement.Decision, error) {
 	return placement.Decide(t, placement.Request{App: "web", Intent: i, Inventory: inventory()}, []placement.Filter{cloud.New("lc", members)})
 }
 
@@ -72,7 +73,7 @@ func TestDecide(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		intent  intentDoc
-		members []string
+		members []v2.ClusterKey
 		want    string
 	}{
 		{"a cluster by name", intentDoc{AllOf: []termDoc{must(name("a"))}}, everywhere, "p+a"},
@@ -83,10 +84,10 @@ func TestDecide(t *testing.T) {
 		{"a mandatory cluster stays though an alternative precedes it", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, everywhere, "p+b"},
 		{"alternatives and a mandatory cluster", intentDoc{AllOf: []termDoc{must(name("d")), oneOf(name("c"), name("b"))}}, everywhere, "p+b p+d"},
 		{"two groups that share a cluster", intentDoc{AllOf: []termDoc{oneOf(name("b"), name("c"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, everywhere, "p+b"},
-		{"an alternative outside of the cloud is passed over", intentDoc{AnyOf: []selectorDoc{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"alternatives outside of the cloud are reported even if none is needed", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, []string{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []string{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
-		{"all alternatives outside of the cloud", intentDoc{AnyOf: []selectorDoc{name("a"), name("c")}}, []string{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
+		{"an alternative outside of the cloud is passed over", intentDoc{AnyOf: []selectorDoc{name("a"), name("b")}}, []v2.ClusterKey{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"alternatives outside of the cloud are reported even if none is needed", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, []v2.ClusterKey{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
+		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []v2.ClusterKey{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
+		{"all alternatives outside of the cloud", intentDoc{AnyOf: []selectorDoc{name("a"), name("c")}}, []v2.ClusterKey{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
 		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
 		{"an unknown cluster", intentDoc{AllOf: []termDoc{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
 		{"a label that no cluster has", intentDoc{AnyOf: []selectorDoc{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
@@ -100,9 +101,9 @@ func TestDecide(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d, err := decide(t.Context(), tt.intent, tt.members)
-			got := strings.Join(d.Clusters, " ")
+			got := strings.Trim(fmt.Sprint(d.Clusters), "[]")
 			for _, v := range d.Refused {
-				got += ", refused " + v.Cluster + ": " + v.Reason
+				got += ", refused " + string(v.Cluster) + ": " + v.Reason
 			}
 			if err != nil {
 				got = err.Error()
@@ -120,16 +121,16 @@ func TestDecide(t *testing.T) {
 func TestDecisionsSayWhy(t *testing.T) {
 	t.Parallel()
 	i := intentDoc{AllOf: []termDoc{must(label("east")), must(name("a")), oneOf(name("d"), label("west"))}, AnyOf: []selectorDoc{name("b"), {Provider: "q", Cluster: "a"}}}
-	d, err := decide(t.Context(), i, []string{"p+a", "p+b", "p+c", "p+d", "q+a"})
+	d, err := decide(t.Context(), i, []v2.ClusterKey{"p+a", "p+b", "p+c", "p+d", "q+a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, c := range d.Clusters {
-		got = append(got, c+" "+d.Why[c])
+		got = append(got, string(c)+" "+d.Why[c])
 	}
 	for _, v := range d.Spared {
-		got = append(got, v.Cluster+" "+v.Reason)
+		got = append(got, string(v.Cluster)+" "+v.Reason)
 	}
 	want := []string{
 		"p+a allOf: label east", "p+b allOf: label east", "p+c anyOf: the first admitted of 2 by name",
@@ -215,8 +216,8 @@ func genIntent() *rapid.Generator[intentDoc] {
 }
 
 // matched returns the clusters that selectors match. It does not use Decide.
-func matched(selectors ...selectorDoc) []string {
-	var keys []string
+func matched(selectors ...selectorDoc) []v2.ClusterKey {
+	var keys []v2.ClusterKey
 	for _, c := range inventory() {
 		hit := func(s selectorDoc) bool {
 			return s.Provider == c.Provider && (s.Cluster == c.Name || s.Label != "" && slices.Contains(c.Labels, s.Label))
@@ -229,7 +230,7 @@ func matched(selectors ...selectorDoc) []string {
 }
 
 // meets reports which rule a decision breaks for one intent.
-func meets(i intentDoc, chosen, members []string) error {
+func meets(i intentDoc, chosen, members []v2.ClusterKey) error {
 	groups := [][]selectorDoc{}
 	for _, t := range i.AllOf {
 		if len(t.AnyOf) > 0 {
@@ -246,7 +247,7 @@ func meets(i intentDoc, chosen, members []string) error {
 		groups = append(groups, i.AnyOf)
 	}
 	for _, g := range groups {
-		if !slices.ContainsFunc(matched(g...), func(key string) bool { return slices.Contains(chosen, key) }) {
+		if !slices.ContainsFunc(matched(g...), func(key v2.ClusterKey) bool { return slices.Contains(chosen, key) }) {
 			return fmt.Errorf("no cluster of %v is chosen", g)
 		}
 	}
@@ -262,15 +263,15 @@ func meets(i intentDoc, chosen, members []string) error {
 }
 
 // possible reports whether an intent can be met at all within a cloud.
-func possible(i intentDoc, members []string) bool {
-	in := func(key string) bool { return slices.Contains(members, key) }
+func possible(i intentDoc, members []v2.ClusterKey) bool {
+	in := func(key v2.ClusterKey) bool { return slices.Contains(members, key) }
 	asked := len(i.AnyOf) == 0 || slices.ContainsFunc(matched(i.AnyOf...), in)
 	for _, t := range i.AllOf {
 		if len(t.AnyOf) > 0 {
 			asked = asked && slices.ContainsFunc(matched(t.AnyOf...), in)
 			continue
 		}
-		asked = asked && !slices.ContainsFunc(matched(t.Selector), func(key string) bool { return !in(key) })
+		asked = asked && !slices.ContainsFunc(matched(t.Selector), func(key v2.ClusterKey) bool { return !in(key) })
 	}
 	return asked && len(i.AllOf)+len(i.AnyOf) > 0
 }
@@ -281,7 +282,7 @@ func TestEveryIntentIsMetOrRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		intents := rapid.SliceOfN(genIntent(), 1, 3).Draw(t, "intents")
-		members := rapid.SliceOfDistinct(rapid.SampledFrom(everywhere), rapid.ID[string]).Draw(t, "members")
+		members := rapid.SliceOfDistinct(rapid.SampledFrom(everywhere), rapid.ID[v2.ClusterKey]).Draw(t, "members")
 		req := placement.Request{App: "web", Intent: placement.Merge(intents...), Inventory: rapid.Permutation(inventory()).Draw(t, "inventory")}
 		filters := []placement.Filter{cloud.New("lc", members)}
 		d, err := placement.Decide(t.Context(), req, filters)

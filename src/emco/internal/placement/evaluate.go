@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // evaluator runs the filters once per candidate and keeps the results.
@@ -15,7 +17,7 @@ type evaluator struct {
 	req       Request
 	filters   []Filter
 	inventory Inventory
-	results   map[string]filterResult
+	results   map[v2.ClusterKey]filterResult
 }
 
 // filterResult is the first refusal of a cluster, or an admission by all filters.
@@ -25,7 +27,7 @@ type filterResult struct {
 }
 
 // evaluate runs the filters on all keys. After a refusal it skips the other filters.
-func (e *evaluator) evaluate(ctx context.Context, keys []string) error {
+func (e *evaluator) evaluate(ctx context.Context, keys []v2.ClusterKey) error {
 	for _, key := range keys {
 		cluster, _ := e.inventory.Cluster(key)
 		r := filterResult{Verdict: Verdict{Cluster: key, Admitted: true, Reason: "no filter objects"}}
@@ -50,7 +52,7 @@ func (e *evaluator) evaluate(ctx context.Context, keys []string) error {
 
 // checkMandatory returns an error if a mandatory cluster was refused. It has the text of
 // the first filter that refused one, and the clusters that this filter refused.
-func (e *evaluator) checkMandatory(mandatory map[string]string) error {
+func (e *evaluator) checkMandatory(mandatory map[v2.ClusterKey]string) error {
 	refused := make([][]Verdict, len(e.filters))
 	for _, v := range e.refused() {
 		if mandatory[v.Cluster] != "" {
@@ -72,23 +74,23 @@ func objection(f Filter, refused []Verdict) string {
 	if !ok {
 		return "mandatory clusters are refused: " + joinVerdicts(refused, reasoned)
 	}
-	return o.Objection() + ": " + joinVerdicts(refused, func(v Verdict) string { return v.Cluster })
+	return o.Objection() + ": " + joinVerdicts(refused, func(v Verdict) string { return string(v.Cluster) })
 }
 
 // clusterChoice is the chosen clusters of an intent, and the alternatives that were not
 // needed.
 type clusterChoice struct {
-	why      map[string]string // reason by chosen key
-	unneeded map[string]string // chosen key by key of the alternative that it made unnecessary
+	why      map[v2.ClusterKey]string        // reason by chosen key
+	unneeded map[v2.ClusterKey]v2.ClusterKey // chosen key by key of the alternative that it made unnecessary
 }
 
 // choose chooses the mandatory clusters, and one cluster of each group that has none yet.
 func (e *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
-	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[string]string{}}
+	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[v2.ClusterKey]v2.ClusterKey{}}
 	for _, group := range g.anyOf {
-		i := slices.IndexFunc(group, func(key string) bool { return c.why[key] != "" })
+		i := slices.IndexFunc(group, func(key v2.ClusterKey) bool { return c.why[key] != "" })
 		if i < 0 {
-			i = slices.IndexFunc(group, func(key string) bool { return e.results[key].Admitted })
+			i = slices.IndexFunc(group, func(key v2.ClusterKey) bool { return e.results[key].Admitted })
 		}
 		if i < 0 {
 			return clusterChoice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(e.verdicts(group), reasoned))
@@ -104,7 +106,7 @@ func (e *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
 }
 
 // take records a group's choice, unless the key is chosen already.
-func (c clusterChoice) take(group []string, key string) {
+func (c clusterChoice) take(group []v2.ClusterKey, key v2.ClusterKey) {
 	if c.why[key] == "" {
 		c.why[key] = fmt.Sprintf("anyOf: the first admitted of %d by name", len(group))
 	}
@@ -115,7 +117,7 @@ func (c clusterChoice) spared() []Verdict {
 	var out []Verdict
 	for _, key := range slices.Sorted(maps.Keys(c.unneeded)) {
 		if c.why[key] == "" {
-			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + c.unneeded[key] + " instead"})
+			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + string(c.unneeded[key]) + " instead"})
 		}
 	}
 	return out
@@ -129,11 +131,11 @@ func (e *evaluator) refused() []Verdict {
 			out = append(out, r.Verdict)
 		}
 	}
-	slices.SortFunc(out, func(a, b Verdict) int { return strings.Compare(a.Cluster, b.Cluster) })
+	slices.SortFunc(out, func(a, b Verdict) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return out
 }
 
-func (e *evaluator) verdicts(keys []string) []Verdict {
+func (e *evaluator) verdicts(keys []v2.ClusterKey) []Verdict {
 	out := make([]Verdict, len(keys))
 	for i, key := range keys {
 		out[i] = e.results[key].Verdict
@@ -145,7 +147,7 @@ func (e *evaluator) verdicts(keys []string) []Verdict {
 const maxListed = 20
 
 // reasoned returns a verdict as "<cluster> (<reason>)".
-func reasoned(v Verdict) string { return v.Cluster + " (" + v.Reason + ")" }
+func reasoned(v Verdict) string { return string(v.Cluster) + " (" + v.Reason + ")" }
 
 // joinVerdicts joins the texts of verdicts by commas, up to maxListed.
 func joinVerdicts(verdicts []Verdict, word func(Verdict) string) string {

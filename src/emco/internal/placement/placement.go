@@ -32,9 +32,9 @@ type Cluster struct {
 	Labels         []string
 }
 
-// Key returns "<provider>+<cluster>", the cluster's name across providers.
-func (c Cluster) Key() string {
-	return v2.ClusterKey{Provider: c.Provider, Cluster: c.Name}.String()
+// Key identifies the cluster across providers.
+func (c Cluster) Key() v2.ClusterKey {
+	return v2.NewClusterKey(c.Provider, c.Name)
 }
 
 // Request is an app to place.
@@ -47,15 +47,15 @@ type Request struct {
 // Inventory is the registered clusters.
 type Inventory interface {
 	// Cluster returns the cluster with a key; false if there is none.
-	Cluster(key string) (Cluster, bool)
+	Cluster(key v2.ClusterKey) (Cluster, bool)
 	// Labelled returns the keys of a provider's clusters that carry a label, sorted.
 	// Callers must not change the list. The same list always has the same content.
-	Labelled(provider, label string) []string
+	Labelled(provider, label string) []v2.ClusterKey
 }
 
 // Verdict is a filter's decision on one cluster.
 type Verdict struct {
-	Cluster  string // "<provider>+<cluster>"
+	Cluster  v2.ClusterKey
 	Admitted bool
 	Reason   string // never empty
 }
@@ -74,10 +74,10 @@ type Objector interface {
 
 // Decision is where an app runs.
 type Decision struct {
-	Clusters []string          // sorted keys, each once, at least one
-	Why      map[string]string // by cluster: which term of the intent selected it
-	Refused  []Verdict         // candidates that a filter refused, sorted by cluster
-	Spared   []Verdict         // candidates that are not needed, sorted by cluster
+	Clusters []v2.ClusterKey          // sorted keys, each once, at least one
+	Why      map[v2.ClusterKey]string // by cluster: which term of the intent selected it
+	Refused  []Verdict                // candidates that a filter refused, sorted by cluster
+	Spared   []Verdict                // candidates that are not needed, sorted by cluster
 }
 
 // Merge joins the intents of one app. Each top-level AnyOf stays a separate group, so the

@@ -42,26 +42,26 @@ type Resolver struct {
 // Moves reports the progress of clusters that move to another place in Git.
 type Moves interface {
 	// Of returns the last known move of a cluster; the zero Relocation if there is none.
-	Of(ctx context.Context, cluster string) (gitstate.Relocation, error)
+	Of(ctx context.Context, cluster v2.ClusterKey) (gitstate.Relocation, error)
 }
 
 // Lookup resolves clusters. It reads each sync object once, which many clusters share, and
 // each cluster once. One goroutine uses it, for one piece of work.
 type Lookup struct {
 	*Resolver
-	registrations map[string]store.Doc // that were listed, by cluster
+	registrations map[v2.ClusterKey]store.Doc // that were listed, by cluster
 	objects       map[store.Key]gitops.Object
-	routes        map[string]Route // by cluster
+	routes        map[v2.ClusterKey]Route // by cluster
 }
 
 // Lookup returns a lookup that has read nothing yet.
 func (r *Resolver) Lookup() *Lookup {
-	return &Lookup{Resolver: r, registrations: map[string]store.Doc{}, objects: map[store.Key]gitops.Object{}, routes: map[string]Route{}}
+	return &Lookup{Resolver: r, registrations: map[v2.ClusterKey]store.Doc{}, objects: map[store.Key]gitops.Object{}, routes: map[v2.ClusterKey]Route{}}
 }
 
 // Route returns how a cluster is reached. Errors are safe to show: NotFound if the cluster
 // is not registered, Invalid if its registration cannot be used as it is.
-func (l *Lookup) Route(ctx context.Context, cluster string) (Route, error) {
+func (l *Lookup) Route(ctx context.Context, cluster v2.ClusterKey) (Route, error) {
 	if r, ok := l.routes[cluster]; ok {
 		return r, nil
 	}
@@ -86,7 +86,7 @@ func (l *Lookup) Route(ctx context.Context, cluster string) (Route, error) {
 }
 
 // Cluster reads a cluster's registration.
-func (l *Lookup) Cluster(ctx context.Context, cluster string) (c v2.Cluster, doc store.Doc, err error) {
+func (l *Lookup) Cluster(ctx context.Context, cluster v2.ClusterKey) (c v2.Cluster, doc store.Doc, err error) {
 	if doc, err = l.Registration(ctx, cluster); err == nil {
 		c, err = store.Decode[v2.Cluster](doc)
 	}
@@ -94,28 +94,27 @@ func (l *Lookup) Cluster(ctx context.Context, cluster string) (c v2.Cluster, doc
 }
 
 // Registration reads the document of a cluster's registration.
-func (l *Lookup) Registration(ctx context.Context, cluster string) (store.Doc, error) {
+func (l *Lookup) Registration(ctx context.Context, cluster v2.ClusterKey) (store.Doc, error) {
 	if doc, listed := l.registrations[cluster]; listed {
 		return doc, nil
 	}
-	key, err := v2.ParseClusterKey(cluster)
+	key, err := v2.ParseClusterKey(string(cluster))
 	if err != nil { // no registration has such a name
-		return store.Doc{}, errs.E(errs.NotFound, "find", cluster, err)
+		return store.Doc{}, errs.E(errs.NotFound, "find", string(cluster), err)
 	}
 	return l.DB.Get(ctx, store.Key(key.StoreKey()))
 }
 
 // SyncObjects returns the keys of the sync objects that a cluster's registration names; none
 // if the registration cannot be read.
-func (l *Lookup) SyncObjects(ctx context.Context, cluster string) (keys []store.Key) {
+func (l *Lookup) SyncObjects(ctx context.Context, cluster v2.ClusterKey) (keys []store.Key) {
 	c, _, err := l.Cluster(ctx, cluster)
 	if err != nil {
 		return nil
 	}
-	key, _ := v2.ParseClusterKey(cluster)
 	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
 		if name != "" {
-			keys = append(keys, syncObjectKey(key.Provider, name))
+			keys = append(keys, syncObjectKey(cluster.Provider(), name))
 		}
 	}
 	return keys
@@ -137,11 +136,11 @@ const listFrom = 500
 
 // Prefetch reads the registrations of many clusters together. One that it cannot read is
 // read by itself later.
-func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
+func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[v2.ClusterKey]) {
 	count := map[string]int{}
 	for c := range clusters {
-		if key, err := v2.ParseClusterKey(c); err == nil {
-			count[key.Provider]++
+		if c.Valid() {
+			count[c.Provider()]++
 		}
 	}
 	for provider, n := range count {
@@ -153,7 +152,7 @@ func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
 				break
 			}
 			if key, ok := v2.ClusterOf(string(doc.Key)); ok {
-				l.registrations[key.String()] = doc
+				l.registrations[key] = doc
 			}
 		}
 	}
@@ -161,7 +160,7 @@ func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[string]) {
 
 // FedCluster is a cluster that is fed through Git.
 type FedCluster struct {
-	Name     string // "<provider>+<cluster>"
+	Name     v2.ClusterKey
 	Settings gitops.Settings
 	Err      error // why its settings cannot be read
 }
@@ -182,7 +181,7 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 			if err != nil || c.Direct() {
 				continue
 			}
-			f := FedCluster{Name: key.String()}
+			f := FedCluster{Name: key}
 			f.Settings, f.Err = l.Settings(ctx, f.Name, c.Spec.GitOps)
 			if !yield(f, nil) {
 				return
@@ -193,13 +192,13 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 
 // Settings reads what the sync objects of a cluster say about Git, and where in the
 // repository the cluster is. NotFound is about a sync object.
-func (l *Lookup) Settings(ctx context.Context, cluster string, g v2.GitOps) (gitops.Settings, error) {
-	key, err := v2.ParseClusterKey(cluster)
+func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (gitops.Settings, error) {
+	key, err := v2.ParseClusterKey(string(cluster))
 	if err != nil {
 		return gitops.Settings{}, err
 	}
-	s, err := l.SharedSettings(ctx, key.Provider, g)
-	return s.At(cluster, SlotOf(g)), err
+	s, err := l.SharedSettings(ctx, key.Provider(), g)
+	return s.At(string(cluster), SlotOf(g)), err
 }
 
 // SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
@@ -246,19 +245,19 @@ func (l *Lookup) syncObject(ctx context.Context, provider, name string) (gitops.
 }
 
 // direct is the route to a cluster whose API server is called.
-func (l *Lookup) direct(ctx context.Context, cluster string, doc store.Doc) (Route, error) {
+func (l *Lookup) direct(ctx context.Context, cluster v2.ClusterKey, doc store.Doc) (Route, error) {
 	kubeconfig, err := l.DB.Reveal(ctx, doc)
 	if err == nil && len(kubeconfig) == 0 {
-		err = errs.E(errs.Invalid, "reach", cluster, errors.New("the cluster has no kubeconfig"))
+		err = errs.E(errs.Invalid, "reach", string(cluster), errors.New("the cluster has no kubeconfig"))
 	}
 	return Route{Queue: clusterKey(cluster), Kubeconfig: kubeconfig}, err
 }
 
 // Git returns the route by which a cluster with settings g is fed.
-func (l *Lookup) Git(ctx context.Context, cluster string, g v2.GitOps) (r Route, err error) {
+func (l *Lookup) Git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (r Route, err error) {
 	if r.Settings, err = l.Settings(ctx, cluster, g); err != nil {
 		if errs.Is(err, errs.NotFound) { // a missing cluster ends its pairs; a missing sync object can be created
-			err = errs.E(errs.Invalid, "read", "sync objects of "+cluster, err)
+			err = errs.E(errs.Invalid, "read", "sync objects of "+string(cluster), err)
 		}
 		return r, err
 	}
@@ -298,7 +297,7 @@ func SlotOf(g v2.GitOps) gitops.Slot {
 }
 
 func providerKey(provider string) store.Key {
-	return store.Key(v2.ClusterKey{Provider: provider}.ProviderStoreKey())
+	return store.Key(v2.ProviderStoreKey(provider))
 }
 
 func clustersKey(provider string) store.Key { return providerKey(provider) + "/clusters" }

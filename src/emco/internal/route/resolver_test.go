@@ -61,10 +61,10 @@ func TestPrefetchedRegistrationsAreTheSame(t *testing.T) {
 	t.Parallel()
 	const many = 500
 	f := newFleet(t)
-	clusters := make([]string, many)
+	clusters := make([]v2.ClusterKey, many)
 	for i := range clusters {
 		name := fmt.Sprintf("c%03d", i)
-		clusters[i] = "edge+" + name
+		clusters[i] = v2.ClusterKey("edge+" + name)
 		f.register(name, v2.GitOps{}, "")
 	}
 	r := f.resolver()
@@ -98,12 +98,12 @@ func TestShards(t *testing.T) {
 	f.register("c", v2.GitOps{Type: "git", Reference: "other"}, "")
 	f.register("lost", v2.GitOps{Type: "git", Reference: "missing"}, "")
 	f.register("direct", v2.GitOps{}, "kubeconfig")
-	got, err := f.resolver().Shards(t.Context(), []string{"edge+a", "edge+b", "edge+c", "edge+lost", "edge+direct", "edge+unregistered"})
+	got, err := f.resolver().Shards(t.Context(), []v2.ClusterKey{"edge+a", "edge+b", "edge+c", "edge+lost", "edge+direct", "edge+unregistered"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	main, side := route.Branch{URL: "https://git.example/fleet", Name: "main"}, route.Branch{URL: "https://git.example/fleet", Name: "side"}
-	want := map[string]int{
+	want := map[v2.ClusterKey]int{
 		"edge+a": main.Shard(), "edge+b": main.Shard(), "edge+c": side.Shard(),
 		"edge+lost": route.Group.Of("kube edge+lost"), "edge+direct": route.Group.Of("kube edge+direct"), "edge+unregistered": route.Group.Of("kube edge+unregistered"),
 	}
@@ -131,7 +131,7 @@ func TestRoute(t *testing.T) {
 	if err != nil || direct.Backend != nil || string(direct.Kubeconfig) != "kubeconfig" || direct.Queue == fed.Queue {
 		t.Errorf("directly: %+v, %v", direct, err)
 	}
-	for cluster, kind := range map[string]errs.Kind{"edge+lost": errs.Invalid, "edge+bare": errs.Invalid, "edge+unregistered": errs.NotFound} {
+	for cluster, kind := range map[v2.ClusterKey]errs.Kind{"edge+lost": errs.Invalid, "edge+bare": errs.Invalid, "edge+unregistered": errs.NotFound} {
 		if _, err := l.Route(t.Context(), cluster); !errs.Is(err, kind) {
 			t.Errorf("%s: got %v, want it to be %v", cluster, err, kind)
 		}

@@ -29,10 +29,9 @@ type Branch struct{ URL, Name string }
 func (r Route) Branch() Branch { return Branch{r.Settings.Repo.URL, r.Settings.Branch} }
 
 // Target is a deployment on the cluster as backends see it, without its logical cloud.
-func (r Route) Target(cluster, deployment string) syncer.Target {
-	key, _ := v2.ParseClusterKey(cluster) // backends refuse the zero key
+func (r Route) Target(cluster v2.ClusterKey, deployment string) syncer.Target {
 	return syncer.Target{
-		Cluster: key, Deployment: v2.DeploymentID(deployment), FanOut: r.Settings.FanOut,
+		Cluster: cluster, Deployment: v2.DeploymentID(deployment), FanOut: r.Settings.FanOut,
 		Repo: syncer.Coordinates{URL: r.Settings.ReadURL(), Branch: r.Settings.ReadBranch()},
 	}
 }
@@ -43,13 +42,13 @@ func (r Route) Place() string { return r.Settings.Kind + " on branch " + r.Setti
 // Move is a cluster's way from another place in Git.
 type Move struct {
 	From    Route // the old place; zero when the move is done
-	Cluster string
+	Cluster v2.ClusterKey
 	Stage   gitstate.MoveStage
 	Number  int64
 }
 
 // move returns the move of a cluster; nil if it was never moved.
-func (l *Lookup) move(ctx context.Context, cluster string, c v2.Cluster, registration string) (*Move, error) {
+func (l *Lookup) move(ctx context.Context, cluster v2.ClusterKey, c v2.Cluster, registration string) (*Move, error) {
 	moved := c.Spec.GitOps.Moved
 	if moved.Number == 0 || l.Moves == nil {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
@@ -19,7 +20,7 @@ var Group = shards.Group{Kind: "rsync", Shards: 16}
 func branchKey(b Branch) string { return "git " + b.URL + " " + b.Name }
 
 // clusterKey is what the shard of a directly reached cluster is computed from.
-func clusterKey(cluster string) string { return "kube " + cluster }
+func clusterKey(cluster v2.ClusterKey) string { return "kube " + string(cluster) }
 
 // Shard returns the shard that writes a branch.
 func (b Branch) Shard() int { return Group.Of(branchKey(b)) }
@@ -35,20 +36,20 @@ const shardAge = 3 * time.Second
 type recentShards struct {
 	mu    sync.Mutex // also held while registrations are read, so that each is read once
 	since time.Time
-	of    map[string]int // by cluster
+	of    map[v2.ClusterKey]int // by cluster
 }
 
 // Shards returns the shard of each cluster. A cluster that is not registered, or whose
 // registration cannot be used, has one too; its pairs fail there.
-func (r *Resolver) Shards(ctx context.Context, clusters []string) (map[string]int, error) {
+func (r *Resolver) Shards(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
 	c := &r.recent
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); c.of == nil || now.Sub(c.since) >= shardAge {
-		c.since, c.of = now, map[string]int{}
+		c.since, c.of = now, map[v2.ClusterKey]int{}
 	}
-	lookup, out := r.Lookup(), make(map[string]int, len(clusters))
-	lookup.Prefetch(ctx, func(yield func(string) bool) {
+	lookup, out := r.Lookup(), make(map[v2.ClusterKey]int, len(clusters))
+	lookup.Prefetch(ctx, func(yield func(v2.ClusterKey) bool) {
 		for _, cluster := range clusters {
 			if _, known := c.of[cluster]; !known && !yield(cluster) {
 				return
@@ -68,7 +69,7 @@ func (r *Resolver) Shards(ctx context.Context, clusters []string) (map[string]in
 	return out, nil
 }
 
-func (l *Lookup) shard(ctx context.Context, cluster string) (int, error) {
+func (l *Lookup) shard(ctx context.Context, cluster v2.ClusterKey) (int, error) {
 	c, _, err := l.Cluster(ctx, cluster)
 	if err == nil && !c.Direct() {
 		s, err := l.Settings(ctx, cluster, c.Spec.GitOps)

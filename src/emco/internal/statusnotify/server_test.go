@@ -101,7 +101,7 @@ func (s *serverFixture) clouds(r *statusview.Reader) Source {
 	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
 		doc := store.Doc{Key: "projects/p/logical-clouds/lc", UID: "9"}
 		return statusview.Feed{UID: "9", Read: func(ctx context.Context) (statusview.Answer, error) {
-			return r.Cloud(ctx, statusview.Subject{Doc: doc, Identity: who}, q, []v2.ClusterKey{{Provider: "edge", Cluster: "c1"}})
+			return r.Cloud(ctx, statusview.Subject{Doc: doc, Identity: who}, q, []v2.ClusterKey{v2.NewClusterKey("edge", "c1")})
 		}}, nil
 	}
 }
@@ -134,7 +134,7 @@ func (s *serverFixture) publish() {
 	s.must(err)
 }
 
-func (s *serverFixture) pair(cluster string, phase appcontext.Phase, why string) {
+func (s *serverFixture) pair(cluster v2.ClusterKey, phase appcontext.Phase, why string) {
 	s.Helper()
 	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Rev: 1, Desired: s.bundle, Phase: phase, Error: why}
 	if phase == appcontext.Applied {
@@ -143,7 +143,7 @@ func (s *serverFixture) pair(cluster string, phase appcontext.Phase, why string)
 	s.must(s.store.PutPairs(s.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil))
 }
 
-func (s *serverFixture) report(cluster, condition string) {
+func (s *serverFixture) report(cluster v2.ClusterKey, condition string) {
 	s.Helper()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Resources: []appcontext.ResourceStatus{{ID: s.object.ID, Status: condition, Content: s.object.Stamp()}}}
 	s.must(s.store.PutReports(s.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))

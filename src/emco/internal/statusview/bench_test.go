@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -59,11 +60,11 @@ func (s *viewFixture) large(apps, clusters, objects int) *testGroup {
 			list = append(list, s.configMap(fmt.Sprint(name, "-", k), "hello"))
 		}
 		bundle := s.bundle(list...)
-		w[name] = map[string]appcontext.Digest{}
+		w[name] = map[v2.ClusterKey]appcontext.Digest{}
 		for c := range clusters {
 			cluster := fmt.Sprintf("edge+c%04d", c)
-			w[name][cluster] = bundle
-			k := g.key(name, cluster)
+			w[name][v2.ClusterKey(cluster)] = bundle
+			k := g.key(name, v2.ClusterKey(cluster))
 			pairs = append(pairs, appcontext.Pair{Key: k, Rev: 1, Desired: bundle, Applied: bundle, Held: []appcontext.Digest{bundle}, Phase: appcontext.Applied, Commit: "c0ffee", At: noon})
 			r := appcontext.Report{Key: k, Seq: 1, At: noon, Commit: "c0ffee", Ready: true, Since: noon}
 			for _, o := range list {

@@ -144,7 +144,7 @@ func (v *statusView) leftStalled(c v2.Condition) v2.Condition {
 	return t.condition(v2.Stalled, v2.True, t.since, "to be removed")
 }
 
-func pairName(p appcontext.Pair) string { return "app " + p.Key.App + " on " + p.Key.Cluster }
+func pairName(p appcontext.Pair) string { return "app " + p.Key.App + " on " + string(p.Key.Cluster) }
 
 // ofApp returns the conditions of one app.
 func (v *statusView) ofApp(a appPlaces) []v2.Condition {
@@ -228,15 +228,15 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 		case p.pair.Commit == "":
 			since = later(since, p.pair.At)
 		case w.report == nil:
-			open.add(reasonNotReported, p.cluster, "it has not reported")
+			open.add(reasonNotReported, string(p.cluster), "it has not reported")
 		case w.stale:
-			open.add(reasonSilent, p.cluster, w.silentSince())
+			open.add(reasonSilent, string(p.cluster), w.silentSince())
 		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
 			since = later(since, w.report.Since)
 		case p.ready.verdict.unknown.n > 0:
-			open.add(reasonUnknown, p.cluster, p.ready.verdict.unknown.first)
+			open.add(reasonUnknown, string(p.cluster), p.ready.verdict.unknown.first)
 		default:
-			not.add(reasonReconciling, p.cluster, "its reconciler has not applied it yet")
+			not.add(reasonReconciling, string(p.cluster), "its reconciler has not applied it yet")
 		}
 	}
 	switch {
@@ -255,22 +255,22 @@ func (v *statusView) healthy(a appPlaces) v2.Condition {
 	for _, p := range a.places {
 		w := p.reading
 		if w.report == nil {
-			open.add(reasonNotReported, p.cluster, "it has not reported")
+			open.add(reasonNotReported, string(p.cluster), "it has not reported")
 			continue
 		}
 		d := p.ready.verdict
 		d.addExtras(w)
 		switch {
 		case w.stale:
-			open.add(reasonSilent, p.cluster, w.silentSince())
+			open.add(reasonSilent, string(p.cluster), w.silentSince())
 			open.since = earlier(open.since, w.at.Add(v.reader.options.Stale))
 		case d.bad.n > 0:
-			bad.add(reasonNotReady, p.cluster, d.bad.first)
+			bad.add(reasonNotReady, string(p.cluster), d.bad.first)
 			if !w.report.Ready {
 				bad.since = earlier(bad.since, w.report.Since)
 			}
 		case d.unknown.n > 0:
-			open.add(reasonUnknown, p.cluster, d.unknown.first)
+			open.add(reasonUnknown, string(p.cluster), d.unknown.first)
 		default:
 			since = later(since, w.report.Since)
 		}
@@ -295,7 +295,7 @@ func (v *statusView) stalled(a appPlaces) v2.Condition {
 	for _, p := range a.places {
 		moving = moving || p.state != string(appcontext.Applied)
 		if p.pair != nil && !v.outdated(p) && (p.pair.Phase == appcontext.Failed || p.pair.Halted) {
-			failed.add(cmp.Or(p.pair.Reason, reasonFailed), p.cluster, p.pair.Error)
+			failed.add(cmp.Or(p.pair.Reason, reasonFailed), string(p.cluster), p.pair.Error)
 			failed.since = earlier(failed.since, p.pair.At)
 		}
 	}
@@ -315,9 +315,9 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 		if p.Key.App != a.Name {
 			continue
 		}
-		rest.add(reasonOf(p), p.Key.Cluster, cmp.Or(p.Error, p.Blocked))
+		rest.add(reasonOf(p), string(p.Key.Cluster), cmp.Or(p.Error, p.Blocked))
 		if removalFailed(p) {
-			failed.add(cmp.Or(p.Reason, reasonFailed), p.Key.Cluster, p.Error)
+			failed.add(cmp.Or(p.Reason, reasonFailed), string(p.Key.Cluster), p.Error)
 			failed.since = earlier(failed.since, p.At)
 		}
 	}
@@ -338,9 +338,9 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 // why returns the reason why a place is not Applied.
 func (v *statusView) why(p placeStatus) (reason, where, why string) {
 	if p.pair == nil || v.outdated(p) {
-		return reasonPending, p.cluster, ""
+		return reasonPending, string(p.cluster), ""
 	}
-	return reasonOf(*p.pair), p.cluster, cmp.Or(p.pair.Error, p.pair.Blocked)
+	return reasonOf(*p.pair), string(p.cluster), cmp.Or(p.pair.Error, p.pair.Blocked)
 }
 
 func reasonOf(p appcontext.Pair) string {

@@ -100,7 +100,7 @@ func TestConditions(t *testing.T) {
 		}},
 		{"it is on the branch, and reconcilers are on their way", func(g *testGroup) {
 			g.publish(three)
-			for _, c := range []string{c1, c2, c3} {
+			for _, c := range []v2.ClusterKey{c1, c2, c3} {
 				g.applied("a", c, b, "c2")
 			}
 			old := sick

@@ -13,8 +13,8 @@ type Query struct {
 	Ready     bool // the clusters' view instead of rsync's
 	Legacy    bool // uses the deprecated parameter type, which changes the names of the answer's members
 	Output    string
-	Apps      map[string]bool // empty: all
-	Clusters  map[string]bool // <provider>+<cluster>
+	Apps      map[string]bool        // empty: all
+	Clusters  map[v2.ClusterKey]bool // empty: all
 	Resources map[string]bool
 	Instance  string // context id; empty for the latest
 	List      string // apps, clusters or resources: answer with names only
@@ -120,13 +120,13 @@ func (q *Query) filters(v url.Values) error {
 }
 
 func (q *Query) filter(f Filter) (err error) {
-	if q.Apps, err = names(f.Apps, "Invalid app query", isLabel); err != nil {
+	if q.Apps, err = names[string](f.Apps, "Invalid app query", isLabel); err != nil {
 		return err
 	}
-	if q.Resources, err = names(f.Resources, "Invalid resources query", isLabel); err != nil {
+	if q.Resources, err = names[string](f.Resources, "Invalid resources query", isLabel); err != nil {
 		return err
 	}
-	q.Clusters, err = names(f.Clusters, "Invalid cluster query", isCluster)
+	q.Clusters, err = names[v2.ClusterKey](f.Clusters, "Invalid cluster query", isCluster)
 	return err
 }
 
@@ -142,13 +142,13 @@ func (q *Query) follow(v url.Values) error {
 	return nil
 }
 
-func names(given []string, complaint string, valid func(string) bool) (map[string]bool, error) {
-	out := map[string]bool{}
+func names[N ~string](given []string, complaint string, valid func(string) bool) (map[N]bool, error) {
+	out := map[N]bool{}
 	for _, name := range given {
 		if !valid(name) {
 			return nil, errs.New(errs.Invalid, complaint)
 		}
-		out[name] = true
+		out[N(name)] = true
 	}
 	return out, nil
 }
@@ -158,10 +158,10 @@ func isLabel(s string) bool { return labelValue.MatchString(s) }
 // isCluster requires a plus sign; one that is not escaped in the URL becomes a space.
 func isCluster(s string) bool {
 	key, err := v2.ParseClusterKey(s)
-	return err == nil && isLabel(key.Provider) && isLabel(key.Cluster)
+	return err == nil && isLabel(key.Provider()) && isLabel(key.Cluster())
 }
 
 // admits reports whether a filter lets a name pass; an empty one lets all.
-func admits(filter map[string]bool, name string) bool {
+func admits[N ~string](filter map[N]bool, name N) bool {
 	return len(filter) == 0 || filter[name]
 }

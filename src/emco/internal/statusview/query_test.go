@@ -6,26 +6,28 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 func TestQueriesAreRead(t *testing.T) {
 	t.Parallel()
 	none := map[string]bool{}
+	everywhere := map[v2.ClusterKey]bool{}
 	for _, tt := range []struct {
 		text string
 		want Query
 	}{
-		{"", Query{Legacy: true, Output: "all", Apps: none, Clusters: none, Resources: none}},
-		{"type=rsync&output=", Query{Legacy: true, Output: "all", Apps: none, Clusters: none, Resources: none}},
-		{"type=cluster", Query{Legacy: true, Ready: true, Output: "all", Apps: none, Clusters: none, Resources: none}},
-		{"status=deployed&type=cluster", Query{Output: "all", Apps: none, Clusters: none, Resources: none}},
-		{"status=ready&output=summary", Query{Ready: true, Output: "summary", Apps: none, Clusters: none, Resources: none}},
-		{"status=ready&instance=7&watch=true", Query{Ready: true, Output: "all", Instance: "7", Watch: true, Apps: none, Clusters: none, Resources: none}},
-		{"resources&clusters&apps&output=summary", Query{Legacy: true, Output: "all", List: "apps", Apps: none, Clusters: none, Resources: none}},
-		{"resources=&clusters", Query{Legacy: true, Output: "all", List: "clusters", Apps: none, Clusters: none, Resources: none}},
+		{"", Query{Legacy: true, Output: "all", Apps: none, Clusters: everywhere, Resources: none}},
+		{"type=rsync&output=", Query{Legacy: true, Output: "all", Apps: none, Clusters: everywhere, Resources: none}},
+		{"type=cluster", Query{Legacy: true, Ready: true, Output: "all", Apps: none, Clusters: everywhere, Resources: none}},
+		{"status=deployed&type=cluster", Query{Output: "all", Apps: none, Clusters: everywhere, Resources: none}},
+		{"status=ready&output=summary", Query{Ready: true, Output: "summary", Apps: none, Clusters: everywhere, Resources: none}},
+		{"status=ready&instance=7&watch=true", Query{Ready: true, Output: "all", Instance: "7", Watch: true, Apps: none, Clusters: everywhere, Resources: none}},
+		{"resources&clusters&apps&output=summary", Query{Legacy: true, Output: "all", List: "apps", Apps: none, Clusters: everywhere, Resources: none}},
+		{"resources=&clusters", Query{Legacy: true, Output: "all", List: "clusters", Apps: none, Clusters: everywhere, Resources: none}},
 		{"output=detail&app=a&app=b&cluster=p%2Bc&resource=r.1_x&watch=false", Query{
 			Legacy: true, Output: "detail", Apps: map[string]bool{"a": true, "b": true},
-			Clusters: map[string]bool{"p+c": true}, Resources: map[string]bool{"r.1_x": true},
+			Clusters: map[v2.ClusterKey]bool{"p+c": true}, Resources: map[string]bool{"r.1_x": true},
 		}},
 	} {
 		if got, err := ParseGroup(values(t, tt.text)); err != nil || !reflect.DeepEqual(got, tt.want) {
@@ -37,14 +39,15 @@ func TestQueriesAreRead(t *testing.T) {
 func TestQueriesForCloudsAreRead(t *testing.T) {
 	t.Parallel()
 	none := map[string]bool{}
+	everywhere := map[v2.ClusterKey]bool{}
 	for _, tt := range []struct {
 		text string
 		want Query
 	}{
-		{"", Query{Ready: true, Output: "all", Clusters: none, Resources: none}},
-		{"type=nope", Query{Ready: true, Output: "all", Clusters: none, Resources: none}},
-		{"status=deployed&app=a", Query{Output: "all", Clusters: none, Resources: none}},
-		{"apps&resources", Query{Ready: true, Output: "all", List: "resources", Clusters: none, Resources: none}},
+		{"", Query{Ready: true, Output: "all", Clusters: everywhere, Resources: none}},
+		{"type=nope", Query{Ready: true, Output: "all", Clusters: everywhere, Resources: none}},
+		{"status=deployed&app=a", Query{Output: "all", Clusters: everywhere, Resources: none}},
+		{"apps&resources", Query{Ready: true, Output: "all", List: "resources", Clusters: everywhere, Resources: none}},
 	} {
 		if got, err := ParseCloud(values(t, tt.text)); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%q: got %+v, %v\nwant %+v", tt.text, got, err, tt.want)

@@ -196,19 +196,19 @@ var cloudStatuses = map[appcontext.State]string{
 // cluster passes a filter of resources.
 func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) {
 	for _, c := range clusters {
-		if name := c.String(); admits(q.Clusters, name) && len(q.Resources) == 0 {
-			out = append(out, clusterPart{status: v2.ClusterStatus{Provider: c.Provider, Cluster: c.Cluster, Connectivity: r.connectivity(name)}})
+		if admits(q.Clusters, c) && len(q.Resources) == 0 {
+			out = append(out, clusterPart{status: v2.ClusterStatus{Provider: c.Provider(), Cluster: c.Cluster(), Connectivity: r.connectivity(c)}})
 		}
 	}
 	slices.SortFunc(out, func(a, b clusterPart) int {
-		return a.status.Key().Compare(b.status.Key())
+		return cmp.Compare(a.status.Key(), b.status.Key())
 	})
 	return out
 }
 
 // connectivity returns the connection status of a cluster over all deployments: Available if
 // one of them reaches it, Retrying if one of them tries to.
-func (r *Reader) connectivity(cluster string) string {
+func (r *Reader) connectivity(cluster v2.ClusterKey) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {
 		switch connectivity(e.Pair, r.readingOf(e.Report, e.Heard(), r.options.Now())) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -21,7 +22,7 @@ type revisionContent struct {
 
 // desiredPlace is what a cluster should hold of an app.
 type desiredPlace struct {
-	cluster string
+	cluster v2.ClusterKey
 	bundle  appcontext.Digest
 }
 

@@ -32,7 +32,7 @@ type appPlaces struct {
 
 // placeStatus is the status of one app on one cluster.
 type placeStatus struct {
-	cluster    string
+	cluster    v2.ClusterKey
 	bundle     appcontext.Digest // the desired one
 	pair       *appcontext.Pair  // nil: rsync has not seen it yet, or has removed it
 	report     *mirror.Report    // nil: the cluster has not reported

@@ -198,7 +198,7 @@ func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.Act
 }
 
 // placedApps is where a revision wants which bundle: app to cluster to bundle.
-type placedApps map[string]map[string]appcontext.Digest
+type placedApps map[string]map[v2.ClusterKey]appcontext.Digest
 
 // publish makes a revision the desired one, with the actions that lead to it. Apps that
 // are not given are those of the placements.
@@ -210,7 +210,7 @@ func (g *testGroup) publish(w placedApps, apps ...appcontext.App) {
 	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Instantiated, false },
 		appcontext.Action{State: appcontext.Instantiated, Instance: g.instance(), Revision: n, Time: at})
 	rev := appcontext.Revision{Number: n, Instance: g.instance(), At: at, Apps: apps}
-	places := map[string]appcontext.Placement{}
+	places := map[v2.ClusterKey]appcontext.Placement{}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		if !slices.ContainsFunc(apps, func(a appcontext.App) bool { return a.Name == name }) {
 			rev.Apps = append(rev.Apps, appcontext.App{Name: name})
@@ -241,11 +241,11 @@ func (g *testGroup) terminate() {
 		appcontext.Action{State: appcontext.Terminated, Instance: g.instance(), Time: noon})
 }
 
-func (g *testGroup) key(app, cluster string) appcontext.PairKey {
+func (g *testGroup) key(app string, cluster v2.ClusterKey) appcontext.PairKey {
 	return appcontext.PairKey{Cluster: cluster, UID: g.head.Deployment(), App: app}
 }
 
-func (g *testGroup) pair(app, cluster string, p appcontext.Pair) {
+func (g *testGroup) pair(app string, cluster v2.ClusterKey, p appcontext.Pair) {
 	g.Helper()
 	p.Key = g.key(app, cluster)
 	if p.At.IsZero() {
@@ -255,19 +255,19 @@ func (g *testGroup) pair(app, cluster string, p appcontext.Pair) {
 }
 
 // applied writes a pair with proof of a bundle.
-func (g *testGroup) applied(app, cluster string, d appcontext.Digest, commit string) {
+func (g *testGroup) applied(app string, cluster v2.ClusterKey, d appcontext.Digest, commit string) {
 	g.Helper()
 	g.pair(app, cluster, appcontext.Pair{Rev: g.head.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied, Commit: commit})
 }
 
-func (g *testGroup) gone(app, cluster string) {
+func (g *testGroup) gone(app string, cluster v2.ClusterKey) {
 	g.Helper()
 	k := []appcontext.PairKey{g.key(app, cluster)}
 	g.must(g.store.PutPairs(g.Context(), appcontext.Fence{}, nil, k))
 	g.must(g.store.PutReports(g.Context(), appcontext.Fence{}, nil, k))
 }
 
-func (g *testGroup) report(app, cluster string, r appcontext.Report) {
+func (g *testGroup) report(app string, cluster v2.ClusterKey, r appcontext.Report) {
 	g.Helper()
 	r.Key = g.key(app, cluster)
 	if r.At.IsZero() {

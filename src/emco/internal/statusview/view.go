@@ -264,8 +264,7 @@ func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.R
 // describe sets what concerns the place as a whole.
 func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	w := p.reading
-	key, _ := v2.ParseClusterKey(p.cluster)
-	c.Provider, c.Cluster = key.Provider, key.Cluster
+	c.Provider, c.Cluster = p.cluster.Provider(), p.cluster.Cluster()
 	if link := connectivity(p.pair, w); v.Legacy {
 		c.ReadyStatus = link
 	} else {
@@ -337,9 +336,8 @@ func (v *statusView) leaving() (out []v2.Leaving) {
 		if !admits(v.Query.Apps, p.Key.App) || !admits(v.Clusters, p.Key.Cluster) {
 			continue
 		}
-		key, _ := v2.ParseClusterKey(p.Key.Cluster)
 		out = append(out, v2.Leaving{
-			App: p.Key.App, Provider: key.Provider, Cluster: key.Cluster,
+			App: p.Key.App, Provider: p.Key.Cluster.Provider(), Cluster: p.Key.Cluster.Cluster(),
 			Phase: string(p.Phase), Error: p.Error, Blocked: p.Blocked, Since: p.At,
 			Attempts: p.Attempt, NextAttempt: nextAttempt(p),
 		})

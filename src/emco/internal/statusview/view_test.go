@@ -207,7 +207,7 @@ func TestH59StatusOfASilentAgentIsUnknownSince(t *testing.T) {
 	b := s.bundle(o)
 	g.publish(placedApps{"a": {c1: b, "edge+c2": b}})
 	last := noon.Add(-time.Minute)
-	for _, c := range []string{c1, "edge+c2"} {
+	for _, c := range []v2.ClusterKey{c1, "edge+c2"} {
 		g.applied("a", c, b, "c0ffee")
 		g.report("a", c, appcontext.Report{Seq: 4, At: last, Commit: "c0ffee", Ready: true, Since: morning, Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
 	}
@@ -472,7 +472,7 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 		g := s.group(fmt.Sprint(n))
 		w := placedApps{"a": {}}
 		for i := range n {
-			w["a"][fmt.Sprintf("edge+c%04d", i)] = b
+			w["a"][v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))] = b
 		}
 		g.publish(w)
 		for c := range w["a"] {

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-var cluster = v2.ClusterKey{Provider: "p", Cluster: "c"}
+var cluster = v2.NewClusterKey("p", "c")
 
 // fixedBackend is a backend that plans the same edits for every target.
 type fixedBackend struct {
@@ -99,7 +99,7 @@ func TestOwnedRefusesBadInputBeforeTheBackendSeesIt(t *testing.T) {
 		at   syncer.Target
 		apps []syncer.App
 	}{
-		"a cluster that climbs":    {syncer.Target{Cluster: v2.ClusterKey{Provider: "../p", Cluster: "c"}, Deployment: "7"}, nil},
+		"a cluster that climbs":    {syncer.Target{Cluster: v2.NewClusterKey("../p", "c"), Deployment: "7"}, nil},
 		"a deployment that climbs": {syncer.Target{Cluster: cluster, Deployment: ".."}, nil},
 		"no deployment":            {syncer.Target{Cluster: cluster}, nil},
 		"an app that climbs":       {good, []syncer.App{{Name: ".."}}},

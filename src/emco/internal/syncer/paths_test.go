@@ -119,7 +119,7 @@ func names(files []syncer.File) []string {
 
 func TestPathsOfATarget(t *testing.T) {
 	t.Parallel()
-	target := syncer.Target{Cluster: v2.ClusterKey{Provider: "p", Cluster: "c"}, Deployment: "42"}
+	target := syncer.Target{Cluster: v2.NewClusterKey("p", "c"), Deployment: "42"}
 	app, err := target.AppDir("web")
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +134,9 @@ func TestPathsOfATarget(t *testing.T) {
 			t.Errorf("AppDir(%q): %v, want Invalid", bad, err)
 		}
 		for _, at := range []syncer.Target{
-			{Cluster: v2.ClusterKey{Provider: bad, Cluster: "c"}, Deployment: "1"},
-			{Cluster: v2.ClusterKey{Provider: "p", Cluster: bad}, Deployment: "1"},
-			{Cluster: v2.ClusterKey{Provider: "p", Cluster: "c"}, Deployment: v2.DeploymentID(bad)},
+			{Cluster: v2.NewClusterKey(bad, "c"), Deployment: "1"},
+			{Cluster: v2.NewClusterKey("p", bad), Deployment: "1"},
+			{Cluster: v2.NewClusterKey("p", "c"), Deployment: v2.DeploymentID(bad)},
 		} {
 			if err := at.Check(); !errs.Is(err, errs.Invalid) {
 				t.Errorf("Check of %q, %q: %v, want Invalid", at.Cluster, at.Deployment, err)
@@ -149,7 +149,7 @@ func TestClustersFanOutOverDirectories(t *testing.T) {
 	t.Parallel()
 	dirs := map[string]bool{}
 	for i := range 3000 {
-		at := syncer.Target{Cluster: v2.ClusterKey{Provider: "edge", Cluster: fmt.Sprintf("c%d", i)}, Deployment: "7", FanOut: true}
+		at := syncer.Target{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%d", i)), Deployment: "7", FanOut: true}
 		part := strings.Split(at.Dir(), "/")
 		if len(part) != 5 || part[0] != "clusters" || len(part[1]) != 2 || part[2] != at.Cluster.String() {
 			t.Fatalf("the directory is %s", at.Dir())

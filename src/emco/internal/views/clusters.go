@@ -52,14 +52,14 @@ func (v *Views) named(ctx context.Context, f filter) (names []string, byName map
 	if err != nil {
 		return nil, nil, err
 	}
-	all := fleet.Clusters()
-	for name, c := range all {
+	byName = map[string]placement.Cluster{}
+	for key, c := range fleet.Clusters() {
 		if f.admits(c.Provider, c.Labels) {
-			names = append(names, name)
+			names, byName[string(key)] = append(names, string(key)), c
 		}
 	}
 	slices.Sort(names)
-	return names, all, nil
+	return names, byName, nil
 }
 
 // clusters answers with a page of clusters.
@@ -92,7 +92,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	out := v2.ClusterViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.ClusterView{}}
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
-		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Places.Cluster(row.name))
+		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Places.Cluster(v2.ClusterKey(row.name)))
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 
 // clusterRow returns a row of a page.
 func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, places []*mirror.Entry) (v2.ClusterView, error) {
-	key := v2.ClusterKey{Provider: c.Provider, Cluster: c.Name}
+	key := v2.NewClusterKey(c.Provider, c.Name)
 	out := v2.ClusterView{
 		Provider: c.Provider, Cluster: c.Name, Labels: slices.Sorted(slices.Values(c.Labels)),
 		State: s.state.String(), Counts: s.counts.answer(), LastHeard: s.heard.UTC(), Why: worstReason(places, s),
@@ -213,7 +213,7 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		return errs.New(errs.NotFound, "Cluster not found")
 	}
 	sums, mark := v.Tally.sums([]string{name})
-	places := v.Places.Cluster(name)
+	places := v.Places.Cluster(v2.ClusterKey(name))
 	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
 	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[name], places); err != nil {
 		return err

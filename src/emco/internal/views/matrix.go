@@ -114,7 +114,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 // matrixRow returns a row of a page.
 func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
 	states, name := m.rows[cluster], clusterKey(cluster)
-	out := v2.MatrixRow{Provider: name.Provider, Cluster: name.Cluster, Revision: make([]int64, len(m.apps)), LastHeard: states.sum.heard.UTC()}
+	out := v2.MatrixRow{Provider: name.Provider(), Cluster: name.Cluster(), Revision: make([]int64, len(m.apps)), LastHeard: states.sum.heard.UTC()}
 	if states.sum.heard.IsZero() {
 		out.LastHeard = time.Time{}
 	}
@@ -122,7 +122,7 @@ func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
 		out.Cells += letters[s : s+1]
 	}
 	worst := Idle
-	for _, e := range v.Places.Cluster(cluster) {
+	for _, e := range v.Places.Cluster(v2.ClusterKey(cluster)) {
 		if e.Pair == nil || e.Pair.Key.UID != m.head.Deployment() {
 			continue
 		}

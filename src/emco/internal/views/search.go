@@ -45,7 +45,7 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	labels := map[string]bool{}
 	for _, name := range names {
 		key := clusterKey(name)
-		add("cluster", name, name, sums[name].state.String(), "/v2/views/clusters/"+key.Provider+"/"+key.Cluster)
+		add("cluster", name, name, sums[name].state.String(), "/v2/views/clusters/"+key.Provider()+"/"+key.Cluster())
 		for _, l := range known[name].Labels {
 			if !labels[l] {
 				labels[l] = true

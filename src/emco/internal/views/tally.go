@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
@@ -85,7 +86,7 @@ func (t *Tally) HeadChanged(uid string, h *appcontext.Head) {
 func (t *Tally) PlaceChanged(key appcontext.PairKey, e *mirror.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cluster, deployment, to := key.Cluster, key.UID, cellOf(e)
+	cluster, deployment, to := string(key.Cluster), key.UID, cellOf(e)
 	if e != nil && e.Report != nil {
 		t.heardLocked(cluster, e.Heard(), e.Report.Seq > 0)
 	}
@@ -93,10 +94,10 @@ func (t *Tally) PlaceChanged(key appcontext.PairKey, e *mirror.Entry) {
 }
 
 // AgentHeard takes in a sign of life of a cluster's agent.
-func (t *Tally) AgentHeard(cluster string, at time.Time) {
+func (t *Tally) AgentHeard(cluster v2.ClusterKey, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heardLocked(cluster, at, true)
+	t.heardLocked(string(cluster), at, true)
 }
 
 // Advanced says that all records up to a revision were taken in.

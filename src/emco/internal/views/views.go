@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -20,7 +21,7 @@ import (
 // Places reads the places of one cluster.
 type Places interface {
 	// Cluster returns the records of all places on a cluster, in no order.
-	Cluster(name string) []*mirror.Entry
+	Cluster(name v2.ClusterKey) []*mirror.Entry
 }
 
 // Deployments reads what views need of single deployments.

@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // Cluster implements Places.
-func (w *world) Cluster(name string) (out []*mirror.Entry) {
+func (w *world) Cluster(name v2.ClusterKey) (out []*mirror.Entry) {
 	w.readClusters++
 	for k, e := range w.places {
 		if k.Cluster == name {
@@ -118,7 +118,7 @@ func (w *world) group(name string) string {
 
 // put stores the records of a place.
 func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
-	k := appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
+	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: uid, App: app}
 	if e == nil {
 		delete(w.places, k)
 	} else {
@@ -430,7 +430,7 @@ func TestTheTallyEqualsACount(t *testing.T) {
 			w.now = w.now.Add(time.Duration(random.IntN(90)) * time.Second)
 			w.tally.Age()
 		case 1:
-			w.tally.AgentHeard(cluster, w.now)
+			w.tally.AgentHeard(v2.ClusterKey(cluster), w.now)
 		default:
 			w.put(cluster, uids[random.IntN(len(uids))], fmt.Sprint("app", random.IntN(5)), entries[random.IntN(len(entries))]())
 		}
@@ -441,13 +441,13 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		var all Counts
 		byCluster, byDeployment := map[string]Counts{}, map[string]Counts{}
 		for k, e := range w.places {
-			c := w.tally.clusters[k.Cluster]
+			c := w.tally.clusters[string(k.Cluster)]
 			silent := c.agent && w.now.Sub(c.heard) > stale
 			s := cellOf(e).at(silent)
 			all[s]++
-			one := byCluster[k.Cluster]
+			one := byCluster[string(k.Cluster)]
 			one[s]++
-			byCluster[k.Cluster] = one
+			byCluster[string(k.Cluster)] = one
 			one = byDeployment[k.UID]
 			one[s]++
 			byDeployment[k.UID] = one
@@ -479,7 +479,7 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 	e := ready(true, noon)
 	for i := range 5000 {
 		for a := range 20 {
-			t.PlaceChanged(appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "1", App: fmt.Sprint("app", a)}, e)
+			t.PlaceChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), UID: "1", App: fmt.Sprint("app", a)}, e)
 		}
 	}
 	other := ready(false, noon)
@@ -489,6 +489,6 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 		} else {
 			e = other
 		}
-		t.PlaceChanged(appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i%5000), UID: "1", App: "app7"}, e)
+		t.PlaceChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), UID: "1", App: "app7"}, e)
 	}
 }

@@ -134,5 +134,5 @@ func Vars(r *http.Request) (map[string]string, error) {
 // Cluster returns the key of the cluster that a request's path names.
 func Cluster(r *http.Request) (v2.ClusterKey, error) {
 	vars, err := Vars(r)
-	return v2.ClusterKey{Provider: vars["clusterProvider"], Cluster: vars["cluster"]}, err
+	return v2.NewClusterKey(vars["clusterProvider"], vars["cluster"]), err
 }

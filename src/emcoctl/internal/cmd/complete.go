@@ -158,7 +158,7 @@ func (p completer) cluster(c *cobra.Command, args []string, word string) ([]stri
 	}
 	collection, prefix := "cluster-providers", ""
 	if provider, _, inside := strings.Cut(word, "/"); inside {
-		collection, prefix = v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters", provider+"/"
+		collection, prefix = v2.ProviderStoreKey(provider)+"/clusters", provider+"/"
 	}
 	var out []string
 	for _, name := range p.names(c.Context(), collection) {

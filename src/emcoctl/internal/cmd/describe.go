@@ -74,7 +74,7 @@ func describeCluster(ctx context.Context, s *session, word string) error {
 		return err
 	}
 	var d v2.ClusterDetail
-	text, err := read(ctx, c, "views/clusters/"+key.Provider+"/"+key.Cluster, &d)
+	text, err := read(ctx, c, "views/clusters/"+key.Provider()+"/"+key.Cluster(), &d)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ on the error output and exit code 6 after --timeout.`,
 func clusterKey(word string) (v2.ClusterKey, error) {
 	s := strings.Split(strings.Trim(word, "/"), "/")
 	if len(s) == 2 && s[0] != "" && s[1] != "" {
-		return v2.ClusterKey{Provider: s[0], Cluster: s[1]}, nil
+		return v2.NewClusterKey(s[0], s[1]), nil
 	}
 	if key, ok := v2.ClusterOf(strings.Join(s, "/")); ok {
 		return key, nil
@@ -71,7 +71,7 @@ func clusterKey(word string) (v2.ClusterKey, error) {
 	if key, err := v2.ParseClusterKey(word); err == nil {
 		return key, nil
 	}
-	return v2.ClusterKey{}, usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
+	return "", usagef("%q is not a cluster; write PROVIDER/CLUSTER", word)
 }
 
 // clusterPath returns the path of a cluster.

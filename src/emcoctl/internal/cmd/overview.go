@@ -118,7 +118,7 @@ func (o overview) path(item json.RawMessage) (string, error) {
 	var at struct{ Path, Provider, Cluster string }
 	err := json.Unmarshal(item, &at)
 	if o.view == "clusters" {
-		at.Path = v2.ClusterKey{Provider: at.Provider, Cluster: at.Cluster}.StoreKey()
+		at.Path = v2.NewClusterKey(at.Provider, at.Cluster).StoreKey()
 	}
 	return at.Path, err
 }

@@ -51,7 +51,7 @@ type seeder struct {
 }
 
 func (s seeder) provider() string {
-	return v2.ClusterKey{Provider: s.options.Provider}.ProviderStoreKey()
+	return v2.ProviderStoreKey(s.options.Provider)
 }
 
 func (s seeder) cloud() string {
@@ -148,7 +148,7 @@ func Tokens(ctx context.Context, api *client.Client, o Options) (map[string]stri
 	var mu sync.Mutex
 	out := map[string]string{}
 	err := forEach(ctx, len(o.Clusters), func(ctx context.Context, i int) error {
-		path := v2.ClusterKey{Provider: o.Provider, Cluster: o.Clusters[i]}.StoreKey() + "/monitor/token"
+		path := v2.NewClusterKey(o.Provider, o.Clusters[i]).StoreKey() + "/monitor/token"
 		made, err := client.Post[struct{ Token string }](ctx, api, path, struct{}{})
 		mu.Lock()
 		defer mu.Unlock()
@@ -161,13 +161,13 @@ func Tokens(ctx context.Context, api *client.Client, o Options) (map[string]stri
 // Branches asks the control plane which branch each cluster of a provider reads, if it is not
 // branch. The keys are full names. views is the prefix of branches for a single cluster.
 func Branches(ctx context.Context, api *client.Client, provider, branch, views string) (map[string]string, error) {
-	all, err := client.Get[[]v2.Cluster](ctx, api, v2.ClusterKey{Provider: provider}.ProviderStoreKey()+"/clusters")
+	all, err := client.Get[[]v2.Cluster](ctx, api, v2.ProviderStoreKey(provider)+"/clusters")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
 	for _, c := range all {
-		name := v2.ClusterKey{Provider: provider, Cluster: c.Metadata.Name}.String()
+		name := v2.NewClusterKey(provider, c.Metadata.Name).String()
 		switch g := c.Spec.GitOps; g.RefMode {
 		case "cluster":
 			out[name] = views + name

@@ -20,6 +20,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -28,14 +29,14 @@ import (
 // changes only by compare-and-swap, so a revoked token and an outdated report are refused,
 // whichever process receives them.
 type Agent struct {
-	Cluster    string    `json:"-"`                  // <provider>+<cluster>
-	Seq        uint64    `json:"seq,omitempty"`      // of its last report
-	At         time.Time `json:"at,omitzero"`        // when its last report was received
-	DocumentID string    `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
-	Parts      int       `json:"parts,omitempty"`    // values that the document takes
-	Identity   string    `json:"identity,omitempty"` // of the registration that the tokens were made for
-	Tokens     []Token   `json:"tokens,omitempty"`   // the newest last
-	Mod        int64     `json:"-"`                  // etcd revision at which it was read or written; 0: it does not exist
+	Cluster    v2.ClusterKey `json:"-"`
+	Seq        uint64        `json:"seq,omitempty"`      // of its last report
+	At         time.Time     `json:"at,omitzero"`        // when its last report was received
+	DocumentID string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
+	Parts      int           `json:"parts,omitempty"`    // values that the document takes
+	Identity   string        `json:"identity,omitempty"` // of the registration that the tokens were made for
+	Tokens     []Token       `json:"tokens,omitempty"`   // the newest last
+	Mod        int64         `json:"-"`                  // etcd revision at which it was read or written; 0: it does not exist
 }
 
 // Token allows its bearer to report for one cluster. Only its sum is stored.
@@ -56,11 +57,11 @@ type Update struct {
 
 // Document is a document of an agent as it was received.
 type Document struct {
-	Cluster string    `json:"-"`
-	Seq     uint64    `json:"seq"`
-	At      time.Time `json:"at"` // when it was received
-	Gzip    bool      `json:"gzip,omitempty"`
-	Text    []byte    `json:"-"` // compressed if Gzip
+	Cluster v2.ClusterKey `json:"-"`
+	Seq     uint64        `json:"seq"`
+	At      time.Time     `json:"at"` // when it was received
+	Gzip    bool          `json:"gzip,omitempty"`
+	Text    []byte        `json:"-"` // compressed if Gzip
 }
 
 // The most that UpdateAgents accepts in one call, and the largest document.
@@ -76,11 +77,13 @@ type Store struct{ kv *etcdkv.Client }
 // New returns the agents below the client's prefix.
 func New(kv *etcdkv.Client) *Store { return &Store{kv} }
 
-func agentKey(kv *etcdkv.Client, cluster string) string { return kv.Key("heard", cluster) }
+func agentKey(kv *etcdkv.Client, cluster v2.ClusterKey) string {
+	return kv.Key("heard", string(cluster))
+}
 
 // documentKey is the key of a part of a document; "" is the prefix of all parts.
-func documentKey(kv *etcdkv.Client, cluster, part string) string {
-	return kv.Key("said", cluster, part)
+func documentKey(kv *etcdkv.Client, cluster v2.ClusterKey, part string) string {
+	return kv.Key("said", string(cluster), part)
 }
 
 func documentPart(n int) string { return fmt.Sprintf("%02x", n) }
@@ -103,7 +106,7 @@ func (u Update) Weight() (ops, bytes int) {
 // their Mod, and none otherwise. now are the agents afterwards, in the order of updates.
 // Together the updates must not weigh more than MaxUpdateOps and MaxUpdateBytes.
 func (s *Store) UpdateAgents(ctx context.Context, updates []Update) (now []Agent, ok bool, err error) {
-	cmps, names := make([]clientv3.Cmp, len(updates)), make([]string, len(updates))
+	cmps, names := make([]clientv3.Cmp, len(updates)), make([]v2.ClusterKey, len(updates))
 	then := make([]clientv3.Op, 0, 2*len(updates))
 	updates = slices.Clone(updates)
 	for i := range updates {
@@ -131,7 +134,7 @@ func (s *Store) UpdateAgents(ctx context.Context, updates []Update) (now []Agent
 
 // appendUpdate appends the writes of an update to ops.
 func (s *Store) appendUpdate(ops []clientv3.Op, u *Update) ([]clientv3.Op, error) {
-	if err := etcdkv.CheckParts(u.Agent.Cluster); err != nil {
+	if err := etcdkv.CheckParts(string(u.Agent.Cluster)); err != nil {
 		return nil, err
 	}
 	if u.Document != nil {
@@ -168,7 +171,7 @@ func (s *Store) appendDocument(ops []clientv3.Op, u *Update) ([]clientv3.Op, err
 // encode returns a line of JSON with the text after it.
 func (d Document) encode() (string, error) {
 	if len(d.Text) > MaxDocument {
-		return "", errs.E(errs.TooLarge, "store", "report of "+d.Cluster, fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxDocument))
+		return "", errs.E(errs.TooLarge, "store", "report of "+string(d.Cluster), fmt.Errorf("%d bytes are above the limit of %d", len(d.Text), MaxDocument))
 	}
 	w := jsonWriter{text: make([]byte, 0, 128)}
 	w.open()
@@ -181,7 +184,7 @@ func (d Document) encode() (string, error) {
 		w.text = append(w.text, "true"...)
 	}
 	if w.close(); w.err != nil {
-		return "", errs.E(errs.Internal, "encode", "report of "+d.Cluster, w.err)
+		return "", errs.E(errs.Internal, "encode", "report of "+string(d.Cluster), w.err)
 	}
 	var out strings.Builder
 	out.Grow(len(w.text) + 1 + len(d.Text))
@@ -192,7 +195,7 @@ func (d Document) encode() (string, error) {
 }
 
 // ParseAgent reads an agent; nil is one that does not exist.
-func (s *Store) ParseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
+func (s *Store) ParseAgent(cluster v2.ClusterKey, kv *mvccpb.KeyValue) (Agent, error) {
 	if kv == nil {
 		return Agent{Cluster: cluster}, nil
 	}
@@ -203,8 +206,8 @@ func (s *Store) ParseAgent(cluster string, kv *mvccpb.KeyValue) (Agent, error) {
 
 // Agent returns the agent of a cluster; nothing but its name, and Mod 0, if it does not
 // exist.
-func (s *Store) Agent(ctx context.Context, cluster string) (Agent, error) {
-	if err := etcdkv.CheckParts(cluster); err != nil {
+func (s *Store) Agent(ctx context.Context, cluster v2.ClusterKey) (Agent, error) {
+	if err := etcdkv.CheckParts(string(cluster)); err != nil {
 		return Agent{}, err
 	}
 	r, err := s.kv.Get(ctx, agentKey(s.kv, cluster))
@@ -215,13 +218,13 @@ func (s *Store) Agent(ctx context.Context, cluster string) (Agent, error) {
 }
 
 // AgentsOf returns the agents of clusters, without those that do not exist.
-func (s *Store) AgentsOf(ctx context.Context, clusters []string) ([]Agent, error) {
+func (s *Store) AgentsOf(ctx context.Context, clusters []v2.ClusterKey) ([]Agent, error) {
 	all, err := s.agentsAt(ctx, clusters)
 	return slices.DeleteFunc(all, func(a Agent) bool { return a.Mod == 0 }), err
 }
 
 // agentsAt returns the agents of clusters, in their order.
-func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error) {
+func (s *Store) agentsAt(ctx context.Context, clusters []v2.ClusterKey) ([]Agent, error) {
 	out := make([]Agent, 0, len(clusters))
 	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
 		keys := make([]string, len(some))
@@ -245,7 +248,7 @@ func (s *Store) agentsAt(ctx context.Context, clusters []string) ([]Agent, error
 
 // AgentDocuments returns the documents of the agents of at most 128 clusters, without those
 // that have none. All of them are in memory at once: ask for few.
-func (s *Store) AgentDocuments(ctx context.Context, clusters []string) ([]Document, error) {
+func (s *Store) AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([]Document, error) {
 	keys := make([]string, len(clusters))
 	for i, c := range clusters {
 		keys[i] = documentKey(s.kv, c, "")
@@ -268,7 +271,7 @@ func (s *Store) AgentDocuments(ctx context.Context, clusters []string) ([]Docume
 	return out, nil
 }
 
-func parseDocument(cluster string, parts []*mvccpb.KeyValue) (Document, error) {
+func parseDocument(cluster v2.ClusterKey, parts []*mvccpb.KeyValue) (Document, error) {
 	whole := parts[0].Value
 	if len(parts) > 1 {
 		whole = slices.Clone(whole)
@@ -292,7 +295,7 @@ func parseDocument(cluster string, parts []*mvccpb.KeyValue) (Document, error) {
 // DeleteAgent removes the agent of a cluster, with its tokens and document, if it is still
 // as a was read. Conflict if it is not.
 func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
-	if err := etcdkv.CheckParts(a.Cluster); err != nil {
+	if err := etcdkv.CheckParts(string(a.Cluster)); err != nil {
 		return err
 	}
 	key := agentKey(s.kv, a.Cluster)
@@ -300,19 +303,19 @@ func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 		clientv3.OpDelete(key), clientv3.OpDelete(documentKey(s.kv, a.Cluster, ""), clientv3.WithPrefix()),
 	})
 	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "remove", "agent of "+a.Cluster, errors.New("it has reported meanwhile"))
+		err = errs.E(errs.Conflict, "remove", "agent of "+string(a.Cluster), errors.New("it has reported meanwhile"))
 	}
 	return err
 }
 
 // SweepAgents removes the agents of clusters that are no longer registered. One that
 // reports meanwhile stays until the next sweep. An error of registered ends the sweep.
-func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster string) (bool, error)) error {
+func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster v2.ClusterKey) (bool, error)) error {
 	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: agentKey(s.kv, ""), KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		a := Agent{Cluster: s.kv.Split(kv.Key)[1], Mod: kv.ModRevision}
+		a := Agent{Cluster: v2.ClusterKey(s.kv.Split(kv.Key)[1]), Mod: kv.ModRevision}
 		known, err := registered(ctx, a.Cluster)
 		if err == nil && !known {
 			err = s.DeleteAgent(ctx, a)

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -17,18 +18,18 @@ import (
 // registration of the cluster names both places and numbers its moves. When the cluster is
 // deregistered, the record says what it leaves behind.
 type Relocation struct {
-	Cluster      string    `json:"-"`                     // "<provider>+<cluster>"
-	Registration string    `json:"registration"`          // id of the cluster's document
-	Number       int64     `json:"number"`                // of the move
-	Stage        MoveStage `json:"stage"`                 // done so far
-	Finish       bool      `json:"finish,omitempty"`      // it may be removed from the old place, even if something still reads that
-	Deployments  []string  `json:"deployments,omitempty"` // in the old place
-	Written      string    `json:"written,omitempty"`     // commit that added it to the new place
-	Cleared      string    `json:"cleared,omitempty"`     // commit that removed it from the old place
-	Error        string    `json:"error,omitempty"`       // why the last attempt to continue failed
-	Left         LeftPlace `json:"left,omitzero"`         // of a deregistered cluster
-	At           time.Time `json:"at"`
-	Mod          int64     `json:"-"` // etcd revision at which it was read; used for compare-and-swap
+	Cluster      v2.ClusterKey `json:"-"`
+	Registration string        `json:"registration"`          // id of the cluster's document
+	Number       int64         `json:"number"`                // of the move
+	Stage        MoveStage     `json:"stage"`                 // done so far
+	Finish       bool          `json:"finish,omitempty"`      // it may be removed from the old place, even if something still reads that
+	Deployments  []string      `json:"deployments,omitempty"` // in the old place
+	Written      string        `json:"written,omitempty"`     // commit that added it to the new place
+	Cleared      string        `json:"cleared,omitempty"`     // commit that removed it from the old place
+	Error        string        `json:"error,omitempty"`       // why the last attempt to continue failed
+	Left         LeftPlace     `json:"left,omitzero"`         // of a deregistered cluster
+	At           time.Time     `json:"at"`
+	Mod          int64         `json:"-"` // etcd revision at which it was read; used for compare-and-swap
 }
 
 // LeftPlace is the place in Git of a deregistered cluster, as its registration named it.
@@ -70,13 +71,13 @@ func NewRelocationStore(kv *etcdkv.Client, now func() time.Time) *RelocationStor
 }
 
 // Relocation returns the progress of a cluster's last move, or NotFound.
-func (s *RelocationStore) Relocation(ctx context.Context, cluster string) (Relocation, error) {
-	if err := etcdkv.CheckParts(cluster); err != nil {
+func (s *RelocationStore) Relocation(ctx context.Context, cluster v2.ClusterKey) (Relocation, error) {
+	if err := etcdkv.CheckParts(string(cluster)); err != nil {
 		return Relocation{}, err
 	}
-	_, kv, err := etcdkv.Read[Relocation](ctx, s.kv, s.kv.Key("move", cluster))
+	_, kv, err := etcdkv.Read[Relocation](ctx, s.kv, s.kv.Key("move", string(cluster)))
 	if errs.Is(err, errs.NotFound) {
-		err = errs.E(errs.NotFound, "read", "move of "+cluster, errors.New("it was never moved while something was deployed on it"))
+		err = errs.E(errs.NotFound, "read", "move of "+string(cluster), errors.New("it was never moved while something was deployed on it"))
 	}
 	if err != nil {
 		return Relocation{}, err
@@ -87,11 +88,11 @@ func (s *RelocationStore) Relocation(ctx context.Context, cluster string) (Reloc
 // PutRelocation writes the progress of a move. The record must be as r was read (r.Mod; 0: it
 // must not exist); Conflict if not, and ErrFenced if own is lost.
 func (s *RelocationStore) PutRelocation(ctx context.Context, own etcdkv.Fence, r Relocation) (Relocation, error) {
-	if err := etcdkv.CheckParts(r.Cluster); err != nil {
+	if err := etcdkv.CheckParts(string(r.Cluster)); err != nil {
 		return r, err
 	}
 	r.At = s.now().UTC()
-	key := s.kv.Key("move", r.Cluster)
+	key := s.kv.Key("move", string(r.Cluster))
 	text, err := etcdkv.Encode(key, r)
 	if err != nil {
 		return r, err
@@ -99,7 +100,7 @@ func (s *RelocationStore) PutRelocation(ctx context.Context, own etcdkv.Fence, r
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", r.Mod)
 	rev, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text)})
 	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "change", "move of "+r.Cluster, errors.New("someone else was faster; read it again"))
+		err = errs.E(errs.Conflict, "change", "move of "+string(r.Cluster), errors.New("someone else was faster; read it again"))
 	}
 	if err == nil {
 		r.Mod = rev
@@ -123,13 +124,13 @@ func (s *RelocationStore) AskRelocation(ctx context.Context, ask Relocation) err
 }
 
 // LeaveRelocation records what a deregistered cluster leaves behind.
-func (s *RelocationStore) LeaveRelocation(ctx context.Context, cluster, registration string, left LeftPlace) error {
+func (s *RelocationStore) LeaveRelocation(ctx context.Context, cluster v2.ClusterKey, registration string, left LeftPlace) error {
 	return s.changeRelocation(ctx, cluster, func(r Relocation) (Relocation, bool) {
 		return Relocation{Cluster: cluster, Registration: registration, Number: r.Number, Stage: MoveLeft, Left: left, Mod: r.Mod}, true
 	})
 }
 
-func (s *RelocationStore) changeRelocation(ctx context.Context, cluster string, how func(Relocation) (Relocation, bool)) error {
+func (s *RelocationStore) changeRelocation(ctx context.Context, cluster v2.ClusterKey, how func(Relocation) (Relocation, bool)) error {
 	for {
 		r, err := s.Relocation(ctx, cluster)
 		if err != nil && !errs.Is(err, errs.NotFound) {
@@ -146,22 +147,22 @@ func (s *RelocationStore) changeRelocation(ctx context.Context, cluster string, 
 }
 
 // ForgetRelocation removes the record of a cluster's moves, if it exists.
-func (s *RelocationStore) ForgetRelocation(ctx context.Context, cluster string) error {
-	if err := etcdkv.CheckParts(cluster); err != nil {
+func (s *RelocationStore) ForgetRelocation(ctx context.Context, cluster v2.ClusterKey) error {
+	if err := etcdkv.CheckParts(string(cluster)); err != nil {
 		return err
 	}
-	key := s.kv.Key("move", cluster)
+	key := s.kv.Key("move", string(cluster))
 	_, _, err := s.kv.Commit(ctx, key, nil, []clientv3.Op{clientv3.OpDelete(key)})
 	return err
 }
 
 // DropRelocation removes a record, which must still be as r was read.
 func (s *RelocationStore) DropRelocation(ctx context.Context, own etcdkv.Fence, r Relocation) error {
-	key := s.kv.Key("move", r.Cluster)
+	key := s.kv.Key("move", string(r.Cluster))
 	same := clientv3.Compare(clientv3.ModRevision(key), "=", r.Mod)
 	_, ok, err := s.kv.Fenced(own).Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)})
 	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "forget", "move of "+r.Cluster, errors.New("someone else was faster; read it again"))
+		err = errs.E(errs.Conflict, "forget", "move of "+string(r.Cluster), errors.New("someone else was faster; read it again"))
 	}
 	return err
 }
@@ -184,7 +185,7 @@ func (s *RelocationStore) WatchRelocations(ctx context.Context) iter.Seq2[Reloca
 			e := RelocationEvent{Synced: c.Synced, Forgotten: c.Deleted}
 			switch {
 			case c.Deleted:
-				e.Relocation = Relocation{Cluster: s.kv.Split(c.KV.Key)[1], Mod: c.KV.ModRevision}
+				e.Relocation = Relocation{Cluster: v2.ClusterKey(s.kv.Split(c.KV.Key)[1]), Mod: c.KV.ModRevision}
 			case !c.Synced:
 				e.Relocation, err = s.parseRelocation(c.KV)
 			}
@@ -197,6 +198,6 @@ func (s *RelocationStore) WatchRelocations(ctx context.Context) iter.Seq2[Reloca
 
 func (s *RelocationStore) parseRelocation(kv *mvccpb.KeyValue) (Relocation, error) {
 	r, err := etcdkv.Decode[Relocation](kv)
-	r.Cluster, r.Mod = s.kv.Split(kv.Key)[1], kv.ModRevision
+	r.Cluster, r.Mod = v2.ClusterKey(s.kv.Split(kv.Key)[1]), kv.ModRevision
 	return r, err
 }

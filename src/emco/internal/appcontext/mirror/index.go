@@ -8,6 +8,7 @@ import (
 	"time"
 	"unique"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -17,9 +18,9 @@ type index struct {
 	mark        int64
 	heads       map[string]*appcontext.Head
 	deployments map[string]map[Place]*Entry
-	clusters    map[string]map[onCluster]*Entry // the same entries
-	lives       map[string]*LastSign            // by cluster
-	broken      map[recordKey]bool              // records that could not be read
+	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
+	lives       map[v2.ClusterKey]*LastSign            // by cluster
+	broken      map[recordKey]bool                     // records that could not be read
 	names       names
 }
 
@@ -33,7 +34,7 @@ type recordKey struct {
 func newIndex() *index {
 	return &index{
 		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
-		clusters: map[string]map[onCluster]*Entry{}, lives: map[string]*LastSign{},
+		clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -61,7 +62,7 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 
 // place replaces the entry of a pair or report.
 func (x *index) place(r appcontext.Record) (news bool) {
-	uid, at := x.names.of(r.Key.UID), Place{x.names.of(r.Key.Cluster), x.names.of(r.Key.App)}
+	uid, at := x.names.of(r.Key.UID), Place{v2.ClusterKey(x.names.of(string(r.Key.Cluster))), x.names.of(r.Key.App)}
 	next := Entry{}
 	if old := x.deployments[uid][at]; old != nil {
 		next = *old
@@ -101,17 +102,17 @@ func (x *index) markAll(l *agentListener) {
 	}
 }
 
-func (x *index) life(cluster string) *LastSign {
+func (x *index) life(cluster v2.ClusterKey) *LastSign {
 	l := x.lives[cluster]
 	if l == nil {
 		l = new(LastSign)
-		x.lives[x.names.of(cluster)] = l
+		x.lives[v2.ClusterKey(x.names.of(string(cluster)))] = l
 	}
 	return l
 }
 
 // touched returns the deployments that have an entry on a cluster.
-func (x *index) touched(cluster string) map[string]bool {
+func (x *index) touched(cluster v2.ClusterKey) map[string]bool {
 	out := map[string]bool{}
 	for at := range x.clusters[cluster] {
 		out[at.uid] = true
@@ -119,14 +120,14 @@ func (x *index) touched(cluster string) map[string]bool {
 	return out
 }
 
-func keep[K comparable](in map[string]map[K]*Entry, name string, at K, e *Entry) {
+func keep[N, K comparable](in map[N]map[K]*Entry, name N, at K, e *Entry) {
 	if in[name] == nil {
 		in[name] = map[K]*Entry{}
 	}
 	in[name][at] = e
 }
 
-func drop[K comparable](in map[string]map[K]*Entry, name string, at K) {
+func drop[N, K comparable](in map[N]map[K]*Entry, name N, at K) {
 	if delete(in[name], at); len(in[name]) == 0 {
 		delete(in, name)
 	}
@@ -174,7 +175,7 @@ func (n names) pair(p *appcontext.Pair) *appcontext.Pair {
 	if p == nil {
 		return nil
 	}
-	p.Key = appcontext.PairKey{Cluster: n.of(p.Key.Cluster), UID: n.of(p.Key.UID), App: n.of(p.Key.App)}
+	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), UID: n.of(p.Key.UID), App: n.of(p.Key.App)}
 	p.Desired, p.Applied, p.Commit = n.digest(p.Desired), n.digest(p.Applied), n.of(p.Commit)
 	p.Phase, p.Change = appcontext.Phase(n.of(string(p.Phase))), appcontext.Change(n.of(string(p.Change)))
 	p.Held = slices.Clone(p.Held)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
@@ -46,8 +47,8 @@ func (e *Entry) Heard() time.Time {
 }
 
 // lastSigns returns the last signs of life, by cluster.
-func lastSigns(agents []agents.Agent) map[string]*LastSign {
-	out := make(map[string]*LastSign, len(agents))
+func lastSigns(agents []agents.Agent) map[v2.ClusterKey]*LastSign {
+	out := make(map[v2.ClusterKey]*LastSign, len(agents))
 	for _, a := range agents {
 		out[a.Cluster] = new(LastSign)
 		out[a.Cluster].set(&a)
@@ -57,11 +58,11 @@ func lastSigns(agents []agents.Agent) map[string]*LastSign {
 
 // agentListener is a consumer of Agents.
 type agentListener struct {
-	dirty map[string]bool // clusters whose agents changed; guarded by Mirror.mu
-	wake  chan struct{}   // holds an element while dirty is not empty
+	dirty map[v2.ClusterKey]bool // clusters whose agents changed; guarded by Mirror.mu
+	wake  chan struct{}          // holds an element while dirty is not empty
 }
 
-func (l *agentListener) mark(cluster string) {
+func (l *agentListener) mark(cluster v2.ClusterKey) {
 	l.dirty[cluster] = true
 	select {
 	case l.wake <- struct{}{}:
@@ -93,7 +94,7 @@ func (m *Mirror) Agents(ctx context.Context) iter.Seq[agents.Agent] {
 func (m *Mirror) listen() *agentListener {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := &agentListener{dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+	l := &agentListener{dirty: map[v2.ClusterKey]bool{}, wake: make(chan struct{}, 1)}
 	m.listeners[l] = true
 	if m.index != nil {
 		m.index.markAll(l)

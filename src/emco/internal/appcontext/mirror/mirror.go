@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -55,7 +56,7 @@ type Observer interface {
 	// PlaceChanged hands over the records of a place; nil if they are gone.
 	PlaceChanged(key appcontext.PairKey, e *Entry)
 	// AgentHeard says when the agent of a cluster was last heard.
-	AgentHeard(cluster string, at time.Time)
+	AgentHeard(cluster v2.ClusterKey, at time.Time)
 	// Advanced says that all records up to a revision were handed over.
 	Advanced(mark int64)
 }
@@ -150,7 +151,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 }
 
 // agentReportedLocked notifies those who follow an agent that it has reported.
-func (m *Mirror) agentReportedLocked(cluster string) {
+func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 	for l := range m.listeners {
 		l.mark(cluster)
 	}
@@ -170,7 +171,10 @@ type Snapshot struct {
 }
 
 // Place is one app on one cluster.
-type Place struct{ Cluster, App string }
+type Place struct {
+	Cluster v2.ClusterKey
+	App     string
+}
 
 // Entry is the records of a place.
 type Entry struct {
@@ -199,7 +203,7 @@ func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 
 // Cluster returns the entries of all deployments on a cluster, in no order; none without an
 // index. They may be a moment old.
-func (m *Mirror) Cluster(name string) []*Entry {
+func (m *Mirror) Cluster(name v2.ClusterKey) []*Entry {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
@@ -211,7 +215,7 @@ func (m *Mirror) Cluster(name string) []*Entry {
 // Pairs returns the pairs of a cluster, in no order; false without an index. They are at
 // least as new as everything that the mirror has yielded before, such as agents. They are
 // shared and must not be changed.
-func (m *Mirror) Pairs(cluster string) ([]appcontext.Pair, bool) {
+func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
@@ -344,7 +348,7 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 
 // readLives adds the last signs of life of the clusters.
 func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
-	names := map[string]bool{}
+	names := map[v2.ClusterKey]bool{}
 	for at := range s.Places {
 		names[at.Cluster] = true
 	}

@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -194,7 +195,7 @@ func (s *stage) compact() {
 	}
 }
 
-func key(cluster, uid, app string) appcontext.PairKey {
+func key(cluster v2.ClusterKey, uid, app string) appcontext.PairKey {
 	return appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
 }
 
@@ -233,12 +234,12 @@ func normal(s Snapshot) (out []string) {
 func TestAnswersAreFreshAndCheap(t *testing.T) {
 	s := patientStage(t, time.Minute) // what a late watch costs is not the question
 	for i := range 300 {
-		s.put(appcontext.Pair{Key: key(fmt.Sprint("edge+c", i), "7", "a"), Rev: int64(i)})
+		s.put(appcontext.Pair{Key: key(v2.ClusterKey(fmt.Sprint("edge+c", i)), "7", "a"), Rev: int64(i)})
 		var snap Snapshot
 		if n := s.requests(func() { snap = s.snapshot("7") }); n != 1 {
 			t.Fatalf("a question cost %d requests, want 1", n)
 		}
-		if len(snap.Places) != i+1 || snap.Places[Place{fmt.Sprint("edge+c", i), "a"}].Pair.Rev != int64(i) {
+		if len(snap.Places) != i+1 || snap.Places[Place{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].Pair.Rev != int64(i) {
 			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Places))
 		}
 	}
@@ -294,7 +295,7 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 	heads := map[string]appcontext.Head{}
 	change := func() {
 		uid := fmt.Sprint(r.IntN(3))
-		k := key(fmt.Sprint("c", r.IntN(8)), uid, fmt.Sprint("a", r.IntN(2)))
+		k := key(v2.ClusterKey(fmt.Sprint("c", r.IntN(8))), uid, fmt.Sprint("a", r.IntN(2)))
 		switch r.IntN(7) {
 		case 0:
 			s.must(s.store.PutPairs(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
@@ -463,7 +464,7 @@ func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	at := time.Unix(1000, 0).UTC()
-	for _, c := range []string{"c1", "c2"} {
+	for _, c := range []v2.ClusterKey{"c1", "c2"} {
 		s.put(appcontext.Pair{Key: key(c, "7", "a")})
 		s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key(c, "7", "a"), Seq: 5, At: at}}, nil))
 	}

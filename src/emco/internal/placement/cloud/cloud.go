@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
 // New returns a filter that admits the clusters of the logical cloud called name.
-// Clusters are given by key, "<provider>+<cluster>".
-func New(name string, clusters []string) placement.Filter {
-	f := &cloudFilter{name: name, member: make(map[string]bool, len(clusters))}
+func New(name string, clusters []v2.ClusterKey) placement.Filter {
+	f := &cloudFilter{name: name, member: make(map[v2.ClusterKey]bool, len(clusters))}
 	for _, key := range clusters {
 		f.member[key] = true
 	}
@@ -21,7 +21,7 @@ func New(name string, clusters []string) placement.Filter {
 
 type cloudFilter struct {
 	name   string
-	member map[string]bool
+	member map[v2.ClusterKey]bool
 }
 
 // Admit admits members.

@@ -42,7 +42,7 @@ const (
 // has a "_", or the tag would be too long, a hash is added, so that no two clusters share
 // a tag.
 func Tag(cluster v2.ClusterKey) string {
-	tag := cluster.Provider + "_" + cluster.Cluster
+	tag := cluster.Provider() + "_" + cluster.Cluster()
 	if strings.Count(tag, "_") == 1 && len(tag) <= maxTag {
 		return tag
 	}

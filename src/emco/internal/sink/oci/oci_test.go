@@ -261,18 +261,18 @@ func TestTagsAreDistinct(t *testing.T) {
 	for _, names := range [][2]string{
 		{"edge", "c1"}, {"a_b", "c"}, {"a", "b_c"}, {"a", "b-c"}, {"a-b", "c"}, {"a.b", "c"}, {long, long + "1"}, {long, long + "2"}, {long + "_1", "c"}, {long + "_2", "c"},
 	} {
-		c := v2.ClusterKey{Provider: names[0], Cluster: names[1]}
+		c := v2.NewClusterKey(names[0], names[1])
 		tag := oci.Tag(c)
 		if other, taken := seen[tag]; taken || len(tag) > 128 || !tagForm.MatchString(tag) {
 			t.Errorf("Tag(%s) = %s (as %s)", c, tag, other)
 		}
 		seen[tag] = c
 	}
-	if got := oci.Tag(v2.ClusterKey{Provider: "edge", Cluster: "site-1.north"}); got != "edge_site-1.north" {
+	if got := oci.Tag(v2.NewClusterKey("edge", "site-1.north")); got != "edge_site-1.north" {
 		t.Errorf("a plain name is rewritten to %s", got)
 	}
 	// Tags that were written once stay: clusters read them.
-	if got := oci.Tag(v2.ClusterKey{Provider: "a_b", Cluster: "c"}); got != "a_b_c-2f3550957852" {
+	if got := oci.Tag(v2.NewClusterKey("a_b", "c")); got != "a_b_c-2f3550957852" {
 		t.Errorf("the tag of a_b+c is now %s", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 )
 
@@ -45,7 +46,7 @@ func (p *poller) accept(ctx context.Context, d intake.Document) error {
 func (p *poller) sendHeartbeat(r status.Report, rec *clusterRecord) {
 	if rec.at.Sub(rec.heartbeatAt) >= p.source.options.Refresh {
 		rec.heartbeatAt = rec.at
-		p.source.options.Heartbeat(r.Cluster, rec.seq, rec.at)
+		p.source.options.Heartbeat(v2.ClusterKey(r.Cluster), rec.seq, rec.at)
 	}
 }
 
@@ -58,7 +59,7 @@ func (p *poller) recordRefused(d intake.Document, err error) {
 
 // clusterState returns the state of a cluster's reports, which it first reads from the
 // store.
-func (p *poller) clusterState(ctx context.Context, cluster string) (*clusterRecord, error) {
+func (p *poller) clusterState(ctx context.Context, cluster v2.ClusterKey) (*clusterRecord, error) {
 	if rec := p.clusterStates[cluster]; rec != nil {
 		return rec, nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -17,9 +18,9 @@ var fileLimit = git.Limit{Object: status.MaxSize, Files: 4}
 
 // readBranches lists the branches of clusters and accepts the documents of those that moved.
 func (p *poller) readBranches(ctx context.Context) error {
-	owners := map[string]string{}
+	owners := map[string]v2.ClusterKey{}
 	for name := range p.currentClusters() {
-		owners[status.Branch(p.location.branch, name)] = name
+		owners[status.Branch(p.location.branch, string(name))] = name
 	}
 	found, err := p.source.git.Branches(ctx, p.location.repo, p.location.branch, func(branch string, at git.Hash) bool {
 		if owners[branch] == "" {

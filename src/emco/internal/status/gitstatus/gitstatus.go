@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -27,7 +28,7 @@ import (
 
 // Cluster is a cluster that reports through Git.
 type Cluster struct {
-	Name    string // <provider>+<cluster>
+	Name    v2.ClusterKey
 	Status  gitops.Status
 	Desired git.Repo // the branch with its desired state
 }
@@ -38,10 +39,10 @@ type ClusterSource interface {
 	// cannot read.
 	Clusters(ctx context.Context) ([]Cluster, error)
 	// Pairs returns the pairs that a cluster must hold.
-	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
+	Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error)
 	// Last returns the sequence and time of the last report of a cluster that any process
 	// accepted; 0 if none did.
-	Last(ctx context.Context, cluster string) (seq uint64, at time.Time, err error)
+	Last(ctx context.Context, cluster v2.ClusterKey) (seq uint64, at time.Time, err error)
 }
 
 // Git reads repositories.
@@ -62,7 +63,7 @@ type Options struct {
 
 	// Heartbeat receives the sequence and time of the last report of a living cluster. It must
 	// not block.
-	Heartbeat func(cluster string, seq uint64, at time.Time)
+	Heartbeat func(cluster v2.ClusterKey, seq uint64, at time.Time)
 	Log       *slog.Logger
 	Now       func() time.Time
 }
@@ -81,7 +82,7 @@ func (o Options) withDefaults() Options {
 		o.Count = func(string) {}
 	}
 	if o.Heartbeat == nil {
-		o.Heartbeat = func(string, uint64, time.Time) {}
+		o.Heartbeat = func(v2.ClusterKey, uint64, time.Time) {}
 	}
 	if o.Agents == nil {
 		o.Agents = intake.NewAgentStatuses()
@@ -149,11 +150,11 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 // updatePollers starts a poller for each new location, stops those without clusters, and gives
 // every poller its clusters.
 func (s *Source) updatePollers(ctx context.Context, clusters []Cluster, deliver func(context.Context, appcontext.Report), running *sync.WaitGroup) {
-	at := map[reportLocation]map[string]Cluster{}
+	at := map[reportLocation]map[v2.ClusterKey]Cluster{}
 	for _, c := range clusters {
 		p := reportLocation{c.Status.Repo, c.Status.Mode, c.Status.Branch}
 		if at[p] == nil {
-			at[p] = map[string]Cluster{}
+			at[p] = map[v2.ClusterKey]Cluster{}
 		}
 		at[p][c.Name] = c
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -41,7 +42,7 @@ func TestChangedReportsAreRead(t *testing.T) {
 	l.send("edge+a", l.good("edge+a", 7))
 	l.send("edge+b", l.good("edge+b", 9))
 	l.wantLook("both new", "taken taken", "edge+a/web#7"+ready, "edge+b/web#9"+ready)
-	if !slices.Equal(l.agents, []string{"edge+a", "edge+b"}) {
+	if !slices.Equal(l.agents, []v2.ClusterKey{"edge+a", "edge+b"}) {
 		t.Errorf("clusters with an agent are %v", l.agents)
 	}
 	before := l.host.Stats()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -37,7 +38,7 @@ type gitFixture struct {
 	mu      sync.Mutex
 	now     time.Time
 	reports []appcontext.Report
-	agents  []string // clusters reported to have an agent
+	agents  []v2.ClusterKey // clusters reported to have an agent
 	counts  map[string]int
 }
 
@@ -45,9 +46,9 @@ type gitFixture struct {
 type clusterMap struct {
 	mu       sync.Mutex
 	clusters []Cluster
-	pairs    map[string][]intake.Pair
-	seq      map[string]uint64
-	at       map[string]time.Time
+	pairs    map[v2.ClusterKey][]intake.Pair
+	seq      map[v2.ClusterKey]uint64
+	at       map[v2.ClusterKey]time.Time
 	down     bool
 }
 
@@ -57,7 +58,7 @@ func (f *clusterMap) Clusters(context.Context) ([]Cluster, error) {
 	return slices.Clone(f.clusters), nil
 }
 
-func (f *clusterMap) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
+func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down {
@@ -66,13 +67,13 @@ func (f *clusterMap) Pairs(_ context.Context, cluster string) ([]intake.Pair, er
 	return slices.Clone(f.pairs[cluster]), nil
 }
 
-func (f *clusterMap) Last(_ context.Context, cluster string) (uint64, time.Time, error) {
+func (f *clusterMap) Last(_ context.Context, cluster v2.ClusterKey) (uint64, time.Time, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seq[cluster], f.at[cluster], nil
 }
 
-func newLab(t *testing.T, mode string, clusters ...string) *gitFixture {
+func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 	t.Helper()
 	srv, err := gittest.Serve(t.TempDir())
 	if err != nil {
@@ -88,7 +89,7 @@ func newLab(t *testing.T, mode string, clusters ...string) *gitFixture {
 			t.Fatal(err)
 		}
 	}
-	l := &gitFixture{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[string][]intake.Pair{}, seq: map[string]uint64{}, at: map[string]time.Time{}}}
+	l := &gitFixture{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[v2.ClusterKey][]intake.Pair{}, seq: map[v2.ClusterKey]uint64{}, at: map[v2.ClusterKey]time.Time{}}}
 	branch := status.DefaultPrefix
 	if mode == gitops.StatusPath {
 		branch = "main"
@@ -108,7 +109,7 @@ func (l *gitFixture) restart() {
 	l.source = New(l.host, l.fleet, Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Interval: time.Hour})
 	st := l.fleet.clusters[0].Status
 	l.poller = newPoller(l.source, reportLocation{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
-	all := map[string]Cluster{}
+	all := map[v2.ClusterKey]Cluster{}
 	for _, c := range l.fleet.clusters {
 		all[c.Name] = c
 	}
@@ -174,7 +175,7 @@ func ref(kind, name, stamp string) appcontext.Ref {
 	return appcontext.Ref{ID: manifest.ID{Group: group, Version: "v1", Kind: kind, Namespace: ns, Name: name}, Stamp: stamp}
 }
 
-func webPair(cluster string) intake.Pair {
+func webPair(cluster v2.ClusterKey) intake.Pair {
 	return intake.Pair{
 		Key:     appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"},
 		Objects: []appcontext.Ref{ref("Deployment", "web", "aa11"), ref("ConfigMap", "conf", "bb22")},
@@ -187,16 +188,16 @@ func object(r appcontext.Ref, state string) status.Object {
 }
 
 // good is a report that the app of webPair is Current.
-func (l *gitFixture) good(cluster string, seq uint64) status.Report {
+func (l *gitFixture) good(cluster v2.ClusterKey, seq uint64) status.Report {
 	p := webPair(cluster)
 	return status.Report{
-		Cluster: cluster, Seq: seq, At: l.clock(0), Agent: "monitor/test",
+		Cluster: string(cluster), Seq: seq, At: l.clock(0), Agent: "monitor/test",
 		Apps: []status.App{{Label: "42-web", Commit: strings.Repeat("c", 40), Objects: []status.Object{object(p.Objects[0], status.Current), object(p.Objects[1], status.Current)}}},
 	}
 }
 
 // send puts a report where the agent of a cluster does.
-func (l *gitFixture) send(cluster string, r status.Report) {
+func (l *gitFixture) send(cluster v2.ClusterKey, r status.Report) {
 	l.Helper()
 	text, err := status.Encode(r, 0)
 	if err != nil {
@@ -206,9 +207,9 @@ func (l *gitFixture) send(cluster string, r status.Report) {
 }
 
 // put puts bytes onto the branch of a cluster, as any writer could.
-func (l *gitFixture) put(cluster string, text []byte) {
+func (l *gitFixture) put(cluster v2.ClusterKey, text []byte) {
 	l.Helper()
-	branch := status.Branch(status.DefaultPrefix, cluster)
+	branch := status.Branch(status.DefaultPrefix, string(cluster))
 	at, err := l.host.Head(l.Context(), l.repo, branch)
 	if err != nil {
 		at = ""

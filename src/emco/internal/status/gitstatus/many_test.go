@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -53,9 +54,9 @@ func (c *counter) take() (listings, wants int) {
 func TestTWeALookFetchesWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	const clusters, changed = 5000, 50
-	names := make([]string, clusters)
+	names := make([]v2.ClusterKey, clusters)
 	for i := range names {
-		names[i] = fmt.Sprintf("edge+c%04d", i)
+		names[i] = v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))
 	}
 	l := newLab(t, gitops.StatusRef, names...)
 	count := &counter{next: l.server}
@@ -86,7 +87,7 @@ func TestTWeALookFetchesWhatHasChanged(t *testing.T) {
 }
 
 // sendAll puts reports of clusters where their agents do, all at once.
-func (l *gitFixture) sendAll(clusters []string, seq uint64) {
+func (l *gitFixture) sendAll(clusters []v2.ClusterKey, seq uint64) {
 	l.Helper()
 	var stream strings.Builder
 	for _, name := range clusters {
@@ -98,7 +99,7 @@ func (l *gitFixture) sendAll(clusters []string, seq uint64) {
 		if err != nil {
 			l.Fatal(err)
 		}
-		ref := "refs/heads/" + status.Branch(status.DefaultPrefix, name)
+		ref := "refs/heads/" + status.Branch(status.DefaultPrefix, string(name))
 		fmt.Fprintf(&stream, "reset %s\ncommit %s\ncommitter a <a@localhost> %d +0000\ndata 0\nM 100644 inline %s\ndata %d\n%s\n", ref, ref, seq, status.File, len(text), text)
 	}
 	for _, step := range [][]string{{"fast-import", "--quiet", "--force"}, {"pack-refs", "--all"}} {

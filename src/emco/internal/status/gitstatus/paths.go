@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -39,8 +40,8 @@ func (p *poller) readPaths(ctx context.Context) error {
 }
 
 // readClusterPath accepts what a cluster wrote since the last poll.
-func (p *poller) readClusterPath(ctx context.Context, cluster string, head git.Hash) error {
-	root := "clusters/" + cluster + "/status"
+func (p *poller) readClusterPath(ctx context.Context, cluster v2.ClusterKey, head git.Hash) error {
+	root := "clusters/" + string(cluster) + "/status"
 	now := map[string]git.Hash{}
 	for e, err := range p.source.git.Tree(ctx, p.location.repo, head, root) {
 		if err != nil {

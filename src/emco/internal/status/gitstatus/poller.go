@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -32,36 +33,36 @@ type poller struct {
 	files           map[string]git.Hash // by path: the last processed blob of upstream's path
 	docs            map[string][]byte   // by path: the content of that blob
 	unknownBranches map[string]bool
-	clusterStates   map[string]*clusterRecord // by cluster
+	clusterStates   map[v2.ClusterKey]*clusterRecord // by cluster
 	notifier        *intake.Notifier
 	failures        int
 
 	mu       sync.Mutex
-	clusters map[string]Cluster
+	clusters map[v2.ClusterKey]Cluster
 }
 
 func newPoller(s *Source, at reportLocation, deliver func(context.Context, appcontext.Report), stop context.CancelFunc) *poller {
 	p := &poller{
 		source: s, location: at, stop: stop, wakeUp: make(chan struct{}, 1),
-		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, unknownBranches: map[string]bool{}, clusterStates: map[string]*clusterRecord{},
+		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, unknownBranches: map[string]bool{}, clusterStates: map[v2.ClusterKey]*clusterRecord{},
 	}
 	p.notifier = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.git, Desired: p.desiredRepo, Deliver: deliver, Log: s.options.Log}
 	return p
 }
 
 // desiredRepo returns the branch with the desired state of a cluster.
-func (p *poller) desiredRepo(_ context.Context, cluster string) (git.Repo, error) {
+func (p *poller) desiredRepo(_ context.Context, cluster v2.ClusterKey) (git.Repo, error) {
 	return p.currentClusters()[cluster].Desired, nil
 }
 
 // setClusters replaces the clusters of the location.
-func (p *poller) setClusters(clusters map[string]Cluster) {
+func (p *poller) setClusters(clusters map[v2.ClusterKey]Cluster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clusters = clusters
 }
 
-func (p *poller) currentClusters() map[string]Cluster {
+func (p *poller) currentClusters() map[v2.ClusterKey]Cluster {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.clusters

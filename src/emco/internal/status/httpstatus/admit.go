@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 // admit checks whether the holder of a token may report for a cluster now. It returns Unauthorized,
 // or Throttled if the cluster reports too often. It reads the stores only if the cached agent does
 // not match or is too old.
-func (d *ReportWriter) admit(ctx context.Context, cluster string, k tokenSum) error {
+func (d *ReportWriter) admit(ctx context.Context, cluster v2.ClusterKey, k tokenSum) error {
 	now := d.options.Now()
 	verdict, old := d.checkKey(cluster, k, now)
 	if verdict == nil || !old {
@@ -26,7 +27,7 @@ func (d *ReportWriter) admit(ctx context.Context, cluster string, k tokenSum) er
 }
 
 // checkKey decides from the cache, and reports whether the cache is too old for a refusal.
-func (d *ReportWriter) checkKey(cluster string, k tokenSum, now time.Time) (verdict error, old bool) {
+func (d *ReportWriter) checkKey(cluster v2.ClusterKey, k tokenSum, now time.Time) (verdict error, old bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.queues[cluster]
@@ -40,12 +41,12 @@ func (d *ReportWriter) checkKey(cluster string, k tokenSum, now time.Time) (verd
 }
 
 // rateLimit counts a report of a cluster; it returns Throttled if the cluster sends too many.
-func (p *clusterQueue) rateLimit(cluster string, now time.Time) error {
+func (p *clusterQueue) rateLimit(cluster v2.ClusterKey, now time.Time) error {
 	if p.nextAllowed.Before(now) {
 		p.nextAllowed = now
 	}
 	if ahead := p.nextAllowed.Sub(now); ahead > reportBurst*reportGap {
-		return errs.Throttle("take", "report of "+cluster, ahead-reportBurst*reportGap+reportGap, errors.New("the cluster reports too often"))
+		return errs.Throttle("take", "report of "+string(cluster), ahead-reportBurst*reportGap+reportGap, errors.New("the cluster reports too often"))
 	}
 	p.nextAllowed = p.nextAllowed.Add(reportGap)
 	return nil
@@ -53,7 +54,7 @@ func (p *clusterQueue) rateLimit(cluster string, now time.Time) error {
 
 // lookUp reads the registration and the agent of a cluster into the cache. It removes the agent
 // of a cluster that is no longer registered.
-func (d *ReportWriter) lookUp(ctx context.Context, cluster string, now time.Time) error {
+func (d *ReportWriter) lookUp(ctx context.Context, cluster v2.ClusterKey, now time.Time) error {
 	wait := time.NewTimer(lookupWait)
 	defer wait.Stop()
 	select {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // BenchmarkReports is what a report costs from the request to the answer, with etcd and
@@ -59,9 +60,9 @@ type benchAgent struct {
 
 func newFlood(b *testing.B) *agentLoad {
 	b.Helper()
-	names := make([]string, floodSize)
+	names := make([]v2.ClusterKey, floodSize)
 	for i := range names {
-		names[i] = fmt.Sprint("edge+c", i)
+		names[i] = v2.ClusterKey(fmt.Sprint("edge+c", i))
 	}
 	l := newLab(b, names...)
 	l.listen(time.Minute)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -16,7 +17,7 @@ import (
 
 // reportClaim is a report that waits to be stored.
 type reportClaim struct {
-	cluster  string
+	cluster  v2.ClusterKey
 	report   status.Report // only Cluster, Seq and Same are used
 	received time.Time
 	key      *tokenSum // nil: it arrived another way, which authenticated it

@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -46,11 +47,10 @@ const (
 // agent must send it again.
 func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	web.Quiet(r) // one log line per report would be too many
-	key, err := web.Cluster(r)
+	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
-	cluster := key.String()
 	k, err := bearer(r)
 	if err == nil {
 		err = e.writer.admit(r.Context(), cluster, k)
@@ -87,7 +87,7 @@ func bearer(r *http.Request) (tokenSum, error) {
 }
 
 // deny answers a caller that may not report, or not now.
-func (e *Endpoint) deny(w http.ResponseWriter, cluster string, err error) error {
+func (e *Endpoint) deny(w http.ResponseWriter, cluster v2.ClusterKey, err error) error {
 	if errs.Is(err, errs.Unauthorized) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="reports"`)
 		e.options.Count(intake.Unauthorized)
@@ -153,7 +153,7 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 }
 
 // claim decodes the document.
-func (b requestBody) claim(cluster string, k tokenSum) (*reportClaim, error) {
+func (b requestBody) claim(cluster v2.ClusterKey, k tokenSum) (*reportClaim, error) {
 	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // ReportWriter compares the sequence
 	r, err := intake.Check(d, 0)
 	if err != nil {
@@ -203,7 +203,7 @@ func (e *Endpoint) recordAccepted(c *reportClaim) {
 
 // recordRefused counts a refused report and maps its error to a status. A report that the agent must
 // send again, or in full, is not counted.
-func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster string, err error) error {
+func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster v2.ClusterKey, err error) error {
 	if errs.Is(err, errs.Unauthorized) {
 		return e.deny(w, cluster, err)
 	}
@@ -218,9 +218,9 @@ func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster string, err erro
 	switch {
 	case late:
 		w.Header().Set(status.SequenceHeader, strconv.FormatUint(last, 10))
-		return errs.E(errs.Conflict, "take", "report of "+cluster, err)
+		return errs.E(errs.Conflict, "take", "report of "+string(cluster), err)
 	case result == intake.Forged:
-		return errs.E(errs.Forbidden, "take", "report of "+cluster, err)
+		return errs.E(errs.Forbidden, "take", "report of "+string(cluster), err)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -35,23 +36,23 @@ type Cluster struct {
 
 // ClusterSource reads clusters.
 type ClusterSource interface {
-	// Cluster returns the cluster named "<provider>+<cluster>", or NotFound.
-	Cluster(ctx context.Context, name string) (Cluster, error)
+	// Cluster returns a cluster, or NotFound.
+	Cluster(ctx context.Context, name v2.ClusterKey) (Cluster, error)
 	// Pairs returns the pairs that a cluster must hold.
-	Pairs(ctx context.Context, cluster string) ([]intake.Pair, error)
+	Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error)
 }
 
 // AgentStore stores the agents of clusters: tokens, last sequence, last document.
 type AgentStore interface {
-	Agent(ctx context.Context, cluster string) (agents.Agent, error)
-	AgentsOf(ctx context.Context, clusters []string) ([]agents.Agent, error)
+	Agent(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error)
+	AgentsOf(ctx context.Context, clusters []v2.ClusterKey) ([]agents.Agent, error)
 	UpdateAgents(ctx context.Context, words []agents.Update) (now []agents.Agent, ok bool, err error)
 	DeleteAgent(ctx context.Context, a agents.Agent) error
 }
 
 // DocumentStore reads the documents of agents.
 type DocumentStore interface {
-	AgentDocuments(ctx context.Context, clusters []string) ([]agents.Document, error)
+	AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([]agents.Document, error)
 }
 
 // AgentWatch yields every agent, and then each that changes, until ctx ends.

@@ -72,7 +72,7 @@ func TestSignsOfLifeAreSmall(t *testing.T) {
 		if text, err := json.Marshal(a); err != nil || len(text) > 600 {
 			t.Errorf("a sign of life takes %d bytes: %s", len(text), text)
 		}
-		d, err := l.store.AgentDocuments(t.Context(), []string{"edge+a"})
+		d, err := l.store.AgentDocuments(t.Context(), []v2.ClusterKey{"edge+a"})
 		if err != nil || len(d) != 1 {
 			t.Fatalf("%d documents, %v", len(d), err)
 		}
@@ -242,9 +242,9 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 // acknowledged is never undone, and an older report never wins.
 func TestProcessesDoNotOvertakeEachOther(t *testing.T) {
 	t.Parallel()
-	var names []string
+	var names []v2.ClusterKey
 	for i := range 20 {
-		names = append(names, fmt.Sprint("edge+c", i))
+		names = append(names, v2.ClusterKey(fmt.Sprint("edge+c", i)))
 	}
 	l := newLab(t, names...)
 	processes := []*process{l.process(), l.process(), l.process()}
@@ -299,13 +299,13 @@ func (b *slowBook) UpdateAgents(ctx context.Context, words []agents.Update) ([]a
 // cluster only the last.
 func TestOverload(t *testing.T) {
 	t.Parallel()
-	var names []string
+	var names []v2.ClusterKey
 	for i := range 300 {
-		names = append(names, fmt.Sprint("edge+c", i))
+		names = append(names, v2.ClusterKey(fmt.Sprint("edge+c", i)))
 	}
 	l := newLab(t, names...)
 	maker := l.process()
-	tokens := map[string]string{}
+	tokens := map[v2.ClusterKey]string{}
 	for _, name := range names {
 		tokens[name] = maker.token(name, "")
 	}
@@ -457,11 +457,11 @@ func TestSignsOfLifeFromElsewhere(t *testing.T) {
 	p := l.process()
 	at := time.Now().UTC().Truncate(time.Second)
 	for i := range 200 {
-		p.desk.Confirm(fmt.Sprint("edge+c", i), uint64(i+1), at)
+		p.desk.Confirm(v2.ClusterKey(fmt.Sprint("edge+c", i)), uint64(i+1), at)
 	}
 	p.desk.Confirm("edge+c7", 1, at.Add(-time.Hour)) // no news
 	heard := func(i int) uint64 {
-		a, err := l.store.Agent(t.Context(), fmt.Sprint("edge+c", i))
+		a, err := l.store.Agent(t.Context(), v2.ClusterKey(fmt.Sprint("edge+c", i)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,25 +29,25 @@ import (
 // clusterMap is a registry of clusters in memory.
 type clusterMap struct {
 	mu       sync.Mutex
-	clusters map[string]Cluster
+	clusters map[v2.ClusterKey]Cluster
 }
 
-func (f *clusterMap) Cluster(_ context.Context, name string) (Cluster, error) {
+func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, ok := f.clusters[name]
 	if !ok {
-		return c, errs.New(errs.NotFound, "cluster "+name+" not found")
+		return c, errs.New(errs.NotFound, "cluster "+string(name)+" not found")
 	}
 	return c, nil
 }
 
-func (f *clusterMap) Pairs(_ context.Context, cluster string) ([]intake.Pair, error) {
+func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
 	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
 }
 
-func (f *clusterMap) becomes(name string, c Cluster) {
+func (f *clusterMap) becomes(name v2.ClusterKey, c Cluster) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clusters[name] = c
@@ -64,12 +64,12 @@ type etcdFixture struct {
 	passed time.Duration // since the start, besides what really passes
 }
 
-func newLab(t testing.TB, clusters ...string) *etcdFixture {
+func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {
 	t.Helper()
-	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[string]Cluster{}}}
+	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}}}
 	l.book = l.store
 	for _, name := range clusters {
-		l.fleet.clusters[name] = Cluster{Identity: "id of " + name, Reports: true}
+		l.fleet.clusters[name] = Cluster{Identity: "id of " + string(name), Reports: true}
 	}
 	return l
 }
@@ -207,13 +207,13 @@ func (p *process) do(method, path, token string, body []byte, header ...string) 
 	return agentAnswer{res.StatusCode, res.Header, text.String()}
 }
 
-func path(cluster string) string {
-	provider, name, _ := strings.Cut(cluster, "+")
+func path(cluster v2.ClusterKey) string {
+	provider, name, _ := strings.Cut(string(cluster), "+")
 	return "/v2/cluster-providers/" + provider + "/clusters/" + name + "/monitor"
 }
 
 // token makes one for a cluster.
-func (p *process) token(cluster, query string) string {
+func (p *process) token(cluster v2.ClusterKey, query string) string {
 	p.Helper()
 	a := p.do(http.MethodPost, path(cluster)+"/token"+query, "", nil)
 	var made v2.NewReportToken
@@ -224,13 +224,13 @@ func (p *process) token(cluster, query string) string {
 }
 
 // good is a report of a cluster that is well, or has a reason not to be.
-func good(cluster string, seq uint64, reason string) status.Report {
+func good(cluster v2.ClusterKey, seq uint64, reason string) status.Report {
 	o := status.Object{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf", Status: status.Current, Reason: reason, Content: "aa11"}
-	return status.Report{Cluster: cluster, Seq: seq, At: time.Now(), Agent: "monitor/test", Apps: []status.App{{Label: "42-web", Objects: []status.Object{o}}}}
+	return status.Report{Cluster: string(cluster), Seq: seq, At: time.Now(), Agent: "monitor/test", Apps: []status.App{{Label: "42-web", Objects: []status.Object{o}}}}
 }
 
-func same(cluster string, seq uint64, name string) status.Report {
-	return status.Report{Cluster: cluster, Seq: seq, At: time.Now(), Same: name}
+func same(cluster v2.ClusterKey, seq uint64, name string) status.Report {
+	return status.Report{Cluster: string(cluster), Seq: seq, At: time.Now(), Same: name}
 }
 
 func (l *etcdFixture) encode(r status.Report) []byte {
@@ -244,7 +244,7 @@ func (l *etcdFixture) encode(r status.Report) []byte {
 
 func (p *process) post(token string, r status.Report) agentAnswer {
 	p.Helper()
-	return p.do(http.MethodPost, path(r.Cluster)+"/report", token, p.encode(r))
+	return p.do(http.MethodPost, path(v2.ClusterKey(r.Cluster))+"/report", token, p.encode(r))
 }
 
 // want posts a report that must be answered with a status, and returns the name that it got.
@@ -258,13 +258,13 @@ func (p *process) want(code int, token string, r status.Report) string {
 }
 
 // stored formats what etcd holds of a cluster: "#seq reason", or "#seq none".
-func (l *etcdFixture) stored(cluster string) string {
+func (l *etcdFixture) stored(cluster v2.ClusterKey) string {
 	l.Helper()
 	a, err := l.store.Agent(l.Context(), cluster)
 	if err != nil {
 		l.Fatal(err)
 	}
-	docs, err := l.store.AgentDocuments(l.Context(), []string{cluster})
+	docs, err := l.store.AgentDocuments(l.Context(), []v2.ClusterKey{cluster})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -43,7 +44,7 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 	queue := newDocumentQueue(s.options.Refresh)
 	notifier := &intake.Notifier{
 		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
-		Desired: func(ctx context.Context, cluster string) (git.Repo, error) {
+		Desired: func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) {
 			c, err := s.clusters.Cluster(ctx, cluster)
 			return c.Desired, err
 		},
@@ -82,7 +83,7 @@ func (s *Source) watchAgents(ctx context.Context, queue *documentQueue) {
 
 // process reads documents and delivers their reports. It queues again what failed.
 func (s *Source) process(ctx context.Context, notifier *intake.Notifier, queue *documentQueue, changed []agents.Agent) error {
-	names, newest := make([]string, len(changed)), map[string]agents.Agent{}
+	names, newest := make([]v2.ClusterKey, len(changed)), map[v2.ClusterKey]agents.Agent{}
 	for i, a := range changed {
 		names[i], newest[a.Cluster] = a.Cluster, a
 	}
@@ -124,7 +125,7 @@ func decode(d agents.Document) (status.Report, error) {
 		}
 	}
 	r, err := status.Decode(text)
-	if err == nil && r.Cluster != d.Cluster {
+	if err == nil && r.Cluster != string(d.Cluster) {
 		err = errs.New(errs.Malformed, "the report names another cluster")
 	}
 	return r, err
@@ -145,8 +146,8 @@ type documentQueue struct {
 	wake    chan struct{}
 
 	mu    sync.Mutex
-	known map[string]queuedDocument
-	queue []string
+	known map[v2.ClusterKey]queuedDocument
+	queue []v2.ClusterKey
 }
 
 // queuedDocument is the state of one cluster's document.
@@ -158,7 +159,7 @@ type queuedDocument struct {
 }
 
 func newDocumentQueue(refresh time.Duration) *documentQueue {
-	return &documentQueue{refresh: refresh, wake: make(chan struct{}, 1), known: map[string]queuedDocument{}}
+	return &documentQueue{refresh: refresh, wake: make(chan struct{}, 1), known: map[v2.ClusterKey]queuedDocument{}}
 }
 
 // add records an agent. It queues the document if the content changed, or if refresh has

@@ -41,7 +41,7 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	token := status.TokenPrefix + rand.Text()
 	sum := sha256.Sum256([]byte(token))
 	made := agents.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
-	if err := e.writer.addToken(r.Context(), cluster.String(), made, overlap); err != nil {
+	if err := e.writer.addToken(r.Context(), cluster, made, overlap); err != nil {
 		return err
 	}
 	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(cluster)})
@@ -53,7 +53,7 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := e.writer.registered(r.Context(), cluster.String())
+	a, err := e.writer.registered(r.Context(), cluster)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.URL.Query().Get("id")
-	err = e.writer.updateAgent(r.Context(), cluster.String(), func(a *agents.Agent) error {
+	err = e.writer.updateAgent(r.Context(), cluster, func(a *agents.Agent) error {
 		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t agents.Token) bool { return id == "" || t.ID == id })
 		if id != "" && len(left) == len(a.Tokens) {
 			return errs.New(errs.NotFound, "the cluster has no token "+id)
@@ -91,7 +91,7 @@ func validTokens(tokens []agents.Token, now time.Time) []agents.Token {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t agents.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
 
-func (d *ReportWriter) addToken(ctx context.Context, cluster string, made agents.Token, overlap time.Duration) error {
+func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made agents.Token, overlap time.Duration) error {
 	return d.updateAgent(ctx, cluster, func(a *agents.Agent) error {
 		ends := made.Made.Add(overlap)
 		a.Tokens = validTokens(a.Tokens, made.Made)
@@ -109,7 +109,7 @@ func (d *ReportWriter) addToken(ctx context.Context, cluster string, made agents
 
 // registered reads the agent of a registered cluster that needs one. It drops the tokens of an
 // earlier cluster of the same name.
-func (d *ReportWriter) registered(ctx context.Context, cluster string) (agents.Agent, error) {
+func (d *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error) {
 	c, err := d.clusters.Cluster(ctx, cluster)
 	if err != nil {
 		return agents.Agent{}, err
@@ -125,7 +125,7 @@ func (d *ReportWriter) registered(ctx context.Context, cluster string) (agents.A
 }
 
 // updateAgent changes an agent and retries when another process changes it at the same time.
-func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func(*agents.Agent) error) error {
+func (d *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, how func(*agents.Agent) error) error {
 	for range 2 * maxTries {
 		a, err := d.registered(ctx, cluster)
 		if err == nil {
@@ -143,7 +143,7 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster string, how func
 			return nil
 		}
 	}
-	return errs.E(errs.Unavailable, "change", "tokens of "+cluster, errors.New("its agent reports all the time; try again"))
+	return errs.E(errs.Unavailable, "change", "tokens of "+string(cluster), errors.New("its agent reports all the time; try again"))
 }
 
 // invalidate makes the next request of a cluster read its agent again.

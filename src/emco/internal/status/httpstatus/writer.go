@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
@@ -35,10 +36,10 @@ type ReportWriter struct {
 	wake        chan struct{}
 
 	mu         sync.Mutex // guards all below
-	queues     map[string]*clusterQueue
+	queues     map[v2.ClusterKey]*clusterQueue
 	ready      []*clusterQueue // queues with a waiting batch and none being written
 	waiting    int             // claims whose request waits
-	heartbeats map[string]reportHeartbeat
+	heartbeats map[v2.ClusterKey]reportHeartbeat
 	open       bool
 }
 
@@ -68,7 +69,7 @@ type reportHeartbeat struct {
 func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 	return &ReportWriter{
 		agents: b, clusters: f, options: o.withDefaults(), lookupSlots: make(chan struct{}, maxLookups), wake: make(chan struct{}, 1),
-		queues: map[string]*clusterQueue{}, heartbeats: map[string]reportHeartbeat{},
+		queues: map[v2.ClusterKey]*clusterQueue{}, heartbeats: map[v2.ClusterKey]reportHeartbeat{},
 	}
 }
 
@@ -123,7 +124,7 @@ func (d *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
 	case err := <-c.done:
 		return err
 	case <-ctx.Done():
-		return errs.E(errs.Unavailable, "take", "report of "+c.cluster, ctx.Err())
+		return errs.E(errs.Unavailable, "take", "report of "+string(c.cluster), ctx.Err())
 	}
 }
 
@@ -303,7 +304,7 @@ func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 
 // Confirm schedules a heartbeat of a cluster's agent that was received in another way. It
 // does not wait, and drops a heartbeat that cannot be stored.
-func (d *ReportWriter) Confirm(cluster string, seq uint64, at time.Time) {
+func (d *ReportWriter) Confirm(cluster v2.ClusterKey, seq uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if at.After(d.heartbeats[cluster].at) {
@@ -323,7 +324,7 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 		}
 		d.mu.Lock()
 		signs := d.heartbeats
-		d.heartbeats = map[string]reportHeartbeat{}
+		d.heartbeats = map[v2.ClusterKey]reportHeartbeat{}
 		d.mu.Unlock()
 		if err := d.loadAgents(ctx, signs); err != nil {
 			d.options.Log.Warn("heartbeats not stored", "clusters", len(signs), "err", err)
@@ -331,7 +332,7 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 		}
 		d.mu.Lock()
 		for cluster, s := range signs {
-			c := &reportClaim{cluster: cluster, report: status.Report{Cluster: cluster, Seq: s.seq}, received: s.at, done: make(chan error, 1)}
+			c := &reportClaim{cluster: cluster, report: status.Report{Cluster: string(cluster), Seq: s.seq}, received: s.at, done: make(chan error, 1)}
 			_ = d.enqueueLocked(d.queues[cluster], c) // an older heartbeat is refused
 		}
 		d.mu.Unlock()
@@ -339,8 +340,8 @@ func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
 }
 
 // loadAgents caches the agents of clusters that are not cached yet.
-func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]reportHeartbeat) error {
-	var missing []string
+func (d *ReportWriter) loadAgents(ctx context.Context, signs map[v2.ClusterKey]reportHeartbeat) error {
+	var missing []v2.ClusterKey
 	d.mu.Lock()
 	for cluster := range signs {
 		if p := d.queues[cluster]; p == nil {
@@ -352,7 +353,7 @@ func (d *ReportWriter) loadAgents(ctx context.Context, signs map[string]reportHe
 	if err != nil {
 		return err
 	}
-	known := map[string]agents.Agent{}
+	known := map[v2.ClusterKey]agents.Agent{}
 	for _, a := range found {
 		known[a.Cluster] = a
 	}

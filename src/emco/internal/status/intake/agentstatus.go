@@ -10,13 +10,14 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // AgentStatus describes the agent of a cluster, for operators. It is kept in memory and
 // starts empty in each process.
 type AgentStatus struct {
-	Cluster  string          `json:"cluster"`
+	Cluster  v2.ClusterKey   `json:"cluster"`
 	Agent    string          `json:"agent,omitempty"`      // name and version
 	Seq      uint64          `json:"sequence,omitempty"`   // of the last accepted report
 	Received time.Time       `json:"received,omitzero"`    // when it was accepted
@@ -42,14 +43,16 @@ const aheadLimit = 5 * time.Minute
 // AgentStatuses holds the status of each agent. It is safe for concurrent use.
 type AgentStatuses struct {
 	mu        sync.Mutex // guards byCluster
-	byCluster map[string]AgentStatus
+	byCluster map[v2.ClusterKey]AgentStatus
 }
 
 // NewAgentStatuses returns an empty set.
-func NewAgentStatuses() *AgentStatuses { return &AgentStatuses{byCluster: map[string]AgentStatus{}} }
+func NewAgentStatuses() *AgentStatuses {
+	return &AgentStatuses{byCluster: map[v2.ClusterKey]AgentStatus{}}
+}
 
 // Get returns the status of a cluster's agent; ok is false if the cluster sent nothing yet.
-func (n *AgentStatuses) Get(cluster string) (note AgentStatus, ok bool) {
+func (n *AgentStatuses) Get(cluster v2.ClusterKey) (note AgentStatus, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	note, ok = n.byCluster[cluster]
@@ -60,13 +63,13 @@ func (n *AgentStatuses) Get(cluster string) (note AgentStatus, ok bool) {
 func (n *AgentStatuses) Accepted(r status.Report, received, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	last := n.byCluster[r.Cluster]
+	last := n.byCluster[v2.ClusterKey(r.Cluster)]
 	fresh := AgentStatus{
 		Cluster: last.Cluster, Agent: last.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
 		Apps: len(r.Apps), Unseen: last.Unseen, Refused: last.Refused,
 	}
-	if fresh.Cluster != r.Cluster || fresh.Agent != r.Agent { // a stored substring would keep the whole report in memory
-		fresh.Cluster, fresh.Agent = strings.Clone(r.Cluster), strings.Clone(r.Agent)
+	if string(fresh.Cluster) != r.Cluster || fresh.Agent != r.Agent { // a stored substring would keep the whole report in memory
+		fresh.Cluster, fresh.Agent = v2.ClusterKey(strings.Clone(r.Cluster)), strings.Clone(r.Agent)
 	}
 	if !slices.Equal(fresh.Unseen, r.Unseen) {
 		fresh.Unseen = cloneUnseen(r.Unseen)
@@ -86,7 +89,7 @@ func cloneUnseen(kinds []status.Unseen) []status.Unseen {
 }
 
 // Confirmed records that the agent of a cluster repeated its last report.
-func (n *AgentStatuses) Confirmed(cluster string, seq uint64, reported, received time.Time) {
+func (n *AgentStatuses) Confirmed(cluster v2.ClusterKey, seq uint64, reported, received time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	have := n.byCluster[cluster]
@@ -110,14 +113,13 @@ func (n *AgentStatuses) Refused(d Document, err error, now time.Time) {
 
 // Serve answers with the status of the agent of the cluster that the URL names.
 func (n *AgentStatuses) Serve(w http.ResponseWriter, r *http.Request) error {
-	key, err := web.Cluster(r)
+	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
-	name := key.String()
-	agent, ok := n.Get(name)
+	agent, ok := n.Get(cluster)
 	if !ok {
-		return errs.E(errs.NotFound, "monitor", name, errors.New("it has not reported since this process started"))
+		return errs.E(errs.NotFound, "monitor", cluster.String(), errors.New("it has not reported since this process started"))
 	}
 	return web.JSON(w, http.StatusOK, agent)
 }

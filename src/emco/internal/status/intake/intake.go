@@ -16,6 +16,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -50,7 +51,7 @@ func Results() []string {
 
 // Document is one status document of a cluster.
 type Document struct {
-	Cluster string
+	Cluster v2.ClusterKey
 	Where   string // commit that holds it; empty if it arrived by HTTPS
 	Text    []byte
 	Err     error // why Text could not be read
@@ -74,7 +75,7 @@ func Check(d Document, last uint64) (status.Report, error) {
 // of result Forged or Replayed if not.
 func CheckOrder(d Document, r status.Report, last uint64) error {
 	switch {
-	case r.Cluster != d.Cluster:
+	case r.Cluster != string(d.Cluster):
 		return &refusedError{Forged, fmt.Sprintf("the report names cluster %s", r.Cluster)}
 	case r.Seq < last || r.Seq == last && !d.First:
 		return &refusedError{Replayed, fmt.Sprintf("the sequence is %d; the last report had %d", r.Seq, last)}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -42,9 +43,9 @@ func newFixture(t *testing.T) *notifierFixture {
 	f := &notifierFixture{t: t, pair: intake.Pair{Key: shop, Objects: []appcontext.Ref{config, secret}, Hooks: []appcontext.Ref{hook}}}
 	f.Notifier = &intake.Notifier{
 		Refresh: time.Minute,
-		Pairs:   func(context.Context, string) ([]intake.Pair, error) { return []intake.Pair{f.pair}, f.pairsErr },
+		Pairs:   func(context.Context, v2.ClusterKey) ([]intake.Pair, error) { return []intake.Pair{f.pair}, f.pairsErr },
 		Commits: f,
-		Desired: func(context.Context, string) (git.Repo, error) {
+		Desired: func(context.Context, v2.ClusterKey) (git.Repo, error) {
 			return git.Repo{URL: "https://git.example/fleet"}, nil
 		},
 		Deliver: func(_ context.Context, r appcontext.Report) { f.delivered = append(f.delivered, r) },

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Pairs returns the pairs that a cluster must hold.
-type Pairs func(ctx context.Context, cluster string) ([]Pair, error)
+type Pairs func(ctx context.Context, cluster v2.ClusterKey) ([]Pair, error)
 
 // Notifier turns documents into reports of pairs and delivers those that changed. It repeats an
 // unchanged report every Refresh, for readers that missed it; the heartbeat of a cluster is stored
@@ -25,12 +26,12 @@ type Notifier struct {
 	Refresh time.Duration // how long an unchanged report is not repeated
 	Pairs   Pairs
 	Commits git.HistoryReader
-	Desired func(ctx context.Context, cluster string) (git.Repo, error) // the branch that holds the cluster's desired state
+	Desired func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) // the branch that holds the cluster's desired state
 	Deliver func(context.Context, appcontext.Report)
 	Log     *slog.Logger
 
 	history commitHistory
-	sent    map[string]map[appcontext.PairKey]sentReport // by cluster
+	sent    map[v2.ClusterKey]map[appcontext.PairKey]sentReport // by cluster
 }
 
 // sentReport identifies the last delivered report of a pair.
@@ -43,16 +44,16 @@ type sentReport struct {
 // app, which means that the cluster has an agent, and then one for each changed pair. It returns
 // an error if it could not read the pairs; the caller tries again.
 func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Time) error {
-	pairs, err := t.Pairs(ctx, r.Cluster)
+	pairs, err := t.Pairs(ctx, v2.ClusterKey(r.Cluster))
 	if err != nil {
 		return fmt.Errorf("read what %s must hold: %w", r.Cluster, err)
 	}
 	if t.sent == nil {
-		t.sent = map[string]map[appcontext.PairKey]sentReport{}
+		t.sent = map[v2.ClusterKey]map[appcontext.PairKey]sentReport{}
 	}
-	last, introduced := t.sent[r.Cluster]
+	last, introduced := t.sent[v2.ClusterKey(r.Cluster)]
 	if !introduced {
-		t.Deliver(ctx, appcontext.Report{Key: appcontext.PairKey{Cluster: r.Cluster}, Seq: r.Seq, At: received})
+		t.Deliver(ctx, appcontext.Report{Key: appcontext.PairKey{Cluster: v2.ClusterKey(r.Cluster)}, Seq: r.Seq, At: received})
 	}
 	reading, kept := indexReport(r), make(map[appcontext.PairKey]sentReport, len(pairs))
 	for _, pair := range pairs {
@@ -66,12 +67,12 @@ func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Ti
 		t.Deliver(ctx, report)
 		kept[pair.Key] = now
 	}
-	t.sent[r.Cluster] = kept
+	t.sent[v2.ClusterKey(r.Cluster)] = kept
 	return ctx.Err()
 }
 
 // Forget makes Notify deliver every pair of the cluster again.
-func (t *Notifier) Forget(cluster string) { delete(t.sent, cluster) }
+func (t *Notifier) Forget(cluster v2.ClusterKey) { delete(t.sent, cluster) }
 
 func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) appcontext.Report {
 	r.objectsProved = t.provesContent(ctx, r.report, pair, pair.Commit)
@@ -103,7 +104,7 @@ func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair
 	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
 		return false
 	}
-	desired, err := t.Desired(ctx, r.Cluster)
+	desired, err := t.Desired(ctx, v2.ClusterKey(r.Cluster))
 	yes := false
 	if err == nil {
 		yes, err = t.history.contains(ctx, t.Commits, desired, git.Hash(app.Commit), git.Hash(holds))

@@ -20,13 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 // Options configure the watch of a cluster.
 type Options struct {
-	Cluster  string        // <provider>+<cluster>, for the log
+	Cluster  v2.ClusterKey // for the log
 	Debounce time.Duration // how long to collect changes of an app before it is reported; default 500 ms
 	// AnswerTimeout is how long a request may stay unanswered before the statuses become
 	// Unknown; default 3 s.

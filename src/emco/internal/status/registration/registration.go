@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
@@ -45,7 +46,7 @@ func (r *Reader) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
 }
 
 // Cluster returns what a source of reports needs to know of one cluster.
-func (r *Reader) Cluster(ctx context.Context, name string) (httpstatus.Cluster, error) {
+func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cluster, error) {
 	lookup := r.Routes.Lookup()
 	c, doc, err := lookup.Cluster(ctx, name)
 	if err != nil || c.Direct() {
@@ -56,7 +57,7 @@ func (r *Reader) Cluster(ctx context.Context, name string) (httpstatus.Cluster, 
 }
 
 // Pairs returns what a cluster should hold.
-func (r *Reader) Pairs(ctx context.Context, cluster string) ([]intake.Pair, error) {
+func (r *Reader) Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	var pairs []appcontext.Pair
 	known := false
 	if r.Mirror != nil {
@@ -101,6 +102,6 @@ func (r *Reader) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, erro
 }
 
 // Last returns the sequence number and the time of a cluster's last recorded report.
-func (r *Reader) Last(ctx context.Context, cluster string) (uint64, time.Time, error) {
+func (r *Reader) Last(ctx context.Context, cluster v2.ClusterKey) (uint64, time.Time, error) {
 	return r.Contexts.LastReport(ctx, cluster)
 }

@@ -3,6 +3,7 @@ package registration_test
 import (
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -32,11 +33,11 @@ func TestPairsNameTheCommitThatAReportProves(t *testing.T) {
 		"nothing is sent yet":  {appcontext.Pair{Desired: bundle, Applied: "old", Commit: "c0"}, "", "", 2},
 		"it is being removed":  {appcontext.Pair{Applied: bundle, Commit: "c3"}, "", "", 0},
 	} {
-		tt.pair.Key = appcontext.PairKey{Cluster: "p+" + name, UID: "7", App: "web"}
+		tt.pair.Key = appcontext.PairKey{Cluster: v2.ClusterKey("p+" + name), UID: "7", App: "web"}
 		if err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{tt.pair}, nil); err != nil {
 			t.Fatal(err)
 		}
-		got, err := (&registration.Reader{Contexts: contexts}).Pairs(t.Context(), "p+"+name)
+		got, err := (&registration.Reader{Contexts: contexts}).Pairs(t.Context(), v2.ClusterKey("p+"+name))
 		if err != nil || len(got) != 1 {
 			t.Errorf("%s: %+v, %v, want one pair", name, got, err)
 			continue

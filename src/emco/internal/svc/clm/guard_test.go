@@ -4,10 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // wanted reports that a deployment is desired on one cluster.
-func wanted(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c4", nil }
+func wanted(_ context.Context, cluster v2.ClusterKey) (bool, error) { return cluster == "edge+c4", nil }
 
 // A cluster on which a deployment desires something cannot be deleted: another cluster of
 // that name would get it.

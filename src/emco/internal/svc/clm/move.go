@@ -24,10 +24,10 @@ const maxMove = 4 << 10
 
 // Relocations stores the progress of moves.
 type Relocations interface {
-	Relocation(ctx context.Context, cluster string) (gitstate.Relocation, error)
+	Relocation(ctx context.Context, cluster v2.ClusterKey) (gitstate.Relocation, error)
 	AskRelocation(ctx context.Context, ask gitstate.Relocation) error
-	LeaveRelocation(ctx context.Context, cluster, registration string, left gitstate.LeftPlace) error
-	ForgetRelocation(ctx context.Context, cluster string) error
+	LeaveRelocation(ctx context.Context, cluster v2.ClusterKey, registration string, left gitstate.LeftPlace) error
+	ForgetRelocation(ctx context.Context, cluster v2.ClusterKey) error
 }
 
 // moveHandler serves moves of clusters.
@@ -40,10 +40,9 @@ type movingCluster struct {
 	cluster v2.Cluster
 }
 
-// name returns "<provider>+<cluster>".
-func (m movingCluster) name() string {
+func (m movingCluster) key() v2.ClusterKey {
 	key, _ := v2.ClusterOf(string(m.doc.Key))
-	return key.String()
+	return key
 }
 
 // find reads the cluster that the URL names.
@@ -52,8 +51,8 @@ func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 	if err != nil {
 		return m, err
 	}
-	key := v2.ClusterKey{Provider: vars["clusterProvider"], Cluster: vars["cluster"]}
-	parent := store.Key(key.ProviderStoreKey())
+	key := v2.NewClusterKey(vars["clusterProvider"], vars["cluster"])
+	parent := store.Key(v2.ProviderStoreKey(key.Provider()))
 	m.at = resource.Place{Key: store.Key(key.StoreKey()), Collection: parent + "/clusters", Parent: parent, Vars: vars}
 	if m.doc, err = n.resources.DB.Get(r.Context(), m.at.Key); err != nil {
 		return m, err
@@ -120,7 +119,7 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 	if err := n.checkArrived(ctx, m); err != nil {
 		return m.doc, false, err
 	}
-	if along, err = n.hasDeployments(ctx, m.name()); err != nil {
+	if along, err = n.hasDeployments(ctx, m.key()); err != nil {
 		return m.doc, false, err
 	}
 	if along {
@@ -167,7 +166,7 @@ func (n moveHandler) nextSlotLocked(ctx context.Context, m movingCluster, ask v2
 	if err := n.countLocked(ctx); err != nil {
 		return *g, err
 	}
-	return *g, n.allocateLocked(m.name(), s, g)
+	return *g, n.allocateLocked(m.key(), s, g)
 }
 
 // writeLocked stores a cluster with its new place.
@@ -185,7 +184,7 @@ func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.G
 // requestMove asks rsync to move a cluster, or to finish a move.
 func (n moveHandler) requestMove(ctx context.Context, m movingCluster, finish bool) error {
 	return n.resources.Moves.AskRelocation(ctx, gitstate.Relocation{
-		Cluster: m.name(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
+		Cluster: m.key(), Registration: m.doc.UID, Number: m.cluster.Spec.GitOps.Moved.Number, Finish: finish,
 	})
 }
 
@@ -214,7 +213,7 @@ func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error)
 	if moved.Number == 0 {
 		return true, nil
 	}
-	r, err := n.resources.Moves.Relocation(ctx, m.name())
+	r, err := n.resources.Moves.Relocation(ctx, m.key())
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return false, err
 	}
@@ -223,8 +222,8 @@ func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error)
 
 // hasDeployments reports whether a deployment desires something on a cluster or has
 // something there.
-func (n moveHandler) hasDeployments(ctx context.Context, cluster string) (bool, error) {
-	for _, busy := range []func(context.Context, string) (bool, error){n.resources.Delivered, n.resources.Wanted} {
+func (n moveHandler) hasDeployments(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
+	for _, busy := range []func(context.Context, v2.ClusterKey) (bool, error){n.resources.Delivered, n.resources.Wanted} {
 		if is, err := busy(ctx, cluster); err != nil || is {
 			return is, err
 		}
@@ -242,7 +241,7 @@ func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	if g.Moved.Number == 0 {
 		return errs.New(errs.NotFound, "cluster "+m.cluster.Metadata.Name+" was never moved with something deployed on it")
 	}
-	rec, err := n.resources.Moves.Relocation(r.Context(), m.name())
+	rec, err := n.resources.Moves.Relocation(r.Context(), m.key())
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}

@@ -6,20 +6,21 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 )
 
 // fakeRelocations keeps in memory how far moves are.
 type fakeRelocations struct {
 	mu  sync.Mutex
-	all map[string]gitstate.Relocation
+	all map[v2.ClusterKey]gitstate.Relocation
 }
 
 func newFakeRelocations() *fakeRelocations {
-	return &fakeRelocations{all: map[string]gitstate.Relocation{}}
+	return &fakeRelocations{all: map[v2.ClusterKey]gitstate.Relocation{}}
 }
 
-func (r *fakeRelocations) Relocation(_ context.Context, cluster string) (gitstate.Relocation, error) {
+func (r *fakeRelocations) Relocation(_ context.Context, cluster v2.ClusterKey) (gitstate.Relocation, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec, ok := r.all[cluster]
@@ -37,14 +38,14 @@ func (r *fakeRelocations) AskRelocation(_ context.Context, ask gitstate.Relocati
 	return nil
 }
 
-func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster, registration string, left gitstate.LeftPlace) error {
+func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster v2.ClusterKey, registration string, left gitstate.LeftPlace) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all[cluster] = gitstate.Relocation{Cluster: cluster, Registration: registration, Stage: gitstate.MoveLeft, Left: left}
 	return nil
 }
 
-func (r *fakeRelocations) ForgetRelocation(_ context.Context, cluster string) error {
+func (r *fakeRelocations) ForgetRelocation(_ context.Context, cluster v2.ClusterKey) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, cluster)
@@ -52,7 +53,7 @@ func (r *fakeRelocations) ForgetRelocation(_ context.Context, cluster string) er
 }
 
 // reach notes that a cluster's move has got to a stage.
-func (r *fakeRelocations) reach(cluster string, stage gitstate.MoveStage, why string) {
+func (r *fakeRelocations) reach(cluster v2.ClusterKey, stage gitstate.MoveStage, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rec := r.all[cluster]

@@ -31,10 +31,10 @@ type Resources struct {
 	Rules    gitops.Rules     // which repositories may be named
 	Backends *syncer.Registry // which sync types can be delivered
 
-	// Delivered reports whether a cluster "<provider>+<cluster>" holds anything.
-	Delivered func(ctx context.Context, cluster string) (bool, error)
+	// Delivered reports whether a cluster holds anything.
+	Delivered func(ctx context.Context, cluster v2.ClusterKey) (bool, error)
 	// Wanted reports whether a deployment desires anything on a cluster.
-	Wanted func(ctx context.Context, cluster string) (bool, error)
+	Wanted func(ctx context.Context, cluster v2.ClusterKey) (bool, error)
 
 	Moves Relocations
 
@@ -97,9 +97,9 @@ func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
 // another cluster registered under its name would get it.
 func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	key, _ := v2.ClusterOf(string(doc.Key))
-	wanted, err := s.Wanted(ctx, key.String())
+	wanted, err := s.Wanted(ctx, key)
 	if err == nil && wanted {
-		err = errs.New(errs.Conflict, "something is deployed on cluster "+key.Cluster+"; terminate it before the cluster is deleted")
+		err = errs.New(errs.Conflict, "something is deployed on cluster "+key.Cluster()+"; terminate it before the cluster is deleted")
 	}
 	if err != nil {
 		return err
@@ -115,16 +115,15 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 // read. For other clusters it removes the record of their moves.
 func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	key, _ := v2.ClusterOf(string(doc.Key))
-	name := key.String()
 	c, err := store.Decode[v2.Cluster](doc)
 	if err != nil {
 		return err
 	}
 	g := c.Spec.GitOps
 	if g.RefMode != gitops.RefCluster {
-		return s.Moves.ForgetRelocation(ctx, name)
+		return s.Moves.ForgetRelocation(ctx, key)
 	}
-	return s.Moves.LeaveRelocation(ctx, name, doc.UID, gitstate.LeftPlace{
+	return s.Moves.LeaveRelocation(ctx, key, doc.UID, gitstate.LeftPlace{
 		Type: g.Type, Reference: g.Reference, Resource: g.Resource, RefMode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut,
 	})
 }
@@ -141,7 +140,7 @@ func syncObjectsOf(at resource.Place, c v2.Cluster) (refs []store.Ref) {
 
 // clusterAt returns the key of a cluster of the provider that the URL names.
 func clusterAt(at resource.Place, name string) v2.ClusterKey {
-	return v2.ClusterKey{Provider: at.Vars["clusterProvider"], Cluster: name}
+	return v2.NewClusterKey(at.Vars["clusterProvider"], name)
 }
 
 func syncObject(at resource.Place, name string) store.Key {
@@ -164,7 +163,7 @@ func (s Resources) checkSyncObject(ctx context.Context, at resource.Place, o v2.
 			}
 		}
 		if moves[g] {
-			if err := s.checkEmpty(ctx, clusterAt(at, name).String()); err != nil {
+			if err := s.checkEmpty(ctx, clusterAt(at, name)); err != nil {
 				return err
 			}
 		}
@@ -190,10 +189,10 @@ func (s Resources) changesLocation(ctx context.Context, at resource.Place, g v2.
 
 // checkEmpty refuses while a cluster holds something: it would stay at the old place
 // forever.
-func (s Resources) checkEmpty(ctx context.Context, cluster string) error {
+func (s Resources) checkEmpty(ctx context.Context, cluster v2.ClusterKey) error {
 	delivered, err := s.Delivered(ctx, cluster)
 	if err == nil && delivered {
-		err = errs.New(errs.Conflict, "repository and branch cannot change while something is deployed on cluster "+cluster+"; terminate it first (credentials and timings may change at any time)")
+		err = errs.New(errs.Conflict, "repository and branch cannot change while something is deployed on cluster "+string(cluster)+"; terminate it first (credentials and timings may change at any time)")
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
@@ -23,7 +24,7 @@ func serve(t *testing.T) *resourcetest.Server {
 }
 
 // held reports that something is deployed on the one cluster that these tests deploy to.
-func held(_ context.Context, cluster string) (bool, error) { return cluster == "edge+c2", nil }
+func held(_ context.Context, cluster v2.ClusterKey) (bool, error) { return cluster == "edge+c2", nil }
 
 // planted is found in no answer and no log line.
 const planted = "s3cr3t-planted"

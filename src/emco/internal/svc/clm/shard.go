@@ -72,8 +72,7 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 	if err := a.countLocked(ctx); err != nil {
 		return err
 	}
-	cluster := clusterAt(at, c.Metadata.Name).String()
-	if err := a.allocateLocked(cluster, s, &c.Spec.GitOps); err != nil {
+	if err := a.allocateLocked(clusterAt(at, c.Metadata.Name), s, &c.Spec.GitOps); err != nil {
 		return err
 	}
 	a.addLocked(s, c.Spec.GitOps)
@@ -82,7 +81,7 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 }
 
 // allocateLocked sets the members that a registration leaves open.
-func (a *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s gitops.Settings, g *v2.GitOps) error {
 	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
@@ -105,7 +104,7 @@ func (a *shardAllocator) allocateLocked(cluster string, s gitops.Settings, g *v2
 
 // allocateShardLocked chooses a shard with room. It refuses a full shard that the registration
 // names.
-func (a *shardAllocator) allocateShardLocked(cluster string, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s gitops.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
 		return a.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
@@ -121,7 +120,7 @@ func (a *shardAllocator) allocateShardLocked(cluster string, s gitops.Settings, 
 
 // openShardLocked returns the shard with room that has the highest rendezvous score for the
 // cluster, or the next new one if all are full.
-func (a *shardAllocator) openShardLocked(cluster string, s gitops.Settings, room func(string) bool) string {
+func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s gitops.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[gitops.ShardName(i)] = true
@@ -150,14 +149,14 @@ func (a *shardAllocator) openShardLocked(cluster string, s gitops.Settings, room
 }
 
 // rendezvousScore is the weight of a shard for a cluster in rendezvous hashing.
-func rendezvousScore(shard, cluster string) uint64 {
-	sum := sha256.Sum256([]byte(shard + "\x00" + cluster))
+func rendezvousScore(shard string, cluster v2.ClusterKey) uint64 {
+	sum := sha256.Sum256([]byte(shard + "\x00" + string(cluster)))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
 // checkClusterBranchLocked refuses a cluster that cannot have a branch of its own.
-func (a *shardAllocator) checkClusterBranchLocked(cluster string, s gitops.Settings, g v2.GitOps) error {
-	s = s.At(cluster, route.SlotOf(g))
+func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s gitops.Settings, g v2.GitOps) error {
+	s = s.At(string(cluster), route.SlotOf(g))
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type clusterRegistry struct {
 func newRegistry(t *testing.T, keys map[string]string) *clusterRegistry {
 	t.Helper()
 	r := &clusterRegistry{t: t, moves: newFakeRelocations(), log: &resourcetest.Log{}}
-	no := func(_ context.Context, cluster string) (bool, error) { return cluster == "edge+busy", nil }
+	no := func(_ context.Context, cluster v2.ClusterKey) (bool, error) { return cluster == "edge+busy", nil }
 	r.Server = resourcetest.Serve(t, func(routes *mux.Router, db *store.DB) {
 		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: no, Wanted: no, Moves: r.moves, Log: slog.New(slog.NewTextHandler(r.log, nil))}.Mount(routes)
 	})

@@ -39,7 +39,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds/{logicalCloud}/cluster-references", Item: "{clusterReference}",
 		Refs: func(_ resource.Place, c v2.ClusterReference) []store.Ref {
-			key := v2.ClusterKey{Provider: c.Spec.ClusterProvider, Cluster: c.Spec.Cluster}
+			key := v2.NewClusterKey(c.Spec.ClusterProvider, c.Spec.Cluster)
 			return []store.Ref{{Key: store.Key(key.StoreKey()), Must: true}}
 		},
 		Guards: s.References,

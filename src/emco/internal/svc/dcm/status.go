@@ -58,7 +58,7 @@ func (c *Clouds) members(ctx context.Context, cloud store.Key) (out []v2.Cluster
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v2.ClusterKey{Provider: ref.Value.Spec.ClusterProvider, Cluster: ref.Value.Spec.Cluster})
+		out = append(out, v2.NewClusterKey(ref.Value.Spec.ClusterProvider, ref.Value.Spec.Cluster))
 	}
 	return out, nil
 }

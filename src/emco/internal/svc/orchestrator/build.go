@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -120,7 +121,7 @@ func revisionOf(op *appcontext.Operation) appcontext.Revision {
 // builtApp is an app with its bundle and its clusters; a failed one has neither.
 type builtApp struct {
 	app      appcontext.App
-	clusters []string
+	clusters []v2.ClusterKey
 }
 
 // renderedApps are rendered apps by the digest of their inputs.
@@ -255,7 +256,7 @@ func (b revisionBuilder) runningPlacements(ctx context.Context, head appcontext.
 		if a.app.Failure == nil {
 			continue
 		}
-		at := map[appcontext.Digest][]string{} // by bundle
+		at := map[appcontext.Digest][]v2.ClusterKey{} // by bundle
 		for _, p := range running[a.app.Name] {
 			at[p.bundle] = append(at[p.bundle], p.cluster)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -35,7 +36,7 @@ func newBuildFixture(t *testing.T) buildFixture {
 }
 
 // app is a chart with one template, placed on clusters.
-func (s buildFixture) app(name, template string, clusters ...string) appPlan {
+func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) appPlan {
 	s.Helper()
 	packed, err := rendertest.Pack(map[string]string{
 		name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n", name + "/templates/object.yaml": template,
@@ -80,7 +81,7 @@ func (s buildFixture) placed(rev int64) map[string]appcontext.Digest {
 	}
 	for _, p := range all {
 		for app, bundle := range p.Apps {
-			out[p.Cluster+" "+app] = bundle
+			out[string(p.Cluster)+" "+app] = bundle
 		}
 	}
 	return out
@@ -231,7 +232,7 @@ func TestVerdictsAreCapped(t *testing.T) {
 	s := newBuildFixture(t)
 	a := s.app("a", sound, "p+a")
 	for i := range maxVerdicts + 10 {
-		a.decision.Refused = append(a.decision.Refused, placement.Verdict{Cluster: fmt.Sprint("p+", i), Reason: "full"})
+		a.decision.Refused = append(a.decision.Refused, placement.Verdict{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), Reason: "full"})
 	}
 	s.mustPublish(s.wait(appcontext.Head{}, 1), a)
 	if got := s.revision(1).Apps[0].Verdicts; len(got) != maxVerdicts || got[0] != (appcontext.Verdict{Cluster: "p+0", Reason: "full"}) {

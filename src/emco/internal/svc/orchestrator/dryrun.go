@@ -215,15 +215,15 @@ func (c bundleChange) kind() string {
 }
 
 // clustersByChange groups an app's clusters, sorted, by the change on them.
-func clustersByChange(now, next []clusterBundle) map[bundleChange][]string {
-	changes := map[string]bundleChange{} // by cluster
+func clustersByChange(now, next []clusterBundle) map[bundleChange][]v2.ClusterKey {
+	changes := map[v2.ClusterKey]bundleChange{} // by cluster
 	for _, p := range now {
 		changes[p.cluster] = bundleChange{from: p.bundle}
 	}
 	for _, p := range next {
 		changes[p.cluster] = bundleChange{changes[p.cluster].from, p.bundle}
 	}
-	out := map[bundleChange][]string{}
+	out := map[bundleChange][]v2.ClusterKey{}
 	for _, cluster := range slices.Sorted(maps.Keys(changes)) {
 		out[changes[cluster]] = append(out[changes[cluster]], cluster)
 	}
@@ -264,7 +264,7 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 			class := v2.PlanClass{Change: c.kind(), Objects: []v2.ObjectChange{}}
 			reason := r.reasonFunc(name, c)
 			for _, cluster := range clusters[c] {
-				class.Clusters = append(class.Clusters, v2.PlanCluster{Cluster: cluster, Reason: reason(cluster)})
+				class.Clusters = append(class.Clusters, v2.PlanCluster{Cluster: string(cluster), Reason: reason(cluster)})
 			}
 			if withObjects {
 				var err error
@@ -307,7 +307,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 	}
 	if p := r.plannedApp(name); p != nil {
 		for _, v := range slices.Concat(p.decision.Refused, p.decision.Spared) {
-			out.Refused = append(out.Refused, v2.PlanRefusal{Cluster: v.Cluster, Reason: v.Reason})
+			out.Refused = append(out.Refused, v2.PlanRefusal{Cluster: string(v.Cluster), Reason: v.Reason})
 		}
 	}
 	slices.SortFunc(out.Refused, func(a, b v2.PlanRefusal) int { return cmp.Compare(a.Cluster, b.Cluster) })
@@ -332,8 +332,8 @@ func (r dryRunResult) plannedApp(app string) *appPlan {
 }
 
 // reasonFunc returns a function that explains why a cluster gets or loses an app.
-func (r dryRunResult) reasonFunc(app string, c bundleChange) func(cluster string) string {
-	always := func(text string) func(string) string { return func(string) string { return text } }
+func (r dryRunResult) reasonFunc(app string, c bundleChange) func(cluster v2.ClusterKey) string {
+	always := func(text string) func(v2.ClusterKey) string { return func(v2.ClusterKey) string { return text } }
 	drafted, planned := r.draftedApp(app), r.plannedApp(app)
 	switch {
 	case r.from > 0 && c.to == "":
@@ -345,13 +345,13 @@ func (r dryRunResult) reasonFunc(app string, c bundleChange) func(cluster string
 	case drafted.Failure != nil:
 		return always("stays as it is, because the app fails")
 	case c.to != "":
-		return func(cluster string) string { return planned.decision.Why[cluster] }
+		return func(cluster v2.ClusterKey) string { return planned.decision.Why[cluster] }
 	}
-	reasons := map[string]string{}
+	reasons := map[v2.ClusterKey]string{}
 	for _, v := range slices.Concat(planned.decision.Refused, planned.decision.Spared) {
 		reasons[v.Cluster] = v.Reason
 	}
-	return func(cluster string) string { return cmp.Or(reasons[cluster], "the intent no longer selects it") }
+	return func(cluster v2.ClusterKey) string { return cmp.Or(reasons[cluster], "the intent no longer selects it") }
 }
 
 func addToSummary(s *v2.PlanSummary, c v2.PlanClass) {

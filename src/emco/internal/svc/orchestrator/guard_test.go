@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
@@ -214,7 +215,7 @@ func before(t *rapid.T) map[appcontext.PairKey]bool {
 	out := map[appcontext.PairKey]bool{}
 	for range rapid.IntRange(0, 90).Draw(t, "placements") {
 		app, cluster := fmt.Sprint("app", len(out)%3), fmt.Sprint("p+", len(out)/3)
-		out[appcontext.PairKey{Cluster: cluster, UID: "7", App: app}] = true
+		out[appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: "7", App: app}] = true
 	}
 	return out
 }
@@ -228,14 +229,14 @@ func after(t *rapid.T, now map[appcontext.PairKey]bool) map[appcontext.PairKey]b
 		}
 	}
 	for i := range rapid.IntRange(0, 30).Draw(t, "more") {
-		out[appcontext.PairKey{Cluster: fmt.Sprint("p+", i), UID: "7", App: "new"}] = true
+		out[appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), UID: "7", App: "new"}] = true
 	}
 	return out
 }
 
 // placementsOf returns the placements of pairs, all with one bundle.
 func placementsOf(pairs map[appcontext.PairKey]bool, bundle appcontext.Digest) []appcontext.Placement {
-	clusters := map[string][]string{} // by app
+	clusters := map[string][]v2.ClusterKey{} // by app
 	for k := range pairs {
 		clusters[k.App] = append(clusters[k.App], k.Cluster)
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -22,12 +23,12 @@ const (
 type appPlacement struct {
 	app      string
 	bundle   appcontext.Digest
-	clusters []string
+	clusters []v2.ClusterKey
 }
 
 // clusterGroup is the apps that share one list of clusters.
 type clusterGroup struct {
-	clusters []string // sorted; placementsByCluster removes those that it has done
+	clusters []v2.ClusterKey // sorted; placementsByCluster removes those that it has done
 	apps     []appPlacement
 }
 
@@ -38,7 +39,7 @@ func placementsByCluster(all []appPlacement) []appcontext.Placement {
 	shared := map[string]map[string]appcontext.Digest{} // by members, see below
 	var out []appcontext.Placement
 	for {
-		next := ""
+		var next v2.ClusterKey
 		for _, g := range groups {
 			if len(g.clusters) > 0 && (next == "" || g.clusters[0] < next) {
 				next = g.clusters[0]
@@ -88,7 +89,7 @@ func groupByClusters(all []appPlacement) (groups []clusterGroup) {
 
 // clusterBundle is what one cluster should hold of an app.
 type clusterBundle struct {
-	cluster string
+	cluster v2.ClusterKey
 	bundle  appcontext.Digest
 }
 
@@ -127,7 +128,7 @@ func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, id str
 	if err != nil {
 		return nil, err
 	}
-	apps := map[string]map[string]appcontext.Digest{} // by cluster
+	apps := map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for _, p := range pairs {
 		if p.Desired == "" {
 			continue

@@ -36,7 +36,7 @@ func digestOf[T any](values T) string {
 type appOutcome struct {
 	Name      string                  `json:"name"`
 	Class     string                  `json:"class"`
-	Clusters  []string                `json:"clusters"`
+	Clusters  []v2.ClusterKey         `json:"clusters"`
 	DependsOn []appcontext.Dependency `json:"dependsOn"`
 	LeaveLast bool                    `json:"leaveLast"`
 	Rollout   *appcontext.Rollout     `json:"rollout"`

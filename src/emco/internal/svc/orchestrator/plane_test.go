@@ -363,7 +363,7 @@ func (p *controlPlane) holds(id string) string {
 		if label := object.Metadata.Labels["emco/deployment-id"]; label != id+"-"+pair.Key.App {
 			p.Errorf("%s holds an object with the label %s, want %s", pair.Key.Cluster, label, id)
 		}
-		_, cluster, _ := strings.Cut(pair.Key.Cluster, "+")
+		_, cluster, _ := strings.Cut(string(pair.Key.Cluster), "+")
 		out = append(out, cluster+" "+object.Data.Content)
 	}
 	slices.Sort(out)

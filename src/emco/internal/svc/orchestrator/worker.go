@@ -265,13 +265,12 @@ func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) err
 	return ctx.Err()
 }
 
-// isRegistered reports whether a cluster "<provider>+<cluster>" is registered.
-func (w *Worker) isRegistered(ctx context.Context, name string) (bool, error) {
-	key, err := v2.ParseClusterKey(name)
-	if err != nil { // no registration has such a name
+// isRegistered reports whether a cluster is registered.
+func (w *Worker) isRegistered(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
+	if !cluster.Valid() { // no registration has such a name
 		return false, nil
 	}
-	_, err = w.db.Get(ctx, store.Key(key.StoreKey()))
+	_, err := w.db.Get(ctx, store.Key(cluster.StoreKey()))
 	if errs.Is(err, errs.NotFound) {
 		return false, nil
 	}

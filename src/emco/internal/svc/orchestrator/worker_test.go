@@ -13,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -212,17 +213,17 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 		p.must(err)
 	}
 	p.must(p.db.Delete(ctx, "cluster-providers/edge/clusters/b", nil))
-	for name, want := range map[string]bool{"edge+a": true, "edge+b": false, "none+a": false, "edge": false} {
+	for name, want := range map[v2.ClusterKey]bool{"edge+a": true, "edge+b": false, "none+a": false, "edge": false} {
 		if there, err := w.isRegistered(ctx, name); err != nil || there != want {
 			t.Errorf("isRegistered(%s) = %v, %v", name, there, err)
 		}
 	}
-	for _, cluster := range []string{"edge+a", "edge+b"} {
+	for _, cluster := range []v2.ClusterKey{"edge+a", "edge+b"} {
 		_, _, err := p.contexts.UpdateAgents(ctx, []agents.Update{{Agent: agents.Agent{Cluster: cluster, Seq: 1}}})
 		p.must(err)
 	}
 	p.must(p.contexts.SweepAgents(ctx, w.isRegistered))
-	agents, err := p.contexts.AgentsOf(ctx, []string{"edge+a", "edge+b"})
+	agents, err := p.contexts.AgentsOf(ctx, []v2.ClusterKey{"edge+a", "edge+b"})
 	if err != nil || len(agents) != 1 || agents[0].Cluster != "edge+a" {
 		t.Errorf("left are %+v, %v", agents, err)
 	}

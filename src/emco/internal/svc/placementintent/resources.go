@@ -46,7 +46,7 @@ func refs(at resource.Place, i v2.AppIntent) []store.Ref {
 	all := []store.Ref{{Key: store.Key(app)}}
 	for _, s := range i.Spec.Intent.Selectors() {
 		if s.Cluster != "" {
-			key := v2.ClusterKey{Provider: s.Provider, Cluster: s.Cluster}
+			key := v2.NewClusterKey(s.Provider, s.Cluster)
 			all = append(all, store.Ref{Key: store.Key(key.StoreKey())})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -43,7 +44,7 @@ func TestF05AMendedDocumentIsTriedAtOnce(t *testing.T) {
 	p.shared.Retry = pair.Retry{First: time.Hour, Longest: time.Hour}
 	w.start(p)
 	for uid, tt := range map[string]struct {
-		cluster   string
+		cluster   v2.ClusterKey
 		spoil     func()
 		mend      func()
 		wantError string
@@ -58,7 +59,7 @@ func TestF05AMendedDocumentIsTriedAtOnce(t *testing.T) {
 	} {
 		is := func(phases ...appcontext.Phase) func(map[string]appcontext.Pair) bool {
 			return func(pairs map[string]appcontext.Pair) bool {
-				got := pairs[tt.cluster+" "+uid]
+				got := pairs[string(tt.cluster)+" "+uid]
 				for _, phase := range phases {
 					if got.Phase == phase && strings.Contains(got.Error, tt.wantError) {
 						return true
@@ -69,10 +70,10 @@ func TestF05AMendedDocumentIsTriedAtOnce(t *testing.T) {
 		}
 		tt.spoil()
 		w.wish(uid, "green", tt.cluster)
-		w.until("the failure of "+tt.cluster, is(appcontext.Retrying, appcontext.Failed))
+		w.until("the failure of "+string(tt.cluster), is(appcontext.Retrying, appcontext.Failed))
 		tt.wantError = ""
 		tt.mend()
-		w.until("the delivery to "+tt.cluster, is(appcontext.Applied))
+		w.until("the delivery to "+string(tt.cluster), is(appcontext.Applied))
 	}
 }
 
@@ -103,7 +104,7 @@ func TestF05AFailedRemovalIsTriedWhenItIsAskedForAgain(t *testing.T) {
 	w.applied(1, 1)
 	hook := w.git.Bare("r0")
 	w.must(hook.Reject("closed for stocktaking"))
-	w.wish("7", "", []string{}...)
+	w.wish("7", "", []v2.ClusterKey{}...)
 	w.until("the refusal", func(pairs map[string]appcontext.Pair) bool { return pairs["edge+c0 7"].Attempt == 1 })
 	w.must(hook.Accept())
 	head := w.heads["7"]

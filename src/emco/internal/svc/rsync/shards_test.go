@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 
@@ -154,7 +155,7 @@ func (w *works) hold(p *process, repository string) (deafen, dispossess func()) 
 
 // wish makes the next revision of a deployment: an object with a content, on clusters. Without
 // clusters, nothing is desired.
-func (w *works) wish(uid, content string, clusters ...string) {
+func (w *works) wish(uid, content string, clusters ...v2.ClusterKey) {
 	w.Helper()
 	head := w.heads[uid]
 	to := head
@@ -189,7 +190,7 @@ func (w *works) pairs() map[string]appcontext.Pair {
 	out := map[string]appcontext.Pair{}
 	for p, err := range w.contexts.Pairs(w.Context()) {
 		w.must(err)
-		out[p.Key.Cluster+" "+p.Key.UID] = p
+		out[string(p.Key.Cluster)+" "+p.Key.UID] = p
 	}
 	return out
 }
@@ -357,9 +358,9 @@ func TestProcessesShareTheWork(t *testing.T) {
 		a, b := one.group.Status(), two.group.Status()
 		return a.Working > 0 && b.Working > 0 && a.Working+b.Working == route.Group.Shards && one.Ready() == nil && two.Ready() == nil
 	})
-	var all []string
+	var all []v2.ClusterKey
 	for n := range repositories {
-		all = append(all, fmt.Sprint("edge+c", n))
+		all = append(all, v2.NewClusterKey("edge", fmt.Sprint("c", n)))
 	}
 	w.wish("7", "green", all...)
 	w.applied(repositories, 1)

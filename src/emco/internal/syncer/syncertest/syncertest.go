@@ -26,7 +26,7 @@ const Planted = "planted-credential"
 func Target(key string) syncer.Target {
 	provider, cluster, _ := strings.Cut(key, "+")
 	return syncer.Target{
-		Cluster: v2.ClusterKey{Provider: provider, Cluster: cluster}, Deployment: "2175235486952720473", Namespace: "tenant",
+		Cluster: v2.NewClusterKey(provider, cluster), Deployment: "2175235486952720473", Namespace: "tenant",
 		Cloud: syncer.Cloud{Name: "shop+east"},
 		Repo:  syncer.Coordinates{URL: "https://git.example.org/fleet/edge.git", Branch: "main"},
 	}

@@ -68,7 +68,7 @@ func TestEachBrokenRuleIsCaught(t *testing.T) {
 			return dir(t, files), nil
 		}, "nothing but the set"},
 		"sorts what it was given": {func(t syncer.Target, apps []syncer.App, files map[string][]byte) ([]git.Edit, error) {
-			if len(apps) > 0 && t.Cluster.Cluster == "c1" {
+			if len(apps) > 0 && t.Cluster.Cluster() == "c1" {
 				slices.Reverse(apps)
 			}
 			return dir(t, files), nil

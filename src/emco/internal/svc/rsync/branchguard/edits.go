@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -145,7 +146,7 @@ func (f *editFinder) attribute(ctx context.Context, on route.Branch, c git.Commi
 func (f *editFinder) targetsNear(path string) (out []pair.Target) {
 	part := strings.Split(path, "/") // clusters/C/… or clusters/xx/C/…
 	for _, cluster := range part[min(1, len(part)):min(3, len(part))] {
-		out = append(out, f.Pairs.On(cluster)...)
+		out = append(out, f.Pairs.On(v2.ClusterKey(cluster))...)
 	}
 	return out
 }

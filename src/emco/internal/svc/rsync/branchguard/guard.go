@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -38,8 +39,8 @@ type Options struct {
 
 // Pairs are the pairs of the shard.
 type Pairs interface {
-	All() []pair.Target              // in order
-	On(cluster string) []pair.Target // in order
+	All() []pair.Target                     // in order
+	On(cluster v2.ClusterKey) []pair.Target // in order
 	Of(t pair.Target) []appcontext.Pair
 
 	// NoteEdits stores edits by others with their pairs. It returns the targets that must be

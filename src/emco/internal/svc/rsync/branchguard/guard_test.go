@@ -44,7 +44,7 @@ type fakePairs struct {
 
 func (f *fakePairs) All() []pair.Target { return f.targets }
 
-func (f *fakePairs) On(cluster string) (out []pair.Target) {
+func (f *fakePairs) On(cluster v2.ClusterKey) (out []pair.Target) {
 	for _, t := range f.targets {
 		if t.Cluster == cluster {
 			out = append(out, t)
@@ -70,7 +70,7 @@ func (f *fakePairs) NoteEdits(_ context.Context, edits map[appcontext.PairKey]ap
 		if held[pair.TargetOf(k)] {
 			text += "!"
 		}
-		f.noted[k.Cluster+" "+k.App] = text
+		f.noted[string(k.Cluster)+" "+k.App] = text
 		due = append(due, pair.TargetOf(k))
 	}
 	return due, nil
@@ -129,7 +129,7 @@ func newFixture(t *testing.T, shard int) *fixture {
 		c := v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: name}}}
 		c.Spec.GitOps = g
 		put(store.Key("cluster-providers/edge/clusters/"+name), c, "")
-		f.pairs.targets = append(f.pairs.targets, pair.Target{Cluster: "edge+" + name, UID: "7"})
+		f.pairs.targets = append(f.pairs.targets, pair.Target{Cluster: v2.ClusterKey("edge+" + name), UID: "7"})
 	}
 	log := slog.New(slog.DiscardHandler)
 	records := branchguard.NewRecords(f.contexts, log)

@@ -51,7 +51,7 @@ func (m *Mover) tryRemoveLeftBranch(ctx context.Context, r gitstate.Relocation) 
 		return true, err
 	}
 	job := batch.Job{Repo: old.Settings.Repo, Branch: old.Settings.Branch, RemoveDerived: []string{old.Settings.DerivedBranch}, Interactive: true}
-	job.Title = "Remove the branch of " + r.Cluster
+	job.Title = "Remove the branch of " + string(r.Cluster)
 	derived, _, err := m.Git.Submit(ctx, job)
 	if err != nil {
 		return true, err

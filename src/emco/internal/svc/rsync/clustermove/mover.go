@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -61,7 +62,7 @@ type Options struct {
 
 // Store is what a mover needs of the AppContext.
 type Store interface {
-	PairsOn(ctx context.Context, cluster string) ([]appcontext.Pair, error)
+	PairsOn(ctx context.Context, cluster v2.ClusterKey) ([]appcontext.Pair, error)
 	PutRelocation(ctx context.Context, own appcontext.Fence, r gitstate.Relocation) (gitstate.Relocation, error)
 	DropRelocation(ctx context.Context, own appcontext.Fence, r gitstate.Relocation) error
 	AddEvents(ctx context.Context, events ...appcontext.Event) error
@@ -70,7 +71,7 @@ type Store interface {
 // Pairs are the pairs of the shard.
 type Pairs interface {
 	Of(t pair.Target) []appcontext.Pair
-	On(cluster string) []pair.Target // in order
+	On(cluster v2.ClusterKey) []pair.Target // in order
 	Address(t pair.Target, r route.Route) syncer.Target
 	HandOver(ctx context.Context, targets []pair.Target, h pairs.Handover) error
 	TakeOver(handedOver []appcontext.Pair)
@@ -92,7 +93,7 @@ func New(o Options) *Mover { return &Mover{o} }
 // Run does the shard's part of moves whenever the progress of one changes, until ctx ends.
 // What waits for other shards, or failed, is tried again after a while.
 func (m *Mover) Run(ctx context.Context) {
-	done := map[string]string{} // by cluster: the progress up to which the shard's part is done
+	done := map[v2.ClusterKey]string{} // by cluster: the progress up to which the shard's part is done
 	for ctx.Err() == nil {
 		moves, changed := m.Progress.Underway()
 		var retry <-chan time.Time
@@ -156,7 +157,7 @@ func (m *Mover) step(ctx context.Context, r gitstate.Relocation, to route.Route)
 
 // Work does the shard's part of moving clusters that belongs into the queue of the old
 // place: it carries what a cluster holds to the new place, or hands its pairs over.
-func (m *Mover) Work(ctx context.Context, moving map[string]route.Route) {
+func (m *Mover) Work(ctx context.Context, moving map[v2.ClusterKey]route.Route) {
 	for cluster, to := range moving {
 		targets := m.Pairs.On(cluster)
 		var err error
@@ -186,7 +187,7 @@ func (m *Mover) carry(ctx context.Context, to route.Route, targets []pair.Target
 	}
 	for _, p := range stored {
 		if p.Shard != route.Group.Shard(m.Shard) && p.Applied != "" {
-			return errs.E(errs.Unavailable, "move", cluster, fmt.Errorf("shard %s still has app %s", p.Shard, p.Key.App))
+			return errs.E(errs.Unavailable, "move", string(cluster), fmt.Errorf("shard %s still has app %s", p.Shard, p.Key.App))
 		}
 	}
 	commit, err := m.Git.Carry(ctx, targets, to)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/watchcache"
@@ -33,18 +34,18 @@ func (p *Progress) Run(ctx context.Context) {
 		case e.Synced:
 			p.cache.MarkSynced()
 		case e.Forgotten:
-			p.cache.Delete(e.Relocation.Cluster, e.Relocation)
+			p.cache.Delete(string(e.Relocation.Cluster), e.Relocation)
 		default:
-			p.cache.Put(e.Relocation.Cluster, e.Relocation)
+			p.cache.Put(string(e.Relocation.Cluster), e.Relocation)
 		}
 	}
 }
 
 // Of returns the last known move of a cluster.
-func (p *Progress) Of(ctx context.Context, cluster string) (gitstate.Relocation, error) {
-	r, err := p.cache.Get(ctx, cluster)
+func (p *Progress) Of(ctx context.Context, cluster v2.ClusterKey) (gitstate.Relocation, error) {
+	r, err := p.cache.Get(ctx, string(cluster))
 	if err != nil {
-		return r, errs.E(errs.Unavailable, "read", "move of "+cluster, err)
+		return r, errs.E(errs.Unavailable, "read", "move of "+string(cluster), err)
 	}
 	return r, nil
 }
@@ -76,7 +77,7 @@ func (p *Progress) Advance(ctx context.Context, own appcontext.Fence, next gitst
 		}
 		stored, err := p.store.PutRelocation(ctx, own, next)
 		if err == nil {
-			p.cache.Put(stored.Cluster, stored)
+			p.cache.Put(string(stored.Cluster), stored)
 		}
 		if errors.Is(err, appcontext.ErrFenced) || !errs.Is(err, errs.Conflict) {
 			return err

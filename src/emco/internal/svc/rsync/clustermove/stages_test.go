@@ -27,7 +27,7 @@ import (
 // movingPairs are those of deployment 7 on the cluster that moves.
 type movingPairs struct{ clustermove.Pairs }
 
-func (movingPairs) On(cluster string) []pair.Target {
+func (movingPairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, UID: "7"}}
 }
 
@@ -112,7 +112,7 @@ func (m *moving) work() {
 	if err != nil {
 		m.Fatal(err)
 	}
-	m.mover.Work(m.Context(), map[string]route.Route{"edge+c1": r})
+	m.mover.Work(m.Context(), map[v2.ClusterKey]route.Route{"edge+c1": r})
 }
 
 // While another shard has something on the cluster, nothing is carried: the new place would

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -25,8 +26,8 @@ type topic struct{ uid, app, reason string }
 // topicSummary is what happened under a topic.
 type topicSummary struct {
 	n       int
-	cluster string // the first one, by name
-	text    string // of that one
+	cluster v2.ClusterKey // the first one, by name
+	text    string        // of that one
 	rev     int64
 }
 
@@ -106,7 +107,7 @@ func (t *topicSummary) event(at topic) appcontext.Event {
 func (t *topicSummary) message(reason string) string {
 	where := fmt.Sprintf("%d clusters", t.n)
 	if t.n == 1 {
-		where = t.cluster
+		where = string(t.cluster)
 	}
 	switch reason {
 	case applied:
@@ -118,7 +119,7 @@ func (t *topicSummary) message(reason string) string {
 	case unblocked:
 		return " goes on, on " + where
 	}
-	return " on " + t.cluster + ": " + strings.TrimSpace(t.text) + pair.AndMore(t.n-1)
+	return " on " + string(t.cluster) + ": " + strings.TrimSpace(t.text) + pair.AndMore(t.n-1)
 }
 
 // carriedBy names a commit, or the digest of what was published, shortened.

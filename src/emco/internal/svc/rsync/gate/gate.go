@@ -5,12 +5,14 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -27,8 +29,8 @@ type Input struct {
 
 // Reports is what clusters have reported.
 type Reports interface {
-	Ready(p appcontext.Pair) Readiness // of a pair that is Applied
-	NeverReported(cluster string) bool // on any pair
+	Ready(p appcontext.Pair) Readiness        // of a pair that is Applied
+	NeverReported(cluster v2.ClusterKey) bool // on any pair
 }
 
 // Readiness says whether an applied pair is ready, and since when.
@@ -108,12 +110,12 @@ func (g *Gates) since(t time.Time, seconds int, what string) Gate {
 }
 
 // wave waits for the waves before that of a cluster.
-func (g *Gates) wave(a appcontext.App, cluster string) Gate {
+func (g *Gates) wave(a appcontext.App, cluster v2.ClusterKey) Gate {
 	if a.Rollout == nil {
 		return Gate{}
 	}
 	st := g.of(a.Name)
-	at, _ := slices.BinarySearchFunc(st.wanted, cluster, func(p appcontext.Pair, c string) int { return strings.Compare(p.Key.Cluster, c) })
+	at, _ := slices.BinarySearchFunc(st.wanted, cluster, func(p appcontext.Pair, c v2.ClusterKey) int { return cmp.Compare(p.Key.Cluster, c) })
 	first, wave := begins(*a.Rollout, len(st.wanted), at)
 	if first == 0 {
 		return Gate{}
@@ -232,7 +234,7 @@ func (g *Gates) words(st *appProgress, l lag) string {
 	if l.unreported {
 		why = pair.NoReport(g.in.Reports.NeverReported(cluster))
 	}
-	return "on " + cluster + ": " + why + pair.AndMore(l.count-1)
+	return "on " + string(cluster) + ": " + why + pair.AndMore(l.count-1)
 }
 
 // unsettledWords describes the state of a pair that is not Applied.

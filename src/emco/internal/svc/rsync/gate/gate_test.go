@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -15,17 +16,17 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type reported map[string]string
 
 func (s reported) Ready(p appcontext.Pair) Readiness {
-	why, heard := s[p.Key.App+" "+p.Key.Cluster]
+	why, heard := s[p.Key.App+" "+string(p.Key.Cluster)]
 	if !heard {
 		return Readiness{Unreported: true}
 	}
 	return Readiness{Ready: why == "", Since: noon, Why: why}
 }
 
-func (s reported) NeverReported(cluster string) bool { return cluster == "c9" }
+func (s reported) NeverReported(cluster v2.ClusterKey) bool { return cluster == "c9" }
 
 // standsAt is a pair of deployment 7 in a phase; nothing is desired of one that is Deleting.
-func standsAt(app, cluster string, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
+func standsAt(app string, cluster v2.ClusterKey, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
 	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Desired: "b", Phase: phase, At: noon}
 	if phase == appcontext.Deleting {
 		p.Desired = ""
@@ -113,10 +114,10 @@ func TestWaves(t *testing.T) {
 	fleet := func(ready int) (pairs []appcontext.Pair, see reported) {
 		see = reported{}
 		for i := range 10 {
-			p := standsAt("web", fmt.Sprintf("c%d", i), pending)
+			p := standsAt("web", v2.ClusterKey(fmt.Sprintf("c%d", i)), pending)
 			if i < ready {
 				p.Phase = settled
-				see["web "+p.Key.Cluster] = ""
+				see["web "+string(p.Key.Cluster)] = ""
 			}
 			pairs = append(pairs, p)
 		}

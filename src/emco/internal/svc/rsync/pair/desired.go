@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -21,14 +22,14 @@ type Desired struct {
 	Namespace  string // of the logical cloud
 	Cloud      appcontext.Cloud
 	Apps       []appcontext.App // of the revision; their order also holds for a removal
-	Places     map[string]map[string]appcontext.Digest
-	Elsewhere  map[string]map[string]appcontext.Digest // what other shards must hold
+	Places     map[v2.ClusterKey]map[string]appcontext.Digest
+	Elsewhere  map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold
 
 	// Scope limits Desired to some of the shard's clusters; what is on others stays as it
 	// is. Nil is no limit.
-	Scope map[string]bool
+	Scope map[v2.ClusterKey]bool
 
-	Registrations map[string]string // ids of the registrations of the clusters in Places
+	Registrations map[v2.ClusterKey]string // ids of the registrations of the clusters in Places
 }
 
 // Diff compares what is desired with the pairs that the deployment has, and returns those

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -20,7 +21,7 @@ func digests(d ...appcontext.Digest) []appcontext.Digest { return d }
 
 // wants is what is desired of one app on one cluster.
 func wants(bundle appcontext.Digest) Desired {
-	return Desired{Deployment: "7", Rev: 2, Places: map[string]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
+	return Desired{Deployment: "7", Rev: 2, Places: map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"web": bundle}}}
 }
 
 func TestDiff(t *testing.T) {

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
 // registeredAs is what is desired of one app on a cluster with a registration.
 func registeredAs(id string, bundle appcontext.Digest, rev int64) Desired {
 	w := wants(bundle)
-	w.Rev, w.Registrations = rev, map[string]string{"edge+c1": id}
+	w.Rev, w.Registrations = rev, map[v2.ClusterKey]string{"edge+c1": id}
 	return w
 }
 

@@ -14,6 +14,7 @@
 package pair
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -81,5 +82,5 @@ func addHeld(have []appcontext.Digest, bundle appcontext.Digest) []appcontext.Di
 
 // CompareKeys orders pairs by cluster, deployment and app.
 func CompareKeys(a, b appcontext.Pair) int {
-	return slices.Compare([]string{a.Key.Cluster, a.Key.UID, a.Key.App}, []string{b.Key.Cluster, b.Key.UID, b.Key.App})
+	return cmp.Or(cmp.Compare(a.Key.Cluster, b.Key.Cluster), cmp.Compare(a.Key.UID, b.Key.UID), cmp.Compare(a.Key.App, b.Key.App))
 }

@@ -5,18 +5,22 @@ import (
 	"iter"
 	"slices"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
 // Target is one deployment on one cluster: the unit that is queued and delivered.
-type Target struct{ Cluster, UID string }
+type Target struct {
+	Cluster v2.ClusterKey
+	UID     string
+}
 
 // TargetOf returns the target of a pair.
 func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.UID} }
 
 // Clusters yields the clusters of targets, some more than once.
-func Clusters(targets []Target) iter.Seq[string] {
-	return func(yield func(string) bool) {
+func Clusters(targets []Target) iter.Seq[v2.ClusterKey] {
+	return func(yield func(v2.ClusterKey) bool) {
 		for _, t := range targets {
 			if !yield(t.Cluster) {
 				return

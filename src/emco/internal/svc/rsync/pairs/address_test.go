@@ -19,14 +19,14 @@ func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := pair.Desired{
-		Deployment: "7", Head: "7", Subject: "shop", Scope: map[string]bool{}, Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
+		Deployment: "7", Head: "7", Subject: "shop", Scope: map[v2.ClusterKey]bool{}, Namespace: "east", Cloud: appcontext.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"},
 		Apps: []appcontext.App{{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}},
 	}
 	setDesired(t, l, w)
 	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that was removed names none
 	setDesired(t, l, w)
 	at := l.Address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
-	want := syncer.Target{Cluster: v2.ClusterKey{Provider: "edge", Cluster: "c1"}, Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
+	want := syncer.Target{Cluster: v2.NewClusterKey("edge", "c1"), Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)
 	}

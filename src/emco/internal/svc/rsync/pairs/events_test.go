@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -36,7 +37,7 @@ func TestEventsAreRecordedOncePerAppNotPerCluster(t *testing.T) {
 	f.want(1, order, all)
 	want("a wish", "Normal Blocked c1: app web on c1: waits for app db on c1: not applied yet (and 2 more clusters)")
 	var out []pair.Result
-	for _, c := range []string{"c1", "c2", "c3"} {
+	for _, c := range []v2.ClusterKey{"c1", "c2", "c3"} {
 		p := f.pairOf("db", c)
 		out = append(out, pair.Result{Key: p.Key, Bundle: p.Desired, Commit: "0123456789abcdef"})
 	}

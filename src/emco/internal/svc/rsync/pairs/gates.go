@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
@@ -30,8 +31,8 @@ type order struct {
 	apps      map[string]appcontext.App
 	rev       int64
 	removed   bool
-	elsewhere map[string]map[string]appcontext.Digest // what other shards must hold, by cluster and app
-	described time.Time                               // when waiting pairs last got a new description; guarded by writing
+	elsewhere map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold, by cluster and app
+	described time.Time                                      // when waiting pairs last got a new description; guarded by writing
 }
 
 // closeGates blocks those of a deployment's due pairs that must wait for others before

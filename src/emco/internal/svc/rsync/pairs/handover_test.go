@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -13,7 +14,7 @@ import (
 // desired of the shard or not.
 func TestATakeoverRefusesWhatWasDesiredBefore(t *testing.T) {
 	t.Parallel()
-	for _, clusters := range [][]string{{"edge+c1"}, nil} {
+	for _, clusters := range [][]v2.ClusterKey{{"edge+c1"}, nil} {
 		l, r := newStore(t)
 		w := on("a", clusters...)
 		w.Handovers = l.Handovers()

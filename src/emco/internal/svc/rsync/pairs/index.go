@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -12,11 +13,11 @@ import (
 type index struct {
 	pairs        map[pair.Target]map[string]appcontext.Pair // by app
 	byDeployment map[string]map[pair.Target]bool
-	byCluster    map[string]map[pair.Target]bool
+	byCluster    map[v2.ClusterKey]map[pair.Target]bool
 }
 
 func newIndex() index {
-	return index{map[pair.Target]map[string]appcontext.Pair{}, map[string]map[pair.Target]bool{}, map[string]map[pair.Target]bool{}}
+	return index{map[pair.Target]map[string]appcontext.Pair{}, map[string]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
 }
 
 func (x *index) put(p appcontext.Pair) {
@@ -29,7 +30,7 @@ func (x *index) put(p appcontext.Pair) {
 	addTarget(x.byCluster, t.Cluster, t)
 }
 
-func addTarget(by map[string]map[pair.Target]bool, key string, t pair.Target) {
+func addTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target) {
 	if by[key] == nil {
 		by[key] = map[pair.Target]bool{}
 	}
@@ -46,7 +47,7 @@ func (x *index) remove(k appcontext.PairKey) {
 	removeTarget(x.byCluster, t.Cluster, t)
 }
 
-func removeTarget(by map[string]map[pair.Target]bool, key string, t pair.Target) {
+func removeTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target) {
 	if delete(by[key], t); len(by[key]) == 0 {
 		delete(by, key)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -114,7 +115,7 @@ func (m *memory) TargetsOf(deployment string) []pair.Target {
 }
 
 // On returns the targets on a cluster, in order.
-func (m *memory) On(cluster string) []pair.Target {
+func (m *memory) On(cluster v2.ClusterKey) []pair.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(m.index.byCluster[cluster]), pair.CompareTargets)
@@ -128,10 +129,10 @@ func (m *memory) All() []pair.Target {
 }
 
 // Clusters returns the clusters on which a deployment has pairs, or may have.
-func (m *memory) Clusters(deployment string) map[string]bool {
+func (m *memory) Clusters(deployment string) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string]bool{}
+	out := map[v2.ClusterKey]bool{}
 	for t := range m.index.byDeployment[deployment] {
 		out[t.Cluster] = true
 	}
@@ -142,10 +143,10 @@ func (m *memory) Clusters(deployment string) map[string]bool {
 }
 
 // Split parts clusters into those on which a deployment has pairs, and the others.
-func (m *memory) Split(deployment string, clusters map[string]bool) (own map[string]bool, others []string) {
+func (m *memory) Split(deployment string, clusters map[v2.ClusterKey]bool) (own map[v2.ClusterKey]bool, others []v2.ClusterKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own = map[string]bool{}
+	own = map[v2.ClusterKey]bool{}
 	for c := range clusters {
 		if len(m.index.pairs[pair.Target{Cluster: c, UID: deployment}]) > 0 {
 			own[c] = true
@@ -157,10 +158,10 @@ func (m *memory) Split(deployment string, clusters map[string]bool) (own map[str
 }
 
 // Unsettled returns the clusters on which a deployment does not hold what is desired.
-func (m *memory) Unsettled(deployment string) map[string]bool {
+func (m *memory) Unsettled(deployment string) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string]bool{}
+	out := map[v2.ClusterKey]bool{}
 	for k := range m.unsettled[deployment] {
 		out[k.Cluster] = true
 	}

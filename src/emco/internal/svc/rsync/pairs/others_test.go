@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -62,8 +63,8 @@ func (n *twoShards) bundle(content string) appcontext.Digest {
 // want has one of the shards write what a revision of both apps wants.
 func (n *twoShards) want(l *pairs.Store, rev int64, db, web string) {
 	n.Helper()
-	one := map[string]map[string]appcontext.Digest{"edge+c1": {"db": n.bundle(db)}}
-	two := map[string]map[string]appcontext.Digest{"edge+c2": {"web": n.bundle(web)}}
+	one := map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"db": n.bundle(db)}}
+	two := map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c2": {"web": n.bundle(web)}}
 	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Places: one, Elsewhere: two, Apps: []appcontext.App{
 		{Name: "db"}, {Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}},
 	}}
@@ -88,7 +89,7 @@ func (n *twoShards) deliver(l *pairs.Store) {
 }
 
 // says reports the content of an app.
-func (n *twoShards) says(l *pairs.Store, app, cluster, status, content string) {
+func (n *twoShards) says(l *pairs.Store, app string, cluster v2.ClusterKey, status, content string) {
 	n.Helper()
 	_, err := l.Report(n.Context(), []appcontext.Report{{
 		Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1,

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
@@ -118,7 +119,7 @@ func (s *Store) setReadiness(k appcontext.PairKey, r lastReport) {
 // reportReader is where reports are stored.
 type reportReader interface {
 	ReportsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Report, error)
-	Reported(ctx context.Context, cluster string) (bool, error)
+	Reported(ctx context.Context, cluster v2.ClusterKey) (bool, error)
 }
 
 // lastReport is what is remembered of the last report on a pair.
@@ -137,11 +138,11 @@ type lastReport struct {
 type reportCache struct {
 	store     reportReader
 	last      map[appcontext.PairKey]lastReport
-	reporting map[string]bool // clusters that have reported anything
+	reporting map[v2.ClusterKey]bool // clusters that have reported anything
 }
 
 func newReportCache(store reportReader) reportCache {
-	return reportCache{store: store, last: map[appcontext.PairKey]lastReport{}, reporting: map[string]bool{}}
+	return reportCache{store: store, last: map[appcontext.PairKey]lastReport{}, reporting: map[v2.ClusterKey]bool{}}
 }
 
 // setNone notes that nothing was reported on a pair.
@@ -183,7 +184,7 @@ func (c *reportCache) load(ctx context.Context, keys []appcontext.PairKey, detai
 }
 
 // neverReported reports whether nothing on a cluster has ever reported anything.
-func (c *reportCache) neverReported(ctx context.Context, cluster string) (bool, error) {
+func (c *reportCache) neverReported(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
 	if c.reporting[cluster] {
 		return false, nil
 	}
@@ -248,7 +249,7 @@ func (g *gateReports) whyNotReady(p appcontext.Pair, r *appcontext.Report) strin
 }
 
 // NeverReported reports whether nothing on a cluster has ever reported anything.
-func (g *gateReports) NeverReported(cluster string) bool {
+func (g *gateReports) NeverReported(cluster v2.ClusterKey) bool {
 	never, err := g.cache.neverReported(g.ctx, cluster)
 	g.keepError(err)
 	return never

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -72,13 +73,13 @@ func configMap(name string) manifest.ID {
 // want sets what is desired for apps, "app cluster" to bundle.
 func (f *testStore) want(rev int64, apps []appcontext.App, at map[string]appcontext.Digest) []pair.Target {
 	f.Helper()
-	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Apps: apps, Removed: at == nil, Places: map[string]map[string]appcontext.Digest{}}
+	w := pair.Desired{Deployment: "7", Head: "7", Rev: rev, Apps: apps, Removed: at == nil, Places: map[v2.ClusterKey]map[string]appcontext.Digest{}}
 	for where, bundle := range at {
 		app, cluster, _ := strings.Cut(where, " ")
-		if w.Places[cluster] == nil {
-			w.Places[cluster] = map[string]appcontext.Digest{}
+		if w.Places[v2.ClusterKey(cluster)] == nil {
+			w.Places[v2.ClusterKey(cluster)] = map[string]appcontext.Digest{}
 		}
-		w.Places[cluster][app] = bundle
+		w.Places[v2.ClusterKey(cluster)][app] = bundle
 	}
 	return setDesired(f.T, f.Store, w)
 }
@@ -109,7 +110,7 @@ func (f *testStore) deliver() (done []string) {
 }
 
 // says reports objects of an app, "name status content".
-func (f *testStore) says(app, cluster string, objects ...string) []pair.Target {
+func (f *testStore) says(app string, cluster v2.ClusterKey, objects ...string) []pair.Target {
 	f.Helper()
 	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1}
 	for _, o := range objects {
@@ -128,7 +129,7 @@ func (f *testStore) says(app, cluster string, objects ...string) []pair.Target {
 	return due
 }
 
-func (f *testStore) pairOf(app, cluster string) appcontext.Pair {
+func (f *testStore) pairOf(app string, cluster v2.ClusterKey) appcontext.Pair {
 	f.Helper()
 	for _, p := range f.Of(pair.Target{Cluster: cluster, UID: "7"}) {
 		if p.Key.App == app {
@@ -139,7 +140,7 @@ func (f *testStore) pairOf(app, cluster string) appcontext.Pair {
 }
 
 // stored reads a report back.
-func (f *testStore) stored(app, cluster string) appcontext.Report {
+func (f *testStore) stored(app string, cluster v2.ClusterKey) appcontext.Report {
 	f.Helper()
 	reports, err := f.r.ReportsAt(f.Context(), []appcontext.PairKey{{Cluster: cluster, UID: "7", App: app}})
 	if err != nil || len(reports) != 1 {

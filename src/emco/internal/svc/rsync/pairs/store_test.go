@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -89,8 +90,8 @@ func newStore(t *testing.T) (*pairs.Store, *recorder) {
 }
 
 // on is what is desired of one app, "web", on clusters.
-func on(bundle appcontext.Digest, clusters ...string) pair.Desired {
-	w := pair.Desired{Deployment: "7", Subject: "the group", Rev: 2, Places: map[string]map[string]appcontext.Digest{}}
+func on(bundle appcontext.Digest, clusters ...v2.ClusterKey) pair.Desired {
+	w := pair.Desired{Deployment: "7", Subject: "the group", Rev: 2, Places: map[v2.ClusterKey]map[string]appcontext.Digest{}}
 	for _, c := range clusters {
 		w.Places[c] = map[string]appcontext.Digest{"web": bundle}
 	}

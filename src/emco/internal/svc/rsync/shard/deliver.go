@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -47,7 +48,7 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	lookup.Prefetch(ctx, pair.Clusters(due))
 	var viaGit, direct []pair.Target
 	var failed []pair.Result
-	moving := map[string]route.Route{} // by cluster
+	moving := map[v2.ClusterKey]route.Route{} // by cluster
 	for _, t := range due {
 		r, err := s.routeOf(ctx, lookup, t)
 		if err != nil {

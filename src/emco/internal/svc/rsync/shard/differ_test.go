@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -25,7 +26,7 @@ type history struct {
 	narrowed int
 }
 
-var fields = []string{"edge+c0", "edge+c1", "edge+c2", "edge+c3", "edge+c4"}
+var fields = []v2.ClusterKey{"edge+c0", "edge+c1", "edge+c2", "edge+c3", "edge+c4"}
 
 // revise publishes a revision that wants the bundles on the clusters; 0 is none.
 func (h *history) revise(bundles []int) {
@@ -109,13 +110,13 @@ func (h *history) deliver(arrives []bool) {
 }
 
 // reregister has a cluster deleted and registered again.
-func (h *history) reregister(cluster string) {
+func (h *history) reregister(cluster v2.ClusterKey) {
 	h.Helper()
-	key := store.Key("cluster-providers/edge/clusters/" + cluster[len("edge+"):])
+	key := store.Key(cluster.StoreKey())
 	if err := h.db.Delete(h.Context(), key, nil); err != nil && !errs.Is(err, errs.NotFound) {
 		h.Fatal(err)
 	}
-	register(h.T, h.db, cluster[len("edge+"):], "repo")
+	register(h.T, h.db, cluster.Cluster(), "repo")
 }
 
 // Whatever changes from revision to revision, and whatever fails in between: comparing only

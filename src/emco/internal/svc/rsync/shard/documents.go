@@ -111,9 +111,8 @@ func (s *Shard) usersOf(ctx context.Context, targets []pair.Target, changes stor
 		return nil
 	}
 	lookup := s.Routes.Lookup()
-	reads := func(cluster string) bool {
-		key, err := v2.ParseClusterKey(cluster)
-		if err != nil || clusters[cluster] || !providers[key.Provider] {
+	reads := func(cluster v2.ClusterKey) bool {
+		if clusters[cluster] || !providers[cluster.Provider()] {
 			return clusters[cluster]
 		}
 		return slices.ContainsFunc(lookup.SyncObjects(ctx, cluster), func(k store.Key) bool { return objects[k] })

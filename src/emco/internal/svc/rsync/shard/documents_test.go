@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -19,7 +20,7 @@ func TestF05UsersOfADocument(t *testing.T) {
 		}
 	}
 	all := func() (out []pair.Target) {
-		for _, c := range []string{"edge+c1", "edge+c2", "edge+c3", "other+c1", "edge+gone"} {
+		for _, c := range []v2.ClusterKey{"edge+c1", "edge+c2", "edge+c3", "other+c1", "edge+gone"} {
 			out = append(out, pair.Target{Cluster: c, UID: "7"})
 		}
 		return out

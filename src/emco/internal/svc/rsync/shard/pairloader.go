@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -18,7 +19,7 @@ import (
 // time.
 type PairLoader struct {
 	pairs   func(ctx context.Context) iter.Seq2[appcontext.Pair, error]
-	shards  func(ctx context.Context, clusters []string) (map[string]int, error)
+	shards  func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error)
 	reading chan struct{} // holds a token while a read is in progress
 
 	mu   sync.Mutex
@@ -96,7 +97,7 @@ func (l *PairLoader) readAll(ctx context.Context) (map[string][]appcontext.Pair,
 		named[route.Group.Shard(n)] = true
 	}
 	var unnamed []appcontext.Pair
-	clusters := map[string]bool{}
+	clusters := map[v2.ClusterKey]bool{}
 	for p, err := range l.pairs(ctx) {
 		if err != nil {
 			return nil, err

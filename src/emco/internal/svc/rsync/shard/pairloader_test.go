@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
@@ -42,7 +43,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stock{fail: 1}
 		for n := range 100 {
-			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: fmt.Sprint("edge+c", n), UID: "7", App: "web"}, Shard: route.Group.Shard(n % route.Group.Shards)}
+			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprint("c", n)), UID: "7", App: "web"}, Shard: route.Group.Shard(n % route.Group.Shards)}
 			if n >= 96 {
 				p.Shard = [...]string{"", "rsync-99"}[n%2] // from before there were shards, or more of them
 			}

@@ -194,7 +194,7 @@ func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) erro
 		return err
 	}
 	own := s.pairs.Clusters(w.Deployment)
-	var candidates []string
+	var candidates []v2.ClusterKey
 	for c := range all.bundles {
 		if !own[c] && (claim || all.shards[c] == s.number) {
 			candidates = append(candidates, c)
@@ -203,7 +203,7 @@ func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) erro
 	if err := s.addUnstarted(ctx, w.Deployment, candidates, own); err != nil {
 		return err
 	}
-	w.Places, w.Elsewhere = map[string]map[string]appcontext.Digest{}, map[string]map[string]appcontext.Digest{}
+	w.Places, w.Elsewhere = map[v2.ClusterKey]map[string]appcontext.Digest{}, map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for c, apps := range all.bundles {
 		if own[c] {
 			w.Places[c] = apps
@@ -215,7 +215,7 @@ func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) erro
 }
 
 // addUnstarted adds the clusters on which no shard has started with a deployment.
-func (s *Shard) addUnstarted(ctx context.Context, deployment string, clusters []string, own map[string]bool) error {
+func (s *Shard) addUnstarted(ctx context.Context, deployment string, clusters []v2.ClusterKey, own map[v2.ClusterKey]bool) error {
 	started, err := s.contexts.ShardsOf(ctx, deployment, clusters)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last reco
 	if err != nil {
 		return err
 	}
-	var unstarted []string
+	var unstarted []v2.ClusterKey
 	for _, c := range others {
 		if shards[c] == s.number {
 			unstarted = append(unstarted, c)
@@ -261,11 +261,11 @@ func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last reco
 }
 
 // clustersIn returns the clusters whose registrations are among the keys.
-func clustersIn(keys []store.Key) map[string]bool {
-	out := map[string]bool{}
+func clustersIn(keys []store.Key) map[v2.ClusterKey]bool {
+	out := map[v2.ClusterKey]bool{}
 	for _, k := range keys {
 		if cluster, ok := v2.ClusterOf(string(k)); ok {
-			out[cluster.String()] = true
+			out[cluster] = true
 		}
 	}
 	return out
@@ -273,8 +273,8 @@ func clustersIn(keys []store.Key) map[string]bool {
 
 // registrations reads the ids of the registrations of w's clusters. Clusters that are not
 // registered are left out.
-func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[string]string, error) {
-	lookup, out := s.Routes.Lookup(), make(map[string]string, len(w.Places))
+func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.ClusterKey]string, error) {
+	lookup, out := s.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
 	for cluster := range w.Places {
 		doc, err := lookup.Registration(ctx, cluster)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -23,28 +24,28 @@ type revisionStore interface {
 // on which cluster.
 type RevisionCache struct {
 	store  revisionStore
-	shards func(ctx context.Context, clusters []string) (map[string]int, error)
+	shards func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error)
 
 	revisions *sharedReads[appcontext.Revision]
 	placed    *sharedReads[placements]
-	changed   *sharedReads[[]string]
+	changed   *sharedReads[[]v2.ClusterKey]
 }
 
 // placements is what a revision wants on which clusters. It is shared: nothing in it may
 // be changed.
 type placements struct {
-	bundles map[string]map[string]appcontext.Digest // by cluster and app
-	shards  map[string]int                          // by cluster: the shard that starts there if none has
+	bundles map[v2.ClusterKey]map[string]appcontext.Digest // by cluster and app
+	shards  map[v2.ClusterKey]int                          // by cluster: the shard that starts there if none has
 }
 
 // NewRevisionCache returns an empty cache. shards returns the shards of clusters by their
 // routes.
-func NewRevisionCache(store revisionStore, shards func(context.Context, []string) (map[string]int, error)) *RevisionCache {
+func NewRevisionCache(store revisionStore, shards func(context.Context, []v2.ClusterKey) (map[v2.ClusterKey]int, error)) *RevisionCache {
 	return &RevisionCache{
 		store: store, shards: shards,
 		revisions: newSharedReads(func(appcontext.Revision) int { return 1 }),
 		placed:    newSharedReads(func(p placements) int { return len(p.bundles) }),
-		changed:   newSharedReads(func(clusters []string) int { return len(clusters) }),
+		changed:   newSharedReads(func(clusters []v2.ClusterKey) int { return len(clusters) }),
 	}
 }
 
@@ -62,7 +63,7 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 		if err != nil {
 			return placements{}, err
 		}
-		out, clusters := placements{bundles: make(map[string]map[string]appcontext.Digest, len(places))}, make([]string, 0, len(places))
+		out, clusters := placements{bundles: make(map[v2.ClusterKey]map[string]appcontext.Digest, len(places))}, make([]v2.ClusterKey, 0, len(places))
 		for _, p := range places {
 			out.bundles[p.Cluster] = p.Apps
 			clusters = append(clusters, p.Cluster)
@@ -74,8 +75,8 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 
 // changedClusters returns the clusters on which two revisions of a head want different
 // things, in order; NotFound if one of the revisions is gone.
-func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]string, error) {
-	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]string, error) {
+func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]v2.ClusterKey, error) {
+	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]v2.ClusterKey, error) {
 		before, err := c.store.Placements(ctx, string(head), from)
 		if err != nil {
 			return nil, err
@@ -87,7 +88,7 @@ func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.Hea
 
 // changedClusters returns the clusters on which two lists of placements differ. Sets of
 // apps that many clusters share are compared once.
-func changedClusters(before, after []appcontext.Placement) (out []string) {
+func changedClusters(before, after []appcontext.Placement) (out []v2.ClusterKey) {
 	compared := map[[2]uintptr]bool{}
 	for was, is := range appcontext.Zip(before, after) {
 		k := [2]uintptr{was.Set(), is.Set()}
@@ -104,11 +105,11 @@ func changedClusters(before, after []appcontext.Placement) (out []string) {
 }
 
 // placesOn returns what a revision wants on each of the given clusters, if anything.
-func (c *RevisionCache) placesOn(ctx context.Context, head appcontext.HeadID, n int64, clusters map[string]bool) (map[string]map[string]appcontext.Digest, error) {
+func (c *RevisionCache) placesOn(ctx context.Context, head appcontext.HeadID, n int64, clusters map[v2.ClusterKey]bool) (map[v2.ClusterKey]map[string]appcontext.Digest, error) {
 	places, err := c.store.Placements(ctx, string(head), n)
-	out := map[string]map[string]appcontext.Digest{}
+	out := map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for cluster := range clusters {
-		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c string) int { return cmp.Compare(p.Cluster, c) })
+		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c v2.ClusterKey) int { return cmp.Compare(p.Cluster, c) })
 		if found {
 			out[cluster] = places[at].Apps
 		}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -49,7 +50,7 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 			for range n {
 				all.Go(func() {
 					l, err := d.placements(t.Context(), "7", 1)
-					if err != nil || !reflect.DeepEqual(l.bundles, map[string]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || l.shards["edge+c1"] != 0 {
+					if err != nil || !reflect.DeepEqual(l.bundles, map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || l.shards["edge+c1"] != 0 {
 						t.Errorf("got %+v, %v", l, err)
 					}
 					if rev, err := d.revision(t.Context(), "7", 1); err != nil || rev.Number != 1 {
@@ -106,8 +107,8 @@ func TestAFailedSharedReadIsRepeated(t *testing.T) {
 }
 
 // inFirst puts all clusters into the first shard.
-func inFirst(_ context.Context, clusters []string) (map[string]int, error) {
-	out := map[string]int{}
+func inFirst(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
+	out := map[v2.ClusterKey]int{}
 	for _, c := range clusters {
 		out[c] = 0
 	}

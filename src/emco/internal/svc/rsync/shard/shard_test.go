@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
@@ -35,7 +36,7 @@ func (contextHeads) Recheck(string)          {}
 
 // newShard returns a loaded shard over real stores. Nothing runs it. shards returns the
 // shards of clusters.
-func newShard(t *testing.T, number int, shards func(context.Context, []string) (map[string]int, error)) (s *Shard, contexts *appcontext.Store, db *store.DB) {
+func newShard(t *testing.T, number int, shards func(context.Context, []v2.ClusterKey) (map[v2.ClusterKey]int, error)) (s *Shard, contexts *appcontext.Store, db *store.DB) {
 	t.Helper()
 	contexts, db = contexttest.New(t), resourcetest.DB(t)
 	log := slog.New(slog.DiscardHandler)
@@ -54,7 +55,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []string) (
 }
 
 // publish makes the next revision of deployment 7, with the app "web" on clusters.
-func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clusters ...string) appcontext.Head {
+func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clusters ...v2.ClusterKey) appcontext.Head {
 	t.Helper()
 	to := head
 	to.UID, to.Subject, to.LastRev = "7", "the group", head.LastRev+1
@@ -265,7 +266,7 @@ func TestTargetsAreQueuedByRoute(t *testing.T) {
 	if want := []string{"git http://127.0.0.1:1/one.git main emco 2", "git http://127.0.0.1:1/two.git main emco 1"}; !slices.Equal(got, want) {
 		t.Errorf("queued %q, want %q", got, want)
 	}
-	for cluster, reason := range map[string]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
+	for cluster, reason := range map[v2.ClusterKey]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
 		p := s.pairs.Of(pair.Target{Cluster: cluster, UID: "7"})[0]
 		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
 			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
@@ -301,8 +302,8 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 // that starts there. The orphan sweep starts what no shard has started, and nothing else.
 func TestTheOrphanSweepStartsWhatNoShardHas(t *testing.T) {
 	t.Parallel()
-	s, contexts, _ := newShard(t, route.Group.Of("7"), func(_ context.Context, clusters []string) (map[string]int, error) {
-		out := map[string]int{}
+	s, contexts, _ := newShard(t, route.Group.Of("7"), func(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
+		out := map[v2.ClusterKey]int{}
 		for _, c := range clusters {
 			out[c] = route.Group.Of("7") + 1 // as processes see it that read another registration
 		}
@@ -368,7 +369,7 @@ func TestRecordedResultsSurviveLaterErrors(t *testing.T) {
 	s.pairs = pairs.New(pairs.Config{AppContext: &once{Store: contexts}, Fence: s.pairs.Fence(), Retry: retry})
 	var outcomes []pair.Result
 	for i := range recordTogether + 100 {
-		k := appcontext.PairKey{Cluster: fmt.Sprintf("edge+c%04d", i), UID: "7", App: "web"}
+		k := appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%04d", i)), UID: "7", App: "web"}
 		if err := s.pairs.Load(t.Context(), []appcontext.Pair{{Key: k, Desired: "bundle", Phase: appcontext.Pending}}); err != nil {
 			t.Fatal(err)
 		}

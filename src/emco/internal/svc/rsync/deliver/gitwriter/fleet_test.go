@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -67,19 +68,19 @@ func newFleet(t *testing.T) *fleet {
 
 // deliver delivers a bundle to the clusters from first to last, in shards of a size. It
 // returns the results by cluster.
-func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[string]pair.Result {
+func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[v2.ClusterKey]pair.Result {
 	f.Helper()
 	byBranch, routes := map[route.Branch][]pair.Target{}, map[pair.Target]route.Route{}
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
-		t := pair.Target{Cluster: name, UID: "7"}
+		t := pair.Target{Cluster: v2.ClusterKey(name), UID: "7"}
 		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
 		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
-		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: name, UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
+		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
 		routes[t] = r
 		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)
 	}
-	out := map[string]pair.Result{}
+	out := map[v2.ClusterKey]pair.Result{}
 	for _, due := range byBranch {
 		for results := range f.writer.Deliver(f.Context(), due, routes) {
 			for _, r := range results {
@@ -131,7 +132,7 @@ func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
 	f.wantCommits("after one change", 5, all+1, 5)
 
 	moved, other := fmt.Sprintf("edge+c%05d", one), fmt.Sprintf("edge+c%05d", 2*one)
-	for cluster, result := range map[string]pair.Result{moved: changed[moved], other: first[other]} {
+	for cluster, result := range map[string]pair.Result{moved: changed[v2.ClusterKey(moved)], other: first[v2.ClusterKey(other)]} {
 		if at := f.git("rev-parse", "clusters/"+cluster); at != result.Commit {
 			t.Errorf("the result of %s is commit %s, its branch is at %s", cluster, result.Commit, at)
 		}
@@ -146,7 +147,7 @@ func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
 		}
 	}
 	again := f.deliver("two", one, one+1, size)
-	if again[moved].Commit != changed[moved].Commit {
+	if again[v2.ClusterKey(moved)].Commit != changed[v2.ClusterKey(moved)].Commit {
 		t.Error("the same content again made another commit")
 	}
 	f.wantCommits("the same again", 5, all+1, 5)

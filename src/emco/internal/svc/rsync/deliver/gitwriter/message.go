@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -15,13 +16,13 @@ import (
 // commitTitle collects what the first line of a commit is about.
 type commitTitle struct {
 	subjects map[string]bool
-	clusters map[string]bool
+	clusters map[v2.ClusterKey]bool
 	updates  bool // something is added or changed, not only removed
 }
 
 func (c *commitTitle) add(subject string, t pair.Target, pairs []appcontext.Pair) {
 	if c.subjects == nil {
-		c.subjects, c.clusters = map[string]bool{}, map[string]bool{}
+		c.subjects, c.clusters = map[string]bool{}, map[v2.ClusterKey]bool{}
 	}
 	c.subjects[subject], c.clusters[t.Cluster] = true, true
 	for _, p := range pairs {
@@ -41,7 +42,7 @@ func (c *commitTitle) String() string {
 	}
 	where := fmt.Sprintf("%d clusters", len(c.clusters))
 	if len(c.clusters) == 1 {
-		where = slices.Collect(maps.Keys(c.clusters))[0]
+		where = string(slices.Collect(maps.Keys(c.clusters))[0])
 	}
 	return verb + " " + what + " on " + where
 }
@@ -58,7 +59,7 @@ func withoutCollections(key string) string {
 type trailerSet map[string]map[string]bool
 
 func (s trailerSet) addTarget(t pair.Target, pairs []appcontext.Pair) {
-	s.add("Emco-Clusters", t.Cluster)
+	s.add("Emco-Clusters", string(t.Cluster))
 	s.add("Emco-Deployment", t.UID)
 	for _, p := range pairs {
 		s.add("Emco-Revision", t.UID+"."+strconv.FormatInt(p.Rev, 10))

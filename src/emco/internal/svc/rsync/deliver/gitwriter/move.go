@@ -33,7 +33,7 @@ func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (g
 		parts = append(parts, c)
 	}
 	job := w.job(r, parts)
-	job.Title, job.Interactive = "Move "+due[0].Cluster+" here, from "+r.Move.From.Place(), true
+	job.Title, job.Interactive = "Move "+string(due[0].Cluster)+" here, from "+r.Move.From.Place(), true
 	derived, _, err := w.Submit(ctx, job)
 	if err != nil || r.Settings.DerivedBranch == "" {
 		return derived.Commit, err
@@ -64,7 +64,7 @@ func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (g
 	if len(job.Edits)+len(job.RemoveDerived) == 0 {
 		return "", nil
 	}
-	job.Title, job.Trailers = "Move "+cluster+" away, to "+r.Place(), trailers.list()
+	job.Title, job.Trailers = "Move "+string(cluster)+" away, to "+r.Place(), trailers.list()
 	derived, _, err := w.Submit(ctx, job)
 	if errs.Is(err, errs.Forbidden) && len(job.RemoveDerived) > 0 {
 		w.Log.Warn("the branch of a moved cluster cannot be removed and stays", "cluster", cluster, "branch", job.RemoveDerived[0], "err", err)

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
@@ -67,7 +68,7 @@ type Branches interface {
 // Pairs are the pairs of a shard, and what is known of their deployments.
 type Pairs interface {
 	Of(t pair.Target) []appcontext.Pair                         // in order of app
-	On(cluster string) []pair.Target                            // in order
+	On(cluster v2.ClusterKey) []pair.Target                     // in order
 	Subject(deployment string) string                           // for people
 	Head(deployment string) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
 	Needs(k appcontext.PairKey) []syncer.Dependency             // apps that an app comes after

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -50,7 +51,7 @@ func (b bundles) put(d appcontext.Digest, name string) {
 type fakePairs map[pair.Target][]appcontext.Pair
 
 func (f fakePairs) Of(t pair.Target) []appcontext.Pair { return f[t] }
-func (f fakePairs) On(cluster string) []pair.Target {
+func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, UID: "7"}}
 }
 func (f fakePairs) Subject(string) string                        { return subject }
@@ -125,7 +126,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // pair adds a pair that is due.
-func (f *fixture) pair(cluster, app string, p appcontext.Pair) {
+func (f *fixture) pair(cluster v2.ClusterKey, app string, p appcontext.Pair) {
 	p.Key, p.Phase = appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, appcontext.Pending
 	f.pairs.add(p)
 }
@@ -141,7 +142,7 @@ func (f *fixture) deliver() map[string]string {
 	out := map[string]string{}
 	for results := range f.Deliver(f.Context(), due, routes) {
 		for _, r := range results {
-			out[r.Key.Cluster+" "+r.Key.App] = fmt.Sprint(r.Commit, " ", r.Err)
+			out[string(r.Key.Cluster)+" "+r.Key.App] = fmt.Sprint(r.Commit, " ", r.Err)
 		}
 	}
 	return out
@@ -180,7 +181,7 @@ func TestATargetWhosePathIsRefusedFailsAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.bundles.put("bundle", "settings")
-	for _, c := range []string{"edge+c1", "edge+c2", "edge+c3"} {
+	for _, c := range []v2.ClusterKey{"edge+c1", "edge+c2", "edge+c3"} {
 		f.pair(c, "a", appcontext.Pair{Desired: "bundle", Rev: 3})
 	}
 	f.committer.refused = "clusters/edge+c2/context/7/app"
@@ -303,13 +304,13 @@ func TestTitlesAndTrailers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
-		pairs    map[string]appcontext.Digest // desired bundle by cluster
+		pairs    map[v2.ClusterKey]appcontext.Digest // desired bundle by cluster
 		title    string
-		clusters string
+		clusters v2.ClusterKey
 	}{
-		{"one cluster", map[string]appcontext.Digest{"edge+c1": "bundle"}, "Update shop/till/v1/autumn on edge+c1", "edge+c1"},
-		{"a removal", map[string]appcontext.Digest{"edge+c1": ""}, "Remove shop/till/v1/autumn on edge+c1", "edge+c1"},
-		{"several", map[string]appcontext.Digest{"edge+c1": "", "edge+c2": "bundle"}, "Update shop/till/v1/autumn on 2 clusters", "edge+c1, edge+c2"},
+		{"one cluster", map[v2.ClusterKey]appcontext.Digest{"edge+c1": "bundle"}, "Update shop/till/v1/autumn on edge+c1", "edge+c1"},
+		{"a removal", map[v2.ClusterKey]appcontext.Digest{"edge+c1": ""}, "Remove shop/till/v1/autumn on edge+c1", "edge+c1"},
+		{"several", map[v2.ClusterKey]appcontext.Digest{"edge+c1": "", "edge+c2": "bundle"}, "Update shop/till/v1/autumn on 2 clusters", "edge+c1, edge+c2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -320,7 +321,7 @@ func TestTitlesAndTrailers(t *testing.T) {
 			}
 			f.deliver()
 			job := f.committer.jobs[0]
-			want := []git.Trailer{{Key: "Emco-Clusters", Value: tt.clusters}, {Key: "Emco-Deployment", Value: "7"}, {Key: "Emco-Revision", Value: "7.3"}}
+			want := []git.Trailer{{Key: "Emco-Clusters", Value: string(tt.clusters)}, {Key: "Emco-Deployment", Value: "7"}, {Key: "Emco-Revision", Value: "7.3"}}
 			if job.Title != tt.title || !slices.Equal(job.Trailers, want) {
 				t.Errorf("got %q %v, want %q %v", job.Title, job.Trailers, tt.title, want)
 			}

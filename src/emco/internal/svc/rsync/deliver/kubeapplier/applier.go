@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -44,12 +45,12 @@ type Applier struct {
 	// mu is held while a new connection is made and an old one is closed, which waits for the
 	// old one's watcher. So a slow start of one connection delays the other clusters'.
 	mu    sync.Mutex
-	conns map[string]*connection // by cluster; guarded by mu
+	conns map[v2.ClusterKey]*connection // by cluster; guarded by mu
 }
 
 // NewApplier returns an applier whose watches end with ctx, or by Stop.
 func NewApplier(ctx context.Context, o Options) *Applier {
-	return &Applier{Options: o, ctx: ctx, conns: map[string]*connection{}}
+	return &Applier{Options: o, ctx: ctx, conns: map[v2.ClusterKey]*connection{}}
 }
 
 // Deliver applies those of the target's pairs that are due, one after the other, and
@@ -148,7 +149,7 @@ func (a *Applier) watch(ctx context.Context, c *connection, p appcontext.Pair) e
 }
 
 // connect returns the connection to a cluster, a new one if the kubeconfig has changed.
-func (a *Applier) connect(name string, r route.Route) (*connection, error) {
+func (a *Applier) connect(name v2.ClusterKey, r route.Route) (*connection, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	sum := sha256.Sum256(r.Kubeconfig)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"sync"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -24,7 +25,7 @@ type connection struct {
 }
 
 // connect starts the watch on a cluster. It ends with ctx or by close.
-func connect(ctx context.Context, name string, cluster *kube.Cluster, kubeconfig [sha256.Size]byte, o Options) *connection {
+func connect(ctx context.Context, name v2.ClusterKey, cluster *kube.Cluster, kubeconfig [sha256.Size]byte, o Options) *connection {
 	client, mapper := cluster.WatchClient()
 	c := &connection{
 		cluster: cluster, kubeconfig: kubeconfig, tracked: map[appcontext.PairKey]string{},

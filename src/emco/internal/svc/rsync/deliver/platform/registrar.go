@@ -65,7 +65,7 @@ type digest [sha256.Size]byte
 func NewRegistrar(ctx context.Context, o Options) *Registrar {
 	r := &Registrar{Options: o, calls: map[pair.Target]call{}, registered: map[pair.Target]registration{}}
 	r.workers = queue.NewWorkers(r.work)
-	r.timers = queue.NewTimers(func(t pair.Target) { r.workers.Add(ctx, t.Cluster, t) })
+	r.timers = queue.NewTimers(func(t pair.Target) { r.workers.Add(ctx, string(t.Cluster), t) })
 	return r
 }
 
@@ -129,7 +129,7 @@ func (r *Registrar) enqueue(ctx context.Context, t pair.Target, c call) {
 		r.timers.Set(t, d)
 		return
 	}
-	r.workers.Add(ctx, t.Cluster, t)
+	r.workers.Add(ctx, string(t.Cluster), t)
 }
 
 // work makes the calls of a cluster.

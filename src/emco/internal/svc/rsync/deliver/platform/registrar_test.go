@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -80,7 +81,7 @@ func newFixture(ctx context.Context) *fixture {
 }
 
 // commit registers the result of a commit after which a cluster has the named apps.
-func (f *fixture) commit(ctx context.Context, cluster string, apps ...string) (others []pair.Result) {
+func (f *fixture) commit(ctx context.Context, cluster v2.ClusterKey, apps ...string) (others []pair.Result) {
 	t := pair.Target{Cluster: cluster, UID: "7"}
 	result := pair.Result{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: "web"}, Apps: apps}
 	r := route.Route{Backend: f.platform, Settings: gitops.Settings{Kind: "fake", Delay: time.Minute}}
@@ -174,7 +175,7 @@ func TestAPlatformThatDoesNotAnswer(t *testing.T) {
 		defer f.Stop()
 		f.platform.hold = make(chan struct{})
 		for n := range 5 {
-			f.commit(t.Context(), fmt.Sprint("edge+c", n), "web")
+			f.commit(t.Context(), v2.ClusterKey(fmt.Sprint("edge+c", n)), "web")
 		}
 		plain := pair.Result{Key: appcontext.PairKey{Cluster: "edge+git", UID: "7", App: "web"}, Apps: []string{"web"}}
 		others := f.Register(t.Context(), []pair.Result{plain}, map[pair.Target]route.Route{{Cluster: "edge+git", UID: "7"}: {}})
