@@ -23,6 +23,7 @@ type System struct {
 	Getenv   func(string) string
 	Home     string // the directory of .emco.yaml; empty for none
 	Terminal bool   // Out is a terminal
+	Columns  int    // the width of the terminal; 0 is unlimited
 	// Interactive says that a person sees the output and can answer questions.
 	Interactive bool
 }
@@ -34,8 +35,12 @@ func FromOS() System {
 		home = ""
 	}
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		columns = 0 // a pipe
+	}
 	return System{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Home: home,
+		Columns: columns, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Home: home,
 		Terminal:    isTerminal(os.Stdout),
 		Interactive: isTerminal(os.Stdin) && isTerminal(os.Stdout) && isTerminal(os.Stderr),
 	}
@@ -45,6 +50,9 @@ func FromOS() System {
 func Run(ctx context.Context, args []string, sys System) int {
 	if version.Requested(args) && args[0] != "version" { // pflag reads -version as -v ersion
 		args = []string{"--version"}
+	}
+	if sys.Columns > 0 {
+		sys.Out = output.Screen{Writer: sys.Out, Columns: sys.Columns}
 	}
 	s := &session{sys: sys}
 	root := newRootCommand(s)

@@ -153,6 +153,14 @@ func (s *session) form() (output.Format, error) {
 	}
 }
 
+// barColumns returns the width of the terminal for a progress bar; 0 for lines.
+func (s *session) barColumns() int {
+	if !s.sys.Interactive || s.sys.Getenv("TERM") == "dumb" {
+		return 0
+	}
+	return s.sys.Columns
+}
+
 // colour reports whether to print colours: on a terminal with colours, unless the user
 // disables them.
 func (s *session) colour() bool {

@@ -101,7 +101,7 @@ func follow(ctx context.Context, s *session, c *client.Client, path string, goal
 		s, _, err := readStatus(ctx, c, path, goal.View())
 		return s, err
 	}
-	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: s.sys.Err})
+	return progress.Wait(ctx, read, progress.Options{Goal: goal, Timeout: timeout, Name: path, Log: s.sys.Err, Columns: s.barColumns()})
 }
 
 // readStatus returns a status, decoded and as the server sent it.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
@@ -125,32 +123,3 @@ func table(w io.Writer, collection string, rows []tableRow) {
 	}
 	t.Flush()
 }
-
-// Table aligns cells in columns. Empty cells print "-"; no cell has a line break.
-type Table struct {
-	w     *tabwriter.Writer
-	cells []string
-}
-
-// NewTable returns an empty table; nothing is written before Flush.
-func NewTable(w io.Writer) *Table {
-	return &Table{w: tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)}
-}
-
-// Cell adds a cell to the row.
-func (t *Table) Cell(s string) {
-	s = plain.Line(s)
-	if s == "" {
-		s = "-"
-	}
-	t.cells = append(t.cells, s)
-}
-
-// End ends the row.
-func (t *Table) End() {
-	fmt.Fprintln(t.w, strings.Join(t.cells, "\t"))
-	t.cells = t.cells[:0]
-}
-
-// Flush writes the table. It drops errors of the writer: a closed terminal has no reader.
-func (t *Table) Flush() { _ = t.w.Flush() }

@@ -73,6 +73,7 @@ type Options struct {
 	Timeout time.Duration // 0: until the context ends
 	Name    string        // of the deployment, for texts
 	Log     io.Writer     // gets a line for each change
+	Columns int           // if Log is a terminal, its width: it gets a bar instead
 }
 
 // The interval between polls grows from the first to the second.
@@ -90,6 +91,10 @@ const firstLook = 5 * time.Second
 // retries while the server is unreachable.
 func Wait(ctx context.Context, read Source, o Options) error {
 	w := waitState{o: o}
+	if o.Columns > 0 {
+		w.bar = newBar(o)
+		defer w.bar.end()
+	}
 	first, cancel := context.WithTimeout(ctx, max(o.Timeout, firstLook))
 	defer cancel()
 	if o.Timeout > 0 {
@@ -122,6 +127,7 @@ type waitState struct {
 	last string    // the last printed line
 	seen v2.Status // the last status
 	away error     // why the last poll failed
+	bar  *bar      // nil for lines
 }
 
 // look polls once and decides.
@@ -141,7 +147,11 @@ func (w *waitState) look(ctx context.Context, read Source) (done bool, err error
 		return false, err
 	}
 	w.seen, w.away = s, nil
-	w.say(Summary(s))
+	if w.bar != nil {
+		w.bar.draw(s, time.Now())
+	} else {
+		w.say(Summary(s))
+	}
 	if _, _, ok := w.o.Goal.condition(); ok && reached(s, w.o.Goal) {
 		return true, nil // the goal may be a failure
 	}
@@ -169,6 +179,10 @@ func (w *waitState) say(line string) {
 		return
 	}
 	w.last = line
+	if w.bar != nil {
+		w.bar.print(plain.Line(line))
+		return
+	}
 	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, plain.Line(line))
 }
 
