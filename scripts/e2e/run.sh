@@ -20,7 +20,7 @@ export GOWORK=off
 # lanes: name | default or full | parts of the test bed | tests | variables | what it shows
 lanes="
 git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet | | Git clusters without Kubernetes: writers, restarts, simulated fleets
-docs      | default |                        | TestF33 | | the demonstration
+docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
@@ -88,6 +88,10 @@ if [ "${chosen[0]}" = bench ]; then
 fi
 
 parts=$(all_of 3 "${chosen[@]}" | tr '\n' ' ')
+case " ${chosen[*]} " in *' docs '*)
+  command -v nginx >/dev/null || command -v caddy >/dev/null ||
+    echo 'run.sh: neither nginx nor caddy is installed, so the gateway page does not run: apt-get install nginx-light' ;;
+esac
 case " $parts" in *' gitea '*) need gcc 'install a C compiler: Gitea contains SQLite' ;; esac
 if [ -n "$parts" ]; then
   echo "run.sh: building the parts of the test bed: $parts(5 to 25 minutes when nothing is cached)"
@@ -101,5 +105,5 @@ done
 run=$(all_of 4 "${chosen[@]}" | paste -sd '|' -)
 [ -z "$point" ] || run=TestAcceptance$point
 echo "run.sh: lanes ${chosen[*]}, with the programs in $bin"
-go test -count=1 ./leak ./repo ./lanes
+go test -count=1 ./leak ./repo ./lanes ./pages
 go test -v -count=1 -timeout 60m -run "^($run)" "$@" .
