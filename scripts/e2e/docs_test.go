@@ -175,7 +175,12 @@ func nothingLeft(r *pageReader, c *cluster.Cluster) {
 // page, the demonstration's included.
 func TestF31ReadmeRuns(t *testing.T) {
 	r := newReader(t)
-	r.env = append(r.env, "EMCO_DATA="+filepath.Join(r.dir, "emco-data"), "GOWORK=")
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output() // the reader's home is empty
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := strings.Fields(string(caches))
+	r.env = append(r.env, "EMCO_DATA="+filepath.Join(r.dir, "emco-data"), "GOWORK=", "GOCACHE="+cache[0], "GOMODCACHE="+cache[1])
 	r.dir = local("..", "..")
 	r.Cleanup(func() { _ = os.Remove(filepath.Join(r.dir, "emco.log")) }) // best effort: git ignores it
 	r.reads("README.md")
