@@ -35,6 +35,10 @@ demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leave
 images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images
 	cd scripts/release && GOWORK=off go run . images -out $(BIN)/release
 
+.PHONY: release
+release: ## make the archives of HEAD for all platforms, with bills of materials and checksums, in bin/release
+	cd scripts/release && GOWORK=off go run . archives -version "$(VERSION)" -out $(BIN)/release
+
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts
 	go test $(TESTFLAGS) work

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	f.StringVar(&o.out, "out", "../../bin/release", "folder for the results")
 	f.StringVar(&o.version, "version", "", "version, such as v1.2.3 (default: the tag of the commit, else its date and id)")
 	platforms := f.String("platforms", "", "platforms, separated by commas (default: all, for images this machine's architecture)")
-	only := f.String("only", "", "programs of images, separated by commas (default: all)")
+	only := f.String("only", "", "programs, separated by commas (default: all)")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -76,6 +76,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	switch args[0] {
 	case "images":
 		err = images(ctx, o, tree, work)
+	case "archives":
+		err = archives(ctx, o, tree, work)
 	default:
 		err = fmt.Errorf("%q is neither images nor archives", args[0])
 	}

@@ -83,6 +83,9 @@ The address of the server: --server, else --config, else $EMCO_URL, else $HOME/.
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
 
+// Commands returns the tree of commands, for its documentation.
+func Commands() *cobra.Command { return newRootCommand(&session{}) }
+
 // newRootCommand builds the tree of commands. Errors are printed by Run, once.
 func newRootCommand(s *session) *cobra.Command {
 	root := &cobra.Command{
