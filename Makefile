@@ -79,6 +79,7 @@ fmt: $(GOFUMPT) ## format all Go code
 .PHONY: gen
 gen: ## regenerate generated files; tests check golden files and option tables
 	go generate work
+	cd scripts/release && GOWORK=off go run . changelog
 
 .PHONY: lint
 lint: $(GOFUMPT) $(STATICCHECK) ## vet, staticcheck, format check, figures of style and prose

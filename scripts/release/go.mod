@@ -7,6 +7,7 @@ require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
 	github.com/google/go-containerregistry v0.22.1
 	github.com/moby/buildkit v0.28.1
+	golang.org/x/mod v0.39.0
 )
 
 require (

@@ -2,6 +2,7 @@
 //
 //	release images   [flags]   container images, as OCI layouts: one folder per program
 //	release archives [flags]   archives with programs, completions and manual pages, and their checksums
+//	release changelog          CHANGELOG.md from the fragments in docs/changelog
 //
 // The same commit gives the same bytes, with the same Go release and, for images, the same
 // certificates on the machine.
@@ -21,6 +22,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/emco-orchestrator/emco/scripts/release/changelog"
 	"github.com/emco-orchestrator/emco/scripts/release/image"
 	"github.com/emco-orchestrator/emco/scripts/release/source"
 )
@@ -45,7 +47,7 @@ type options struct {
 
 func run(ctx context.Context, args []string, log io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("usage: release images|archives [flags]; -h lists the flags")
+		return errors.New("usage: release images|archives|changelog [flags]; -h lists the flags")
 	}
 	o := options{log: log}
 	f := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
@@ -64,6 +66,9 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
+	if args[0] == "changelog" {
+		return writeChangelog(o.repo)
+	}
 	work, err := os.MkdirTemp("", "emco-release-")
 	if err != nil {
 		return err
@@ -79,9 +84,17 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	case "archives":
 		err = archives(ctx, o, tree, work)
 	default:
-		err = fmt.Errorf("%q is neither images nor archives", args[0])
+		err = fmt.Errorf("%q is none of images, archives and changelog", args[0])
 	}
 	return err
+}
+
+func writeChangelog(repo string) error {
+	page, err := changelog.Page(filepath.Join(repo, "docs", "changelog"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(repo, "CHANGELOG.md"), []byte(page), 0o644)
 }
 
 func parsePlatforms(list string) (all []v1.Platform, err error) {

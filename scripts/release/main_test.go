@@ -152,7 +152,7 @@ func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"":                            "usage",
-		"sing":                        "neither images nor archives",
+		"sing":                        "none of images, archives",
 		"archives -platforms a/b/c/d": "-platforms",
 	} {
 		if err := run(t.Context(), strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
