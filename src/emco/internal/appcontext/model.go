@@ -200,7 +200,23 @@ type Pair struct {
 
 	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
 
+	Outcome *Outcome `json:"outcome,omitempty"` // of the objects, if the last attempt failed; nil: the error concerns all
+
 	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown
+}
+
+// Outcome is what became of the objects in an attempt that failed: the API server refused
+// some. It accepted the others, or did not get them if the attempt ended early.
+type Outcome struct {
+	Refused  []Refusal     `json:"refused,omitempty"`
+	Ended    bool          `json:"ended,omitempty"`    // the attempt ended early: only Accepted were accepted
+	Accepted []manifest.ID `json:"accepted,omitempty"` // if Ended
+}
+
+// Refusal is why an object was refused.
+type Refusal struct {
+	manifest.ID
+	Reason string `json:"reason"`
 }
 
 // ExternalEdit is a change of the files of a pair in Git that rsync did not make.

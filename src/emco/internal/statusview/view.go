@@ -166,6 +166,9 @@ func (v *statusView) objects(p *placeStatus) *objectBlock {
 	case !v.Ready && v.past:
 		return v.block(p, func(i int, _ appcontext.Ref) objectState { return p.past[i] })
 	case !v.Ready:
+		if p.pair != nil && (p.pair.Outcome != nil || p.pair.Halted) {
+			return v.block(p, p.outcomes())
+		}
 		c := objectClass{bundle: p.bundle, state: p.state}
 		s := v.blocks[c]
 		if s == nil {

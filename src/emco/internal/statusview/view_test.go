@@ -329,6 +329,40 @@ func TestF06AttemptsAreShown(t *testing.T) {
 	}
 }
 
+// The status of an object is its own: what the API server accepted is Applied, though it
+// refused another object of the app, and what was never tried is Pending.
+func TestF02ObjectsHaveTheirOwnStatus(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	one, two, three := s.configMap("one", "1"), s.configMap("two", "2"), s.configMap("three", "3")
+	b := s.bundle(one, two, three)
+	refused := []appcontext.Refusal{{ID: two.ID, Reason: "not valid"}}
+	for i, tt := range []struct {
+		name string
+		pair appcontext.Pair
+		want string
+	}{
+		{"one was refused", appcontext.Pair{Phase: appcontext.Failed, Outcome: &appcontext.Outcome{Refused: refused}}, "Applied:2 Failed:1 a on c1: one Applied, two Failed, three Applied"},
+		{"the cluster went away", appcontext.Pair{Phase: appcontext.Retrying, Outcome: &appcontext.Outcome{Ended: true, Accepted: []manifest.ID{one.ID}, Refused: refused}}, "Applied:1 Pending:1 Retrying:1 a on c1: one Applied, two Retrying, three Pending"},
+		{"the commit failed", appcontext.Pair{Phase: appcontext.Retrying}, "Retrying:3 a on c1: one Retrying, two Retrying, three Retrying"},
+		{"a hook failed before the objects were tried", appcontext.Pair{Phase: appcontext.Failed, Halted: true}, "Pending:3 a on c1: one Pending, two Pending, three Pending"},
+		{"a hook failed after they were applied", appcontext.Pair{Phase: appcontext.Failed, Halted: true, Applied: b}, "Applied:3 a on c1: one Applied, two Applied, three Applied"},
+		{"it failed for an older revision", appcontext.Pair{Rev: -1, Phase: appcontext.Failed, Outcome: &appcontext.Outcome{Refused: refused}}, "Pending:3 a on c1: one Pending, two Pending, three Pending"},
+	} {
+		g := s.group(fmt.Sprint(i + 1))
+		g.publish(placedApps{"a": {c1: b}})
+		tt.pair.Rev, tt.pair.Desired, tt.pair.Error = tt.pair.Rev+1, b, "why"
+		g.pair("a", c1, tt.pair)
+		st := g.status("status=deployed")
+		if got := short(st); got != tt.want {
+			t.Errorf("%s: got  %s, want %s", tt.name, got, tt.want)
+		}
+		if tt.pair.Outcome != nil && tt.pair.Rev == 1 && st.Apps[0].Clusters[0].Resources[1].Reason != "not valid" {
+			t.Errorf("%s: the refused object has no reason: %+v", tt.name, st.Apps[0].Clusters[0].Resources[1])
+		}
+	}
+}
+
 func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

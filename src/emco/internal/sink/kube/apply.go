@@ -23,6 +23,8 @@ type AppState struct {
 // Result is what Apply did, also if it failed.
 type Result struct {
 	Applied  int           // objects that the API server accepted
+	Accepted []manifest.ID // these objects
+	Ended    bool          // the run ended before it had tried all objects
 	Pruned   int           // deletions that the API server accepted
 	Findings []string      // for users: fields and objects taken over from others, objects left behind
 	Failed   []ObjectError // objects that were refused
@@ -54,10 +56,12 @@ func (c *Cluster) Apply(ctx context.Context, st AppState) (Result, error) {
 	key, value := manifest.DeploymentLabel(st.Deployment, st.App)
 	r := &applyRun{cluster: c, label: deploymentLabel{key, value}, appliedUIDs: map[types.UID]bool{}, desired: map[manifest.ObjectKey]bool{}}
 	if err := r.applyDefinitions(ctx, st); err != nil {
+		r.result.Ended = true
 		return r.result, err
 	}
 	for _, o := range namespacesFirst(st.Desired) {
 		if err := r.apply(ctx, o); err != nil {
+			r.result.Ended = true
 			return r.result, err
 		}
 	}

@@ -40,6 +40,7 @@ func (r *applyRun) apply(ctx context.Context, o manifest.Object) error {
 	}
 	r.appliedUIDs[applied.GetUID()] = true
 	r.result.Applied++
+	r.result.Accepted = append(r.result.Accepted, o.ID)
 	return nil
 }
 

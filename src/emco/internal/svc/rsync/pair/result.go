@@ -21,6 +21,7 @@ type Result struct {
 	Apps      []string // of the target that have files now, for the cluster's platform
 	Findings  []string
 	Err       error
+	Outcome   *appcontext.Outcome // of the objects, with Err; nil: Err concerns all
 }
 
 // ResultOf returns the result of a pair whose step is delivered; the sink adds the proof.

@@ -96,6 +96,7 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 		stays := true
 		if r.Err != nil {
 			p = s.fail(p, r.Err)
+			p.Outcome = r.Outcome
 		} else {
 			p, stays = pair.Apply(p, r, s.cfg.Now())
 		}

@@ -95,6 +95,32 @@ func (a *Applier) apply(ctx context.Context, c *kube.Cluster, p appcontext.Pair)
 	}
 	applied, err := c.Apply(ctx, desired)
 	out.Findings, out.Err = applied.Findings, err
+	if err != nil {
+		out.Outcome = outcomeOf(p, step, applied)
+	}
+	return out
+}
+
+// maxListed bounds the objects that an outcome names.
+const maxListed = 100
+
+// outcomeOf returns what became of the objects of a pair in an attempt that failed; nil if
+// that is not known of each. Steps before the main one deliver none of them, and after it
+// the pair holds all.
+func outcomeOf(p appcontext.Pair, step steps.Step, r kube.Result) *appcontext.Outcome {
+	out := &appcontext.Outcome{Ended: true}
+	switch {
+	case p.Desired == "" || p.Applied == p.Desired || len(r.Failed) > maxListed || r.Ended && len(r.Accepted) > maxListed:
+		return nil
+	case step.Kind != steps.Main:
+		return out
+	}
+	if out.Ended = r.Ended; r.Ended {
+		out.Accepted = r.Accepted
+	}
+	for _, f := range r.Failed {
+		out.Refused = append(out.Refused, appcontext.Refusal{ID: f.ID, Reason: pair.Clip(f.Err.Error())})
+	}
 	return out
 }
 
