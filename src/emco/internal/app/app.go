@@ -28,6 +28,7 @@ type App struct {
 	faults   failpointWraps
 	sources  []rsync.Source
 	group    *run.Group
+	exposed  []string // settings of addresses that other machines reach
 	listener net.Listener
 	grpc     string // address
 
@@ -90,7 +91,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	}
 	server := &httpService{listener: a.listener, server: web.Server{Log: a.log, Limits: limits(c)}}
 	a.group = run.NewGroup(a.log, slices.Concat(services, profiler, []run.Service{server})...)
-	server.server.Handler = a.handler(web.Identify(c.HTTP.ActorHeader, api), m)
+	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
+	server.server.Handler = a.handler(door.Wrap(web.Identify(c.HTTP.ActorHeader, api)), m)
+	a.exposed = c.Exposed()
 	return a, nil
 }
 
@@ -106,6 +109,9 @@ func (a *App) Address() string { return a.listener.Addr().String() }
 // Run serves until ctx ends or a service fails, then stops and closes everything.
 func (a *App) Run(ctx context.Context) error {
 	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc)
+	if text := a.insecure(); text != "" {
+		a.log.Warn(text)
+	}
 	return errors.Join(a.group.Run(ctx), a.close())
 }
 
@@ -147,11 +153,22 @@ func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Query().Has("verbose") {
 		text = a.group.Report()
+		if warning := a.insecure(); warning != "" {
+			text += "insecure: " + warning + "\n"
+		}
 	}
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_, _ = w.Write([]byte(text))
+}
+
+// insecure warns of addresses that other machines reach; empty without such.
+func (a *App) insecure() string {
+	if len(a.exposed) == 0 {
+		return ""
+	}
+	return "everyone who reaches " + strings.Join(a.exposed, ", ") + " may do everything: there is no authentication (http.insecure)"
 }
 
 // httpService runs the API's server.

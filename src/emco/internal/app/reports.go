@@ -61,6 +61,9 @@ func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirro
 	return r
 }
 
+// webhookPath is where Git servers report pushes; they sign their requests.
+const webhookPath = "/v2/webhooks/git"
+
 // agentPath is the URL of a cluster's agent.
 const agentPath = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
 
@@ -68,7 +71,7 @@ const agentPath = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/mo
 // Because there are many reports, it answers them before it looks at other routes.
 func (r reportIntake) mount(router *mux.Router, secret config.Secret) http.Handler {
 	for route, h := range map[string]web.HandlerFunc{
-		"POST /v2/webhooks/git":          r.git.Webhook(secret.Reveal()),
+		"POST " + webhookPath:            r.git.Webhook(secret.Reveal()),
 		"GET " + agentPath:               r.agents.Serve,
 		"POST " + agentPath + "/report":  r.endpoint.Report,
 		"POST " + agentPath + "/token":   web.NoDryRun(r.endpoint.Make),

@@ -45,6 +45,7 @@ func (a *clusterAgent) post(address, token string, r status.Report) (postAnswer,
 	cluster := strings.TrimPrefix(a.cluster, "edge+")
 	req, err := http.NewRequestWithContext(a.Context(), http.MethodPost, address+status.Path(v2.NewClusterKey("edge", cluster)), bytes.NewReader(text))
 	a.must("make a request", err)
+	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type Log struct {
 // HTTP is the one address that everything is served on.
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
+	Hosts        []string `json:"hosts" help:"names by which clients may call the API, besides localhost, the host of http.address, and IP addresses"`
+	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
 	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs; empty: every user is anonymous"`
 	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
@@ -188,7 +191,7 @@ func Default() Config {
 		Data:   "emco-data",
 		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
-		HTTP:   HTTP{Address: "127.0.0.1:9015", PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
+		HTTP:   HTTP{Address: "127.0.0.1:9015", Hosts: []string{}, PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
 		GRPC:   GRPC{Address: "127.0.0.1:9016"},
 		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second), Queue: 2048},
 		Store:  Store{Driver: "sqlite"},
@@ -247,12 +250,11 @@ func (c Config) Validate() error {
 	if c.Etcd.Quota < smallestQuota {
 		bad("etcd.quota", "must not be below %d bytes: etcd needs some for itself", smallestQuota)
 	}
-	checkAddress(bad, "http.address", c.HTTP.Address)
-	if c.GRPC.Address != "" {
-		checkAddress(bad, "grpc.address", c.GRPC.Address)
+	if c.HTTP.Address == "" {
+		bad("http.address", "an address is needed")
 	}
-	if c.Debug.Address != "" {
-		checkAddress(bad, "debug.address", c.Debug.Address)
+	for _, a := range c.addresses() {
+		a.check(bad, c.HTTP.Insecure)
 	}
 	notNegative(bad, "http.drain", c.HTTP.Drain)
 	notNegative(bad, "git.window", c.Git.Window)
@@ -327,13 +329,55 @@ func notNegative(bad reporter, name string, got Duration) {
 	}
 }
 
-// checkAddress wants host:port, where the host may be empty and the port 0.
-func checkAddress(bad reporter, name, address string) {
-	_, port, err := net.SplitHostPort(address)
+// listenAddress is an address that the program listens on.
+type listenAddress struct{ setting, address string }
+
+// addresses returns what the program listens on. None of them authenticates its clients.
+func (c Config) addresses() (out []listenAddress) {
+	for _, a := range []listenAddress{{"http.address", c.HTTP.Address}, {"grpc.address", c.GRPC.Address}, {"debug.address", c.Debug.Address}} {
+		if a.address != "" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// check wants host:port, where the port may be 0, and a host on loopback unless insecure is set.
+func (a listenAddress) check(bad reporter, insecure bool) {
+	_, port, err := net.SplitHostPort(a.address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
-	if err != nil {
-		bad(name, "%q is no address of the form host:port: %v", address, err)
+	switch {
+	case err != nil:
+		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
+	case !a.loopback() && !insecure:
+		bad(a.setting, "%s is reachable from other machines, and this program neither authenticates clients nor encrypts; listen on 127.0.0.1 behind a gateway that does, or set http.insecure if the network protects the address", a.address)
 	}
+}
+
+// loopback reports whether only this machine reaches the address.
+func (a listenAddress) loopback() bool {
+	host, _, err := net.SplitHostPort(a.address)
+	ip, _ := netip.ParseAddr(host)
+	return err == nil && (strings.EqualFold(host, "localhost") || ip.Unmap().IsLoopback())
+}
+
+// Exposed returns the settings of addresses that other machines reach.
+func (c Config) Exposed() (settings []string) {
+	for _, a := range c.addresses() {
+		if !a.loopback() {
+			settings = append(settings, a.setting)
+		}
+	}
+	return settings
+}
+
+// Names returns the names by which clients may call the API.
+func (h HTTP) Names() []string {
+	host, _, err := net.SplitHostPort(h.Address)
+	if err != nil || host == "" {
+		return h.Hosts
+	}
+	return append([]string{host}, h.Hosts...)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -105,6 +106,26 @@ func TestF56ValuesThatNoStartTakesAreRefused(t *testing.T) {
 
 // Variables are named as people write abbreviations. The former names still work, with a
 // warning, and the present ones win.
+// An address that other machines reach is refused unless the operator accepts that.
+func TestF57AddressesBeyondLoopback(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"http.address", "grpc.address", "debug.address"} {
+		for address, exposed := range map[string]bool{
+			"0.0.0.0:9015": true, ":9015": true, "[::]:9015": true, "192.0.2.1:9015": true, "emco.example.org:9015": true, "127.0.0.1.example.org:1": true,
+			"127.0.0.1:0": false, "127.8.0.1:1": false, "[::1]:1": false, "localhost:1": false,
+		} {
+			_, err := load(t, nil, "-"+setting, address)
+			if exposed != (err != nil) || err != nil && (!strings.Contains(err.Error(), setting+": ") || !strings.Contains(err.Error(), "http.insecure")) {
+				t.Errorf("%s=%s: got %v", setting, address, err)
+			}
+			c, err := load(t, nil, "-http.insecure", "true", "-"+setting, address)
+			if err != nil || exposed != slices.Contains(c.Exposed(), setting) {
+				t.Errorf("%s=%s with http.insecure: exposed %v, %v", setting, address, c.Exposed(), err)
+			}
+		}
+	}
+}
+
 func TestF59VariablesOfAbbreviations(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
