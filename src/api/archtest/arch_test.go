@@ -11,10 +11,11 @@ const module = "github.com/emco-orchestrator/emco/src/api"
 // may be imported but the standard library, by tests neither.
 var arrows = map[string][]string{
 	"errs":     {},
-	"v2":       {"errs"},
+	"v2":       {"errs", "outbound"},
 	"client":   {"errs"},
 	"jsonread": {},
 	"nearest":  {},
+	"outbound": {"errs"},
 	"status":   {"errs", "jsonread", "v2"},
 	"version":  {},
 	"archtest": {},

@@ -2,9 +2,10 @@ package v2
 
 import (
 	"maps"
-	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Mask replaces a secret in answers. A client that sends it back keeps the stored value.
@@ -46,9 +47,11 @@ func (o SyncObject) Masked() SyncObject {
 
 // Unmask replaces each Mask with the value that old has for the same key: at the same
 // index of the list if the key is there, else at its first index. A Mask without such a
-// value is a violation.
+// value is a violation, and so is one beside a changed server: a stored secret is for the
+// servers that it was given with.
 func (o *SyncObject) Unmask(old SyncObject) error {
 	var c violationList
+	kept := ""
 	for i, pairs := range o.Spec.KV {
 		for _, key := range sortedKeys(pairs) {
 			if pairs[key] != Mask || !IsSecretKey(key) {
@@ -60,9 +63,69 @@ func (o *SyncObject) Unmask(old SyncObject) error {
 				continue
 			}
 			pairs[key] = value
+			if !addressKeys[strings.ToLower(key)] {
+				kept = key
+			}
 		}
 	}
+	if other := otherServer(old.Spec, o.Spec); kept != "" && other != "" {
+		c.fail(join("spec.kv", kept), "%q stands for the stored value, but %s names another server, which must not get it; give the value itself", Mask, other)
+	}
 	return c.err()
+}
+
+// addressKeys are the keys, in lower case, whose values name servers.
+var addressKeys = map[string]bool{
+	"url": true, "repourl": true, "apiurl": true, "baseurl": true, "endpoint": true,
+	"managementurl": true, "loginurl": true, "statusurl": true,
+}
+
+// otherServer returns a key by which next names a server that old does not name; empty if
+// there is none. The repository must stay on its server: another one that old names, such as
+// that of reports, has a credential of its own.
+func otherServer(old, next KVSpec) string {
+	before, after := servers(old), servers(next)
+	if before["url"] != after["url"] {
+		return "url"
+	}
+	known := map[string]bool{"": true}
+	for _, server := range before {
+		known[server] = true
+	}
+	for _, key := range sortedKeys(after) {
+		if !known[after[key]] {
+			return key
+		}
+	}
+	return ""
+}
+
+// servers returns the servers that a sync object names, by key. A repository without a URL is
+// on the public service of its gitType.
+func servers(s KVSpec) map[string]string {
+	out, service := map[string]string{}, ""
+	for _, pairs := range s.KV {
+		for key, value := range pairs {
+			key = strings.ToLower(key)
+			if key == "gittype" {
+				service = strings.ToLower(string(value))
+			}
+			if !addressKeys[key] || value == "" {
+				continue
+			}
+			if key == "repourl" {
+				key = "url"
+			}
+			out[key] = string(value)
+			if u, err := url.Parse(strings.TrimSpace(string(value))); err == nil && u.Host != "" {
+				out[key] = outbound.Server(u)
+			}
+		}
+	}
+	if out["url"] == "" {
+		out["url"] = service
+	}
+	return out
 }
 
 func hidden(s KVSpec, i int, key string) (Scalar, bool) {
@@ -118,13 +181,8 @@ func badHost(host string) string {
 	if host == "" || strings.HasPrefix(host, "-") {
 		return "names no host"
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return ""
-	}
-	addr = addr.Unmap()
-	if addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() {
-		return "link-local, multicast and unspecified addresses are not allowed"
+	if err := (outbound.Policy{}).CheckHost(host); err != nil {
+		return err.Error()
 	}
 	return ""
 }

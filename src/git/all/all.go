@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -20,8 +21,9 @@ import (
 
 // Options are what all hosts have in common.
 type Options struct {
-	AllowFile bool          // bare repositories of this machine, for tests and demos
-	Timeout   time.Duration // for one call; the host's own when zero
+	AllowFile bool                   // bare repositories of this machine, for tests and demos
+	Admit     func(netip.Addr) error // returns an error for addresses that must not be dialled; the hosts' own when nil
+	Timeout   time.Duration          // for one call; the host's own when zero
 	Log       *slog.Logger
 	Budget    git.Budget // of credentials; none when nil
 	SSH       string     // the ssh program, for repositories that use it; "ssh" when empty
@@ -37,14 +39,14 @@ func Hosts(o Options) map[string]git.Host {
 	byGit := plainHost(o)
 	return map[string]git.Host{
 		gitProtocol: byGit,
-		"github":    github.New(github.Options{Timeout: o.Timeout, Log: o.Log, Budget: o.Budget}),
-		"gitlab":    gitlab.New(gitlab.Options{Git: byGit, Timeout: o.Timeout, Budget: o.Budget}),
+		"github":    github.New(github.Options{Admit: o.Admit, Timeout: o.Timeout, Log: o.Log, Budget: o.Budget}),
+		"gitlab":    gitlab.New(gitlab.Options{Git: byGit, Admit: o.Admit, Timeout: o.Timeout, Budget: o.Budget}),
 	}
 }
 
 func plainHost(o Options) *plain.Host {
 	return plain.New(plain.Options{
-		AllowFile: o.AllowFile, SSH: o.SSH, SSHConfig: o.SSHConfig, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log,
+		AllowFile: o.AllowFile, Admit: o.Admit, SSH: o.SSH, SSHConfig: o.SSHConfig, Timeout: o.Timeout, Budget: o.Budget, Log: o.Log,
 	})
 }
 

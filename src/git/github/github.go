@@ -15,6 +15,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 	"github.com/emco-orchestrator/emco/src/git/tree"
@@ -28,7 +29,7 @@ type Options struct {
 	MaxTrees int64                  // bytes of trees to keep per repository; 64 MiB
 	MaxItems int                    // entries of one request for a tree; 5,000
 	MaxBytes int                    // bytes of one request for a tree; 4 MiB
-	Admit    func(netip.Addr) error // returns an error for addresses that must not be dialled; transport.AdmitPublic
+	Admit    func(netip.Addr) error // returns an error for addresses that must not be dialled; outbound.Policy{}.Check
 	Log      *slog.Logger           // for debug lines; none
 }
 
@@ -52,7 +53,7 @@ func (o Options) withDefaults() Options {
 		o.MaxBytes = 4 << 20
 	}
 	if o.Admit == nil {
-		o.Admit = transport.AdmitPublic
+		o.Admit = outbound.Policy{}.Check
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

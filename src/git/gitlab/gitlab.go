@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 	"github.com/emco-orchestrator/emco/src/git/transport"
@@ -27,7 +28,7 @@ func (o Options) withDefaults() Options {
 		o.Budget = git.Unlimited{}
 	}
 	if o.Admit == nil {
-		o.Admit = transport.AdmitPublic
+		o.Admit = outbound.Policy{}.Check
 	}
 	if o.Git == nil {
 		o.Git = plain.New(plain.Options{Admit: o.Admit, Budget: o.Budget})

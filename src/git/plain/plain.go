@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
@@ -29,7 +30,7 @@ type Options struct {
 	MaxTrees  int64                  // bytes of cached trees per repository; 256 MiB
 	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
 	MaxBlob   int64                  // bytes of one object; 128 MiB
-	Admit     func(netip.Addr) error // returns an error for addresses that must not be dialled; transport.AdmitPublic
+	Admit     func(netip.Addr) error // returns an error for addresses that must not be dialled; outbound.Policy{}.Check
 	Budget    git.Budget             // pays for conversations as reads; git.Free
 	Log       *slog.Logger           // for debug lines; none
 }
@@ -57,7 +58,7 @@ func (o Options) withDefaults() Options {
 		o.MaxBlob = 128 << 20
 	}
 	if o.Admit == nil {
-		o.Admit = transport.AdmitPublic
+		o.Admit = outbound.Policy{}.Check
 	}
 	if o.Budget == nil {
 		o.Budget = git.Unlimited{}

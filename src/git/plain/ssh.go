@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
-	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 var (
@@ -35,7 +35,7 @@ func (h *Host) dialSSH(ctx context.Context, r git.Repo, a git.Address, service s
 	if err != nil {
 		return nil, err
 	}
-	conn, err := transport.Dialer(h.opt.Admit).DialContext(ctx, "tcp", addr)
+	conn, err := outbound.Dialer(h.opt.Admit).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func sshConfig(r git.Repo, a git.Address, addr string) (*ssh.ClientConfig, *bool
 		User:              sshUser(r, a),
 		HostKeyCallback:   check,
 		HostKeyAlgorithms: algorithms,
-		Timeout:           transport.DialTimeout,
+		Timeout:           outbound.DialTimeout,
 		Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
 			*tried = true
 			return []ssh.Signer{signer}, nil

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
@@ -116,7 +117,7 @@ func (h *Host) sshOptions(ctx context.Context, r git.Repo, a git.Address, dir st
 // pinAddress makes ssh dial an address that Options.Admit allows, and look up the server's key by
 // the name in the URL.
 func (h *Host) pinAddress(ctx context.Context, a git.Address) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, transport.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, outbound.DialTimeout)
 	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
 	if err != nil {

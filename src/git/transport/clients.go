@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-const (
-	maxRedirects = 3
-	maxClients   = 32 // sets of certificates that have a client of their own
-)
+// maxClients bounds the sets of certificates that have a client of their own.
+const maxClients = 32
 
 // Clients keeps one HTTP client per set of certificates. It may be used by several goroutines at
 // once.
@@ -79,12 +78,12 @@ func (c *Clients) build(with clientCertificates) (*http.Client, error) {
 		conf.RootCAs = pool
 	}
 	return &http.Client{
-		CheckRedirect: sameHost,
+		CheckRedirect: outbound.WithinServer,
 		Transport: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           Dialer(c.admit).DialContext,
+			DialContext:           outbound.Dialer(c.admit).DialContext,
 			TLSClientConfig:       conf,
-			TLSHandshakeTimeout:   DialTimeout,
+			TLSHandshakeTimeout:   outbound.DialTimeout,
 			ResponseHeaderTimeout: time.Minute,
 			IdleConnTimeout:       30 * time.Second,
 			MaxIdleConnsPerHost:   8,
@@ -104,18 +103,4 @@ func (c *Clients) closeIdleLocked() {
 	for _, client := range c.clients {
 		client.CloseIdleConnections()
 	}
-}
-
-// sameHost lets a server move a repository within itself, and nothing else.
-func sameHost(next *http.Request, via []*http.Request) error {
-	first := via[0]
-	switch {
-	case first.Method != http.MethodGet:
-		return errs.E(errs.Forbidden, "redirect", "", errors.New("the server redirects a request that carries data"))
-	case next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host:
-		return errs.E(errs.Forbidden, "redirect", "", errors.New("the server redirects to another host; register the new URL"))
-	case len(via) > maxRedirects:
-		return errs.E(errs.Unavailable, "redirect", "", errors.New("the server redirects again and again"))
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
@@ -101,7 +102,7 @@ func TestH18RedirectsStayWithinTheServer(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	client, err := transport.NewClients(transport.AdmitPublic).Get(git.Repo{})
+	client, err := transport.NewClients(outbound.Policy{}.Check).Get(git.Repo{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +142,12 @@ func TestH17AddressesAreCheckedWhenDialled(t *testing.T) {
 		{"10.0.0.1", true},
 		{"140.82.121.4", true},
 	} {
-		if err := transport.AdmitPublic(netip.MustParseAddr(c.address)); (err == nil) != c.ok {
-			t.Errorf("AdmitPublic(%s) = %v, want admitted: %v", c.address, err, c.ok)
+		if err := (outbound.Policy{}).Check(netip.MustParseAddr(c.address)); (err == nil) != c.ok {
+			t.Errorf("Check(%s) = %v, want admitted: %v", c.address, err, c.ok)
 		}
 	}
 	nobody := func(a netip.Addr) error { return errs.E(errs.Forbidden, "dial", "", fmt.Errorf("not %s", a)) }
-	conn, err := transport.Dialer(nobody).DialContext(t.Context(), "tcp", "localhost:1")
+	conn, err := outbound.Dialer(nobody).DialContext(t.Context(), "tcp", "localhost:1")
 	if !errs.Is(err, errs.Forbidden) {
 		t.Errorf("dialling a name whose address is refused: %v, %v, want Forbidden", conn, err)
 	}
@@ -154,7 +155,7 @@ func TestH17AddressesAreCheckedWhenDialled(t *testing.T) {
 
 func TestClientsAreSharedByCertificates(t *testing.T) {
 	t.Parallel()
-	clients := transport.NewClients(transport.AdmitPublic)
+	clients := transport.NewClients(outbound.Policy{}.Check)
 	a, err := clients.Get(git.Repo{URL: "https://a/r"})
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func TestClientCertificatesArePresented(t *testing.T) {
 	srv.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	clients := transport.NewClients(transport.AdmitPublic)
+	clients := transport.NewClients(outbound.Policy{}.Check)
 	r := git.Repo{CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})), ClientCert: cert, ClientKey: git.Secret(key)}
 	get := func(r git.Repo) error {
 		client, err := clients.Get(r)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -26,6 +27,7 @@ type parts struct {
 	etcdTLS *tls.Config
 	plugins *execplugin.Programs
 	azure   *arm.Client
+	outward outbound.Policy
 	signer  git.Signer // nil: commits are not signed
 }
 
@@ -56,7 +58,8 @@ func readParts(c config.Config) (parts, error) {
 	errs = append(errs, err) // names its setting
 	p.plugins, err = findPlugins(c.Sync)
 	read("sync.plugins", err)
-	p.azure, err = azure(c.Azure)
+	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}
+	p.azure, err = azure(c.Azure, p.outward)
 	read("azure", err)
 	if c.Runs("rsync") {
 		p.signer, err = signer(c.Git.SigningKey)
@@ -100,10 +103,10 @@ func findPlugins(c config.Sync) (*execplugin.Programs, error) {
 	return execplugin.Find(c.Plugins, l)
 }
 
-func azure(c config.Azure) (*arm.Client, error) {
+func azure(c config.Azure, p outbound.Policy) (*arm.Client, error) {
 	o := arm.Options{
 		Authority: c.Authority, Manager: c.Manager, Audience: c.Audience,
-		TokenFile: c.TokenFile, Timeout: time.Duration(c.Timeout), Writes: c.Writes,
+		Admit: p.Check, TokenFile: c.TokenFile, Timeout: time.Duration(c.Timeout), Writes: c.Writes,
 	}
 	if c.CA != "" {
 		text, err := os.ReadFile(c.CA)

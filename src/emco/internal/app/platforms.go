@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -11,10 +12,10 @@ import (
 )
 
 // sinksOf returns the writers of branches, artifacts and buckets.
-func sinksOf(c config.Config, branches *batch.Writers) dispatch.Writers {
+func sinksOf(c config.Config, admit func(netip.Addr) error, branches *batch.Writers) dispatch.Writers {
 	return dispatch.Writers{
 		Branches:  branches,
-		Artifacts: oci.New(oci.Options{Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
-		Buckets:   s3.New(s3.Options{Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
+		Artifacts: oci.New(oci.Options{Admit: admit, Timeout: time.Duration(c.OCI.Timeout), PlainHTTP: c.OCI.PlainHTTP}),
+		Buckets:   s3.New(s3.Options{Admit: admit, Timeout: time.Duration(c.S3.Timeout), PlainHTTP: c.S3.PlainHTTP}),
 	}
 }

@@ -42,7 +42,7 @@ type reportIntake struct {
 // budget, which writers share.
 func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, b git.Budget) reportIntake {
 	host := plain.New(plain.Options{
-		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout),
+		AllowFile: c.Git.AllowFile, Admit: rules.Outbound.Check, Timeout: time.Duration(c.Git.Timeout),
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,
 	})
 	a.onClose(host.Close)

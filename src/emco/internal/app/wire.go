@@ -43,7 +43,9 @@ const renderChild = "render-child"
 func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
 	var api http.Handler = r
-	rules := gitops.Rules{AllowFile: c.Git.AllowFile}
+	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
+	stored := rules
+	stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
 	renderer, err := a.renderer(c, p.charts, m)
 	if err != nil {
 		return nil, nil, err
@@ -79,12 +81,12 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}
 	if c.Runs("rsync") {
-		host := a.gitHost(c, p.signer, m)
-		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: rules, Git: host, Log: a.log}.Mount(r)
-		reports := a.newReportIntake(c, st, seen, m, rules, host.budget)
+		host := a.gitHost(c, p, m)
+		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
+		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		api = reports.mount(r, c.Status.WebhookSecret)
 		a.sources = append(a.sources, reports.git, reports.https)
-		services = append(services, reports.writer, a.rsync(c, st, seen, m, rules, host, registry))
+		services = append(services, reports.writer, a.rsync(c, st, seen, m, stored, host, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -145,12 +147,13 @@ func charts(kubeVersion string) (render.Renderer, error) {
 
 func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
 	writers := a.writers(c, m, host)
+	admit := rules.Outbound.Check
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
-	k.Wrap = a.faults.kube()
+	k.Wrap, k.Admit = a.faults.kube(), admit
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
-		Git: a.faults.commits(sinksOf(c, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: member(c), Workers: c.Kube.Workers, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
 }

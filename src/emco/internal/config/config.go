@@ -35,6 +35,9 @@ type Config struct {
 	OCI    OCI      `json:"oci"`
 	S3     S3       `json:"s3"`
 	Retry  Retry    `json:"retry"`
+
+	Outbound Outbound `json:"outbound"`
+
 	Debug  Debug    `json:"debug"`
 }
 
@@ -107,6 +110,7 @@ type Git struct {
 	Timeout    Duration `json:"timeout" help:"longest single exchange with a Git server"`
 	Author     string   `json:"author" help:"author of commits: Name <mail>"`
 	SigningKey string   `json:"signingKey" help:"file with the private SSH key that signs commits, without a passphrase; empty: commits are not signed"`
+	PlainHTTP  bool     `json:"plainHTTP" help:"allow sync objects with http:// repositories that are not on this machine, although credentials then travel in the clear"`
 	AllowFile  bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 
 	SSHProgram string `json:"sshProgram" help:"the ssh program, for repositories with sshClient: program"`
@@ -164,6 +168,12 @@ type OCI struct {
 type S3 struct {
 	Timeout   Duration `json:"timeout" help:"longest listing of a cluster's folder, and longest exchange about one object"`
 	PlainHTTP bool     `json:"plainHTTP" help:"allow buckets without TLS that are not on this machine"`
+}
+
+// Outbound restricts the servers that users may name: API servers, repositories, registries,
+// buckets. Addresses of metadata services are always refused.
+type Outbound struct {
+	DenyPrivate bool `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
 }
 
 // Retry times the retries of failed deliveries.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 )
 
@@ -68,7 +69,7 @@ func TestRead(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		s, err := gitops.Read(test.kind, test.ref, test.res, gitops.Rules{})
+		s, err := gitops.Read(test.kind, test.ref, test.res, gitops.Rules{PlainHTTP: true})
 		if err != nil {
 			t.Errorf("%s: Read: %v", test.name, err)
 			continue
@@ -253,13 +254,16 @@ func TestRules(t *testing.T) {
 		{"file://host/srv/r.git", gitops.Rules{AllowFile: true}, false},
 		{"http://127.0.0.1:3000/u/r", gitops.Rules{}, true},
 		{"http://localhost/u/r", gitops.Rules{}, true},
-		{"http://127.0.0.1:3000/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
-		{"http://[::1]/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
-		{"http://192.168.1.1/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
-		{"http://git.localhost/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
-		{"http://169.254.1.1/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, false},
-		{"https://git.example.org/u/r", gitops.Rules{Deny: gitops.DenyPrivate}, true},
-		{"https://git.example.org/u/r", gitops.Rules{Deny: func(string) error { return fmt.Errorf("no") }}, false},
+		{"http://127.0.0.1:3000/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, false},
+		{"http://[::1]/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, false},
+		{"http://192.168.1.1/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, false},
+		{"http://git.localhost/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, false},
+		{"http://169.254.1.1/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, false},
+		{"http://git.example.org/u/r", gitops.Rules{}, false},
+		{"http://git.example.org/u/r", gitops.Rules{PlainHTTP: true}, true},
+		{"https://[fd00:ec2::254]/u/r", gitops.Rules{}, false},
+		{"https://100.100.100.200/u/r", gitops.Rules{}, false},
+		{"https://git.example.org/u/r", gitops.Rules{Outbound: outbound.Policy{DenyPrivate: true}}, true},
 	}
 	for _, test := range tests {
 		_, err := gitops.Read("git", gitops.Object{KV: keyValueMaps{{"url": test.url, "userName": "u", "gitToken": "t"}}}, gitops.Object{}, test.rules)

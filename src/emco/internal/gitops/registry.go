@@ -30,7 +30,7 @@ func readRegistry(p keyValues, rules Rules) (Settings, error) {
 	if rest, ok := strings.CutPrefix(address, "oci://"); ok {
 		address = "https://" + rest
 	}
-	u, err := rules.check(address)
+	u, err := rules.anyTransport().check(address)
 	if err == nil && u.scheme != "https" && u.scheme != "http" {
 		err = errors.New("write oci://registry/repository")
 	}

@@ -8,43 +8,22 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Rules restrict the repositories that a sync object may name. The zero Rules are the default.
 type Rules struct {
-	AllowFile bool                    // repositories on this machine's disk, by file:///path
-	Deny      func(host string) error // refuses a host with a reason; nil means DenyLinkLocal
+	AllowFile bool            // repositories on this machine's disk, by file:///path
+	PlainHTTP bool            // http:// to other machines: credentials and content are readable on the way
+	Outbound  outbound.Policy // hosts that may be named; whoever dials checks again
 }
 
-// DenyLinkLocal refuses addresses that are never a Git server but often a cloud's
-// metadata service. Names are not resolved here: whoever dials must check again.
-func DenyLinkLocal(host string) error {
-	return denyWhere(host, "link-local, multicast and unspecified addresses are not allowed", func(a netip.Addr) bool {
-		return a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified()
-	})
-}
-
-// DenyPrivate refuses what DenyLinkLocal refuses, and the addresses of this machine
-// and of private networks.
-func DenyPrivate(host string) error {
-	if strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
-		return errors.New("this machine is not allowed as a host")
-	}
-	if err := DenyLinkLocal(host); err != nil {
-		return err
-	}
-	return denyWhere(host, "private addresses are not allowed", func(a netip.Addr) bool {
-		return a.IsLoopback() || a.IsPrivate()
-	})
-}
-
-// denyWhere refuses hosts that are addresses of a certain sort.
-func denyWhere(host, reason string, sort func(netip.Addr) bool) error {
-	addr, err := netip.ParseAddr(host)
-	if err == nil && sort(addr.Unmap()) {
-		return errors.New(reason)
-	}
-	return nil
+// anyTransport returns rules for what is no Git repository: whoever publishes there decides
+// about http://.
+func (r Rules) anyTransport() Rules {
+	r.PlainHTTP = true
+	return r
 }
 
 // oddAddress reports whether a host is an address in a form that some resolvers take
@@ -108,12 +87,11 @@ func (r Rules) remote(u *url.URL) (repoLocation, error) {
 		}
 		out.user = u.User.Username()
 	}
-	deny := r.Deny
-	if deny == nil {
-		deny = DenyLinkLocal
+	if err := r.Outbound.CheckHost(host); err != nil {
+		return repoLocation{}, errors.New(err.Error()) // it is the sync object that is wrong
 	}
-	if err := deny(host); err != nil {
-		return repoLocation{}, err
+	if u.Scheme == "http" && !r.PlainHTTP && !outbound.Loopback(host) {
+		return repoLocation{}, errors.New("would send credentials in the clear; use https, or have the operator set git.plainHTTP")
 	}
 	bare := *u
 	bare.User = nil

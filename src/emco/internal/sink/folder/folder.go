@@ -5,7 +5,6 @@ package folder
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/git"
@@ -38,10 +37,4 @@ func Keep(root string) (path string, content []byte) {
 	text := "# Written by EMCO, so that this directory is there when no app is.\n" +
 		"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: emco\n  namespace: flux-system\ndata:\n  directory: " + root + "\n"
 	return root + "/emco.yaml", []byte(text)
-}
-
-// Loopback reports whether a host is this machine.
-func Loopback(host string) bool {
-	at, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && at.IsLoopback()
 }

@@ -29,15 +29,3 @@ func TestRoot(t *testing.T) {
 		}
 	}
 }
-
-func TestLoopback(t *testing.T) {
-	t.Parallel()
-	for host, want := range map[string]bool{
-		"localhost": true, "127.0.0.1": true, "127.8.9.1": true, "::1": true,
-		"127.example.org": false, "example.org": false, "10.0.0.1": false, "": false,
-	} {
-		if got := folder.Loopback(host); got != want {
-			t.Errorf("Loopback(%q) = %t", host, got)
-		}
-	}
-}

@@ -9,6 +9,7 @@ package kube
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // FieldManager is our field manager in server-side apply.
@@ -30,6 +33,8 @@ type Options struct {
 	Timeout       time.Duration // of one request
 	CRDTimeout    time.Duration // from applying definitions until they are served
 	AllowInsecure bool          // allow clusters without a verified certificate
+
+	Admit func(netip.Addr) error // refuses addresses that must not be dialled; nil: those of metadata services
 
 	Wrap func(http.RoundTripper) http.RoundTripper // around the transport to a cluster; nil for nothing
 }
@@ -56,6 +61,9 @@ func New(o Options) *Sink {
 	}
 	if o.CRDTimeout == 0 {
 		o.CRDTimeout = d.CRDTimeout
+	}
+	if o.Admit == nil {
+		o.Admit = outbound.Policy{}.Check
 	}
 	return &Sink{o}
 }
@@ -85,6 +93,7 @@ func (s *Sink) Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, invalidKubeconfig("is not usable", err)
 	}
+	client.CheckRedirect = outbound.WithinServer // the transport adds the token to each request, wherever it goes
 	c := &Cluster{host: config.Host, options: s.options, client: client}
 	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
 		return nil, invalidKubeconfig("is not usable", err)

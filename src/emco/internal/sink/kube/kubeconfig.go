@@ -3,7 +3,6 @@ package kube
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // maxKubeconfig bounds an uploaded kubeconfig, in bytes.
@@ -48,7 +48,9 @@ func restConfig(kubeconfig []byte, o Options) (*rest.Config, error) {
 	if o.Wrap != nil {
 		config.Wrap(o.Wrap)
 	}
-	config.Dial = (&net.Dialer{Timeout: min(o.Timeout, 10*time.Second), KeepAlive: 30 * time.Second}).DialContext
+	dialer := outbound.Dialer(o.Admit)
+	dialer.Timeout, dialer.KeepAlive = min(o.Timeout, outbound.DialTimeout), 30*time.Second
+	config.Dial = dialer.DialContext
 	return config, nil
 }
 

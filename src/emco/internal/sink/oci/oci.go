@@ -23,11 +23,11 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
-	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
 // Options tune a Publisher.
@@ -35,7 +35,7 @@ type Options struct {
 	Timeout   time.Duration // of one exchange with a registry
 	PlainHTTP bool          // allow http:// to other machines
 
-	Admit func(netip.Addr) error // refuses addresses that must not be dialled; nil: transport.AdmitPublic
+	Admit func(netip.Addr) error // refuses addresses that must not be dialled; nil: outbound.Policy{}.Check
 }
 
 // Publisher writes to registries. It is safe for concurrent use, except for the same
@@ -53,7 +53,7 @@ const maxClients = 100
 // New returns a publisher. It connects to nothing.
 func New(o Options) *Publisher {
 	if o.Admit == nil {
-		o.Admit = transport.AdmitPublic
+		o.Admit = outbound.Policy{}.Check
 	}
 	return &Publisher{options: o, clients: map[git.Repo]*auth.Client{}}
 }
@@ -88,7 +88,7 @@ func (p *Publisher) repository(r git.Repo) (*remote.Repository, error) {
 	if err != nil {
 		return nil, errs.E(errs.Invalid, "publish", "to a registry", errors.New("the address is not a URL"))
 	}
-	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
+	if u.Scheme == "http" && !p.options.PlainHTTP && !outbound.Loopback(u.Hostname()) {
 		return nil, errs.E(errs.Invalid, "publish", r.URL, errors.New("a registry without TLS is allowed only with oci.plainHTTP"))
 	}
 	repo, err := remote.NewRepository(u.Host + "/" + strings.Trim(u.Path, "/"))
@@ -127,7 +127,7 @@ func (p *Publisher) client(r git.Repo, host string) (*auth.Client, error) {
 // only admitted addresses, and does not retry.
 func (p *Publisher) dialer(ca string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = transport.Dialer(p.options.Admit).DialContext
+	t.DialContext = outbound.Dialer(p.options.Admit).DialContext
 	t.IdleConnTimeout = 10 * time.Second
 	if ca != "" {
 		pool, err := x509.SystemCertPool()
@@ -139,7 +139,7 @@ func (p *Publisher) dialer(ca string) (*http.Client, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: folder.ThrottleErrors(t), Timeout: p.options.Timeout}, nil
+	return &http.Client{Transport: folder.ThrottleErrors(t), Timeout: p.options.Timeout, CheckRedirect: outbound.WithoutCredentials}, nil
 }
 
 // apply returns files after edits. Neither is changed.

@@ -23,6 +23,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/folder"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -33,7 +34,7 @@ import (
 type Options struct {
 	Timeout   time.Duration          // of one listing, or of one object
 	PlainHTTP bool                   // allow http:// to other machines
-	Admit     func(netip.Addr) error // refuses addresses that must not be dialled; nil: transport.AdmitPublic
+	Admit     func(netip.Addr) error // refuses addresses that must not be dialled; nil: outbound.Policy{}.Check
 }
 
 // Publisher writes to buckets. It is safe for concurrent use, except for the same cluster:
@@ -47,7 +48,7 @@ type Publisher struct {
 // New returns a publisher. It connects to nothing.
 func New(o Options) *Publisher {
 	if o.Admit == nil {
-		o.Admit = transport.AdmitPublic
+		o.Admit = outbound.Policy{}.Check
 	}
 	return &Publisher{options: o, clients: transport.NewClients(o.Admit)}
 }
@@ -82,7 +83,7 @@ func (p *Publisher) open(r git.Repo) (clusterFolder, error) {
 	if err != nil || u.Host == "" {
 		return clusterFolder{}, errs.E(errs.Invalid, "publish", "to a bucket", errors.New("the address is not a URL"))
 	}
-	if u.Scheme == "http" && !p.options.PlainHTTP && !folder.Loopback(u.Hostname()) {
+	if u.Scheme == "http" && !p.options.PlainHTTP && !outbound.Loopback(u.Hostname()) {
 		return clusterFolder{}, errs.E(errs.Invalid, "publish", r.URL, errors.New("a bucket without TLS is allowed only with s3.plainHTTP"))
 	}
 	client, err := p.client(r, u)

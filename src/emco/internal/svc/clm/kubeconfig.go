@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
@@ -58,6 +59,9 @@ type userCredentials struct {
 	TokenFile string    `json:"tokenFile"`
 	CertFile  string    `json:"client-certificate"`
 	KeyFile   string    `json:"client-key"`
+	As        string    `json:"as"`
+	AsUID     string    `json:"as-uid"`
+	AsGroups  []string  `json:"as-groups"`
 	Exec      *struct{} `json:"exec"`
 	Provider  *struct{} `json:"auth-provider"`
 }
@@ -65,13 +69,13 @@ type userCredentials struct {
 // checkKubeconfig refuses what a control plane must not use: users supply kubeconfigs,
 // which could run programs or read files here. It checks every entry, not only the current
 // one. Errors contain no credentials.
-func checkKubeconfig(text []byte) error {
+func checkKubeconfig(text []byte, p outbound.Policy) error {
 	k, err := parse(text)
 	if err != nil {
 		return invalid("is not the YAML of a kubeconfig, or has a key twice")
 	}
 	for _, c := range k.Clusters {
-		if why := c.Cluster.fault(); why != "" {
+		if why := c.Cluster.fault(p); why != "" {
 			return invalid("cluster %q: %s", c.Name, why)
 		}
 	}
@@ -138,19 +142,16 @@ func (k kubeconfig) user(name string) *userCredentials {
 }
 
 // fault returns why the API server cannot be used, or "".
-func (s apiServer) fault() string {
+func (s apiServer) fault(p outbound.Policy) string {
 	if s.Server == "" {
 		return "server is missing"
 	}
-	if why := badAddress(s.Server); why != "" {
+	if why := badAddress(s.Server, p); why != "" {
 		return "server: " + why
 	}
-	if s.Proxy != "" {
-		if why := badAddress(s.Proxy); why != "" {
-			return "proxy-url: " + why
-		}
-	}
 	switch {
+	case s.Proxy != "":
+		return "proxy-url is not allowed: credentials go to the API server only; the operator's HTTPS_PROXY reaches servers behind a proxy"
 	case s.Insecure:
 		return "insecure-skip-tls-verify is not allowed; give the authority that signed the server's certificate as certificate-authority-data"
 	case s.CAFile != "":
@@ -161,13 +162,18 @@ func (s apiServer) fault() string {
 	return ""
 }
 
-func badAddress(text string) string {
+func badAddress(text string, p outbound.Policy) string {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return "is not an http or https URL"
+		return "is not an https URL"
 	case u.User != nil:
 		return "holds credentials; give them to the user"
+	case u.Scheme == "http":
+		return "must be https: credentials would travel in the clear"
+	}
+	if err := p.CheckHost(u.Hostname()); err != nil {
+		return err.Error()
 	}
 	return ""
 }
@@ -183,6 +189,8 @@ func (c userCredentials) fault() string {
 		return "exec is not allowed: programs are not run here; give a token of a service account instead"
 	case c.Provider != nil:
 		return "auth-provider is not allowed; give a token of a service account instead"
+	case c.As == "" && (c.AsUID != "" || len(c.AsGroups) > 0):
+		return "as-uid and as-groups need as, the user to act as"
 	case c.TokenFile != "":
 		return "tokenFile is a file on your disk; give its content as token"
 	case c.CertFile != "" || c.KeyFile != "":

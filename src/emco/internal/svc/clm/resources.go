@@ -84,7 +84,7 @@ func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
 		File: &resource.File[v2.Cluster]{
 			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
 			Needed: func(c v2.Cluster) bool { return c.Direct() },
-			Check:  checkUpload,
+			Check:  s.checkUpload,
 		},
 		Queries: []resource.Query{
 			{Param: "withLabels", Answer: s.withLabels},
@@ -224,7 +224,7 @@ func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.Git
 	return settings, err
 }
 
-func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {
+func (s Resources) checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser, error)) error {
 	file, err := content()
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func checkUpload(_ context.Context, _ v2.Cluster, content func() (io.ReadCloser,
 	if err != nil {
 		return err
 	}
-	return checkKubeconfig(text)
+	return checkKubeconfig(text, s.Rules.Outbound)
 }
 
 func (s Resources) syncObjects() resource.Def[v2.SyncObject] {

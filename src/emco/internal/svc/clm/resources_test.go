@@ -209,6 +209,8 @@ func TestSyncObjectsAreWriteOnly(t *testing.T) {
 		step{Do: "GET " + all, Status: 200, Text: `***`},
 		step{Do: "PUT " + all + "/repo", Body: strings.ReplaceAll(strings.ReplaceAll(repo, planted, "***"), "main", "next"), Status: 201, Text: `{"branch":"next"}`},
 	)
+	moved := strings.ReplaceAll(strings.ReplaceAll(repo, planted, "***"), "git.example", "thief.example")
+	s.Run(t, step{Do: "PUT " + all + "/repo", Body: moved, Status: 400, Text: "names another server"}) // F62
 	if !strings.Contains(secretOf(t, s, "repo"), planted) {
 		t.Error("PUT of *** lost the stored token")
 	}

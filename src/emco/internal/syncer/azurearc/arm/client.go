@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -28,8 +30,9 @@ type Options struct {
 	CA        string // PEM certificates to trust in addition to the system's
 	TokenFile string // file with the workload's own token, for identities without a secret; none if empty
 
-	Timeout time.Duration // of one request
-	Writes  int           // per hour and account; Azure allows 1,200
+	Admit   func(netip.Addr) error // refuses addresses that must not be dialled; nil: those of metadata services
+	Timeout time.Duration          // of one request
+	Writes  int                    // per hour and account; Azure allows 1,200
 }
 
 // Default returns the options for Azure's public cloud.
@@ -79,7 +82,10 @@ func New(o Options) (*Client, error) {
 	if o.Audience == "" {
 		o.Audience = o.Manager
 	}
-	transport, err := transport(o.CA)
+	if o.Admit == nil {
+		o.Admit = outbound.Policy{}.Check
+	}
+	transport, err := transport(o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,17 +105,18 @@ func endpoint(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-func transport(ca string) (*http.Transport, error) {
+func transport(o Options) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = outbound.Dialer(o.Admit).DialContext
 	t.MaxConnsPerHost, t.MaxIdleConnsPerHost = 32, 32
-	if ca == "" {
+	if o.CA == "" {
 		return t, nil
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if !pool.AppendCertsFromPEM([]byte(ca)) {
+	if !pool.AppendCertsFromPEM([]byte(o.CA)) {
 		return nil, errors.New("the CA file for Azure holds no certificate in PEM")
 	}
 	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
