@@ -38,7 +38,7 @@ type Config struct {
 
 	Outbound Outbound `json:"outbound"`
 
-	Debug  Debug    `json:"debug"`
+	Debug Debug `json:"debug"`
 }
 
 // Debug is for those who look into the program.
