@@ -78,8 +78,8 @@ follow the command. emcoctl prints a line per document: created, configured, unc
 pipe, and with upstream's configuration file or with -o emco, it prints the lines of
 upstream's client. -o selects another format.
 
-The address of the server: --server, else --config, else $EMCO_URL, else $HOME/.emco.yaml
-(upstream's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
+The address of the server: --server, else --config, else --context, else $EMCO_URL, else the
+current context (see emcoctl config), else $HOME/.emco.yaml (upstream's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
 
@@ -102,7 +102,7 @@ func newRootCommand(s *session) *cobra.Command {
 	group(root, "deployments", newActionCommands(s)...)
 	group(root, "git", newMoveCommand(s), newBranchesCommand(s), newTokenCommand(s))
 	group(root, "git", newDecisionCommands(s)...)
-	root.AddCommand(newVersionCommand(s), exitCodes())
+	root.AddCommand(newConfigCommand(s), newVersionCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2
 	return root
 }
@@ -120,6 +120,7 @@ func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 func (s *session) sharedFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&s.config, "config", "", "configuration file (default $HOME/.emco.yaml)")
+	f.StringVar(&s.context, "context", "", "context to use; see emcoctl config")
 	f.StringVar(&s.server, "server", "", "address of the server, for all services")
 	f.StringVar(&s.caFile, "ca-file", "", "PEM certificates to trust for https")
 	f.StringSliceVarP(&s.files, "filename", "f", nil, "file or directory of documents, - for standard input; repeatable")

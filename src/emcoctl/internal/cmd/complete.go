@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 )
 
@@ -48,6 +49,20 @@ func (p completer) anchor(c *cobra.Command, args []string, word string) ([]strin
 	}
 	slices.Sort(out)
 	return slices.Compact(out), quiet
+}
+
+// context offers the names of contexts.
+func (p completer) context(_ *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
+	all, err := config.ReadContexts(p.contextsFile())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, name := range all.Names() {
+		if strings.HasPrefix(name, word) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // described offers the kinds of describe, and then their names.

@@ -37,8 +37,12 @@ func runDocuments(ctx context.Context, s *session, verb anchor.Verb, args []stri
 	if err != nil {
 		return err
 	}
+	options, err := s.clientOptions(servers)
+	if err != nil {
+		return err
+	}
 	o := apply.Options{
-		Servers: servers, Client: s.clientOptions(), Printer: printer,
+		Servers: servers, Client: options, Printer: printer,
 		Stop: s.stop, Strict: s.strict, Pause: time.Duration(s.waitTime) * time.Second,
 	}
 	adjust(&o)

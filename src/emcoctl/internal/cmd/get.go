@@ -141,8 +141,8 @@ func (g *getCommand) overview(ctx context.Context, s *session, o overview) error
 		return err // an unknown format
 	}
 	o.query["label"], o.query["state"] = g.labels, g.states
-	if g.project != "" {
-		o.query.Set("project", g.project)
+	if err := g.selectProject(s, o); err != nil {
+		return err
 	}
 	c, err := s.dial("views")
 	if err != nil {
@@ -183,6 +183,26 @@ func (g *getCommand) overview(ctx context.Context, s *session, o overview) error
 		if err := o.show(s.sys.Out, s.format(), changed); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// selectProject restricts deployments to --project, or to the project of the context.
+func (g *getCommand) selectProject(s *session, o overview) error {
+	project := g.project
+	if project == "" && !g.every && o.view == "deployments" {
+		servers, err := s.servers()
+		if err != nil {
+			return err
+		}
+		context, err := s.currentContext(servers)
+		if err != nil {
+			return err
+		}
+		project = context.Project
+	}
+	if project != "" {
+		o.query.Set("project", project)
 	}
 	return nil
 }

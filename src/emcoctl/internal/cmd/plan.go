@@ -275,7 +275,11 @@ func (s *planRun) differences(ctx context.Context, docs []document.Document) err
 	counts := map[output.Outcome]int{}
 	table := output.NewTable(s.sys.Out)
 	row(table, "DOCUMENT", "CHANGE", "FILE")
-	e := apply.New(apply.Options{Servers: servers, Client: s.clientOptions()})
+	options, err := s.clientOptions(servers)
+	if err != nil {
+		return err
+	}
+	e := apply.New(apply.Options{Servers: servers, Client: options})
 	for _, doc := range docs {
 		d, err := e.Compare(ctx, doc)
 		if err != nil {

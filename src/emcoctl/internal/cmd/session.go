@@ -23,6 +23,7 @@ type session struct {
 	honest  bool // upstream's client does not have the command, so its exit codes are ours
 
 	config, server, caFile string
+	context                string
 	files, values          []string
 	recursive              bool
 	strictValues, strict   bool
@@ -88,19 +89,46 @@ func (s *session) printer(format output.Format, many bool) (output.Printer, erro
 
 // servers loads the configuration.
 func (s *session) servers() (config.Servers, error) {
+	contexts, err := config.ReadContexts(s.contextsFile())
+	if err != nil {
+		return config.Servers{}, err
+	}
 	return config.Load(config.ServerFlags{
+		Contexts: contexts, Context: s.context,
 		Server: s.server, File: s.config, Env: s.sys.Getenv("EMCO_URL"), Home: s.sys.Home,
 		CAFile: or(s.caFile, s.sys.Getenv("EMCO_CA_FILE")),
 	})
 }
 
-// clientOptions are the options for all addresses.
-func (s *session) clientOptions() client.Options {
-	return client.Options{
+// currentContext returns the context that the servers are from; the zero Context if they are
+// from none.
+func (s *session) currentContext(servers config.Servers) (config.Context, error) {
+	if servers.Context == "" {
+		return config.Context{}, nil
+	}
+	all, err := config.ReadContexts(s.contextsFile())
+	if err != nil {
+		return config.Context{}, err
+	}
+	return all.Get(servers.Context)
+}
+
+// clientOptions are the options for all addresses. The token of a context goes only to its
+// server.
+func (s *session) clientOptions(servers config.Servers) (client.Options, error) {
+	o := client.Options{
 		Token:     client.Token(or(s.token, s.sys.Getenv("EMCO_TOKEN"))),
 		Timeout:   s.timeout,
 		UserAgent: "emcoctl/" + version.Read().Version,
 	}
+	if o.Token != "" {
+		return o, nil
+	}
+	context, err := s.currentContext(servers)
+	if err == nil {
+		o.Token, err = context.Token()
+	}
+	return o, err
 }
 
 // dial returns a client for one anchor.
@@ -113,7 +141,10 @@ func (s *session) dial(path string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := s.clientOptions()
+	o, err := s.clientOptions(servers)
+	if err != nil {
+		return nil, err
+	}
 	o.BaseURL, o.CAFile = address.URL, address.CAFile
 	return client.New(o)
 }

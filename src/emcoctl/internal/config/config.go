@@ -28,6 +28,9 @@ type ServerFlags struct {
 	Env    string // $EMCO_URL
 	Home   string // the directory of .emco.yaml
 	CAFile string // --ca-file or $EMCO_CA_FILE; overrides the file
+
+	Contexts Contexts
+	Context  string // --context
 }
 
 // Address is the address of one service.
@@ -42,6 +45,8 @@ type Servers struct {
 	Notice string
 	// Upstream says that the addresses are from a configuration file in upstream's form.
 	Upstream bool
+	// Context is the name of the context that the address is from, if it is from one.
+	Context  string
 	single   *Address
 	sections map[anchor.Section]Address
 }
@@ -62,8 +67,12 @@ func Load(c ServerFlags) (Servers, error) {
 		return one(c.Server, c.CAFile, "Using server: ")
 	case c.File != "":
 		return fromFile(c.File, c.CAFile)
+	case c.Context != "":
+		return fromContext(c.Contexts, c.Context, c.CAFile)
 	case c.Env != "":
 		return one(c.Env, c.CAFile, "Using server: ")
+	case c.Contexts.Current != "":
+		return fromContext(c.Contexts, c.Contexts.Current, c.CAFile)
 	}
 	file := filepath.Join(c.Home, ".emco.yaml")
 	if _, err := os.Stat(file); c.Home != "" && !errors.Is(err, fs.ErrNotExist) {
@@ -71,6 +80,20 @@ func Load(c ServerFlags) (Servers, error) {
 	}
 	s, err := one(DefaultServer, c.CAFile, "")
 	s.Notice = "Warning: No Configuration File found. Using defaults"
+	return s, err
+}
+
+// fromContext returns the address of a context.
+func fromContext(all Contexts, name, ca string) (Servers, error) {
+	c, err := all.Get(name)
+	if err != nil {
+		return Servers{}, err
+	}
+	if ca == "" {
+		ca = c.CAFile
+	}
+	s, err := one(c.Server, ca, "Using context "+name+": ")
+	s.Context = name
 	return s, err
 }
 
