@@ -218,13 +218,13 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	if d.Refs {
 		conflict += ", or a document that it names is missing"
 	}
-	row("POST "+collection, "201; 400; "+conflict+large+"; 422", "`strict=true`")
+	row("POST "+collection, "201; 400; "+conflict+large+"; 422", "`strict=true`", "`dryRun=true`")
 	list := "200; 400"
 	if !d.Root {
 		list += "; 404 the parent is missing"
 	}
 	row("GET "+collection, list, append([]string{"`limit`", "`continue`"}, quoted(d.Queries)...)...)
-	get := "200; 404"
+	get := "200; 304; 404"
 	if d.File {
 		get += "; 406. `Accept: application/octet-stream` gives the file, `multipart/form-data` both"
 	}
@@ -241,9 +241,9 @@ func describeDocument(t *testing.T, d resource.Description) string {
 		if d.Guarded {
 			text += forbidden
 		}
-		row("PUT "+item, text+"; 412"+large+"; 422", "`strict=true`")
+		row("PUT "+item, text+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
 	}
-	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412")
+	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
 	if d.Masked {
 		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value.\n")
 	}
@@ -276,9 +276,12 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
 - **Lists** are JSON arrays. With ` + "`?limit=N`" + ` (at most 1000) they come in pages: the header ` + "`X-Continue`" + ` holds the token of the
   next page, for ` + "`?continue=TOKEN`" + `. A page without the header is the last one.
 - **ETag**: answers with a document carry one. PUT and DELETE with ` + "`If-Match`" + ` change only that revision, otherwise they answer 412.
-  A PUT with equal content changes nothing.
-- **Dry runs**: ` + "`?dryRun=true`" + ` on an action answers 200 with what it would do, and writes nothing. The header ` + "`If-Plan`" + ` with the plan's
-  digest binds an action to the plan. An action without a dry run refuses the parameter with 400.
+  A PUT with equal content changes nothing; one without ` + "`metadata`" + ` is 400. Answers to GET of an item, a status, a revision
+  and a view have an ETag too, and ` + "`If-None-Match`" + ` with it is answered 304 while nothing has changed.
+- **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on POST, PUT and DELETE of documents runs all checks, answers as the write
+  would, without an ETag, and writes nothing. On an action it answers 200 with what it would do. The header ` + "`If-Plan`" + ` with the plan's
+  digest binds an action to the plan ([command line](../cli.md#plan-and-diff)). An action without a dry run refuses the parameter with 400.
+- **Parameters** that a route does not have are 400, and the answer names the nearest one.
 - **` + "`Idempotency-Key`" + `** on an action makes repetitions harmless: the second request with the same key gets the answer of the
   first. 422 if it asks for something else. ` + "`?reason=TEXT`" + ` is stored in the history.
 - **` + "`X-Request-Id`" + `** is echoed, or made; it stands in the log.

@@ -73,6 +73,9 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, uid string, who v2.I
 
 func parse(r *http.Request) (q eventQuery, err error) {
 	v := r.URL.Query()
+	if err := web.CheckQuery(v, "since", "type", "follow"); err != nil {
+		return q, err
+	}
 	if s := v.Get("since"); s != "" {
 		if q.since, err = time.Parse(time.RFC3339, s); err != nil {
 			return q, errs.New(errs.Invalid, "Invalid query since: "+strconv.Quote(s)+" is not a time such as 2026-11-21T12:00:00Z")

@@ -33,6 +33,9 @@ type Request struct {
 
 // ReadRequest reads everything but the body. The query parameter "reason" holds the reason.
 func ReadRequest(r *http.Request, a Action, now time.Time) (Request, error) {
+	if err := web.CheckQuery(r.URL.Query(), "reason", "dryRun", "force", "output"); err != nil {
+		return Request{}, err
+	}
 	key, err := web.IdempotencyKey(r)
 	reason := r.URL.Query().Get("reason")
 	if err == nil && (len(reason) > v2.MaxDescription || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl)) {

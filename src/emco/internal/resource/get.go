@@ -18,6 +18,9 @@ import (
 // get serves GET of an item.
 func (h *handler[T, P]) get(w http.ResponseWriter, r *http.Request) error {
 	at, _, err := h.item(r)
+	if err == nil {
+		err = web.CheckQuery(r.URL.Query(), h.params(true)...)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,6 +55,9 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 	if err != nil {
 		return h.words(err, h.missing())
 	}
+	if web.Unchanged(w, r, etag(doc)) {
+		return nil
+	}
 	if as == asJSON || doc.Secret == nil && len(doc.Blobs) == 0 {
 		return h.answer(w, http.StatusOK, doc)
 	}
@@ -61,7 +67,6 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 	}
 	defer file.Close()
 	web.Extend(w, uploadTime)
-	w.Header().Set("ETag", etag(doc))
 	if as == asFile {
 		return copyFile(w, doc, file)
 	}

@@ -20,6 +20,9 @@ const HeaderContinue = "X-Continue"
 // list serves GET of the collection.
 func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	at, err := h.place(r)
+	if err == nil {
+		err = web.CheckQuery(r.URL.Query(), append(h.params(false), "limit", "continue")...)
+	}
 	if err != nil {
 		return err
 	}
@@ -39,6 +42,16 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	docs := h.db.List(r.Context(), at.Collection, store.Query{Depth: h.depth(), After: page.after})
 	return h.stream(w, r, at, docs, shape)
+}
+
+// params are the parameters of the queries on items, or on the collection.
+func (h *handler[T, P]) params(onItem bool) (names []string) {
+	for _, q := range h.def.Queries {
+		if q.OnItem == onItem {
+			names = append(names, q.Param)
+		}
+	}
+	return names
 }
 
 // query answers with the first query that feels concerned.

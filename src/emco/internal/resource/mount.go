@@ -20,12 +20,12 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	route := func(method, template string, f web.HandlerFunc) {
 		web.Route(r, method, template, endpoint{f, def.describe})
 	}
-	route(http.MethodPost, collection, h.create)
+	route(http.MethodPost, collection, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))
 	route(http.MethodGet, collection, h.list)
 	route(http.MethodGet, item, h.get)
-	route(http.MethodDelete, item, h.remove)
+	route(http.MethodDelete, item, h.orDryRun((*handler[T, P]).remove, "dryRun"))
 	if def.Put != NoPut {
-		route(http.MethodPut, item, h.replace)
+		route(http.MethodPut, item, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
 	}
 	if h.queried(false) {
 		// Upstream's own CLI and documents have a slash before the question mark.
@@ -37,6 +37,7 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 type handler[T any, P document[T]] struct {
 	db  *store.DB
 	def Def[T]
+	dry bool // nothing is written; db is a trial
 }
 
 // place returns what the request's URL means.

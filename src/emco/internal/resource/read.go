@@ -36,7 +36,10 @@ type requestContent[T any] struct {
 
 // read reads document and file, and checks neither but for their form.
 func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up requestContent[T], err error) {
-	mode := v2.Mode(r.URL.Query().Get("strict") == "true")
+	mode, err := readMode(r)
+	if err != nil {
+		return up, err
+	}
 	if h.def.File != nil && isMultipart(r) {
 		up, err = h.multipart(w, r)
 	} else {
@@ -49,6 +52,18 @@ func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up request
 		return up, err
 	}
 	return up, h.settle(r, &up)
+}
+
+// readMode reads the parameter strict.
+func readMode(r *http.Request) (v2.Mode, error) {
+	switch text := r.URL.Query().Get("strict"); text {
+	case "", "false", "0":
+		return v2.Lenient, nil
+	case "true", "1":
+		return v2.Strict, nil
+	default:
+		return v2.Lenient, errs.New(errs.Invalid, "Invalid query strict: "+strconv.Quote(text)+" is neither true nor false")
+	}
 }
 
 func isMultipart(r *http.Request) bool {
@@ -104,8 +119,11 @@ func (up *requestContent[T]) complete() error {
 
 func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
 	name := part.FormName()
-	if name == "metadata" && up.text != nil || name == "file" && up.file {
-		return errs.New(errs.Invalid, `part "`+name+`" is given twice`)
+	switch {
+	case name == "metadata" && up.text != nil:
+		return errs.New(errs.Malformed, `part "metadata" is given twice`)
+	case name == "file" && up.file:
+		return errs.New(errs.Invalid, `part "file" is given twice`)
 	}
 	switch name {
 	case "metadata":

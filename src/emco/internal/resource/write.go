@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -113,9 +114,16 @@ func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	nameless := P(&up.doc).DocName() == "" && !hasMember(up.text, "metadata")
 	P(&up.doc).SetDocName(name)
 	if P(&up.doc).DocName() != name {
 		return errs.New(errs.Invalid, textMismatch)
+	}
+	if err := P(&up.doc).Validate(); err != nil {
+		return err
+	}
+	if nameless {
+		return errs.New(errs.Invalid, "Invalid Input:\n- metadata: missing; a PUT replaces the whole document, and what it leaves out would be lost")
 	}
 	doc, existed, err := h.upsert(r, at, up)
 	if err != nil {
@@ -126,6 +134,21 @@ func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusCreated
 	}
 	return h.answer(w, status, doc)
+}
+
+// hasMember reports whether a JSON text is an object with a member, in any letter case, that is
+// not null.
+func hasMember(text []byte, name string) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return false
+	}
+	for key, value := range members {
+		if strings.EqualFold(key, name) && string(bytes.TrimSpace(value)) != "null" {
+			return true
+		}
+	}
+	return false
 }
 
 // upsert replaces the document or creates it. A client that names no revision wins
@@ -252,7 +275,7 @@ func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc stor
 	if !matches(r, doc) {
 		return stale(doc)
 	}
-	if err := ask(ctx, h.def.Guards.Delete, doc); err != nil {
+	if err := ask(ctx, h.def.Guards.Delete, doc); err != nil || h.dry {
 		return err
 	}
 	return ask(ctx, h.def.Guards.Deleted, doc)
@@ -264,7 +287,9 @@ func (h *handler[T, P]) answer(w http.ResponseWriter, status int, doc store.Doc)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", etag(doc))
+	if !h.dry {
+		w.Header().Set("ETag", etag(doc))
+	}
 	return web.Raw(w, status, body)
 }
 

@@ -32,7 +32,7 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 		if err != nil {
 			return err
 		}
-		return web.Raw(w, http.StatusOK, text)
+		return web.Conditional(w, req, text)
 	}
 	return r.streams.Serve(w, req, func(ctx context.Context, send func([]byte) error) error {
 		var last manifest.Digest

@@ -6,6 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Query is a status query of upstream's API v2: the view, the amount and the filters.
@@ -31,10 +32,16 @@ const (
 // labelValue matches valid names in filters.
 var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
+// groupParams are the parameters of a query.
+var groupParams = []string{"type", "status", "output", "instance", "app", "cluster", "resource", "apps", "clusters", "resources", "watch"}
+
 // ParseGroup reads the parameters of a query for a deployment intent group. Errors have
 // upstream's texts.
 func ParseGroup(v url.Values) (Query, error) {
 	q := Query{Output: All}
+	if err := web.CheckQuery(v, groupParams...); err != nil {
+		return q, err
+	}
 	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing("apps", "clusters", "resources"), q.filters, q.follow} {
 		if err := read(v); err != nil {
 			return q, err
@@ -47,6 +54,9 @@ func ParseGroup(v url.Values) (Query, error) {
 // default, and there are no apps. As in upstream EMCO, the deprecated type is ignored.
 func ParseCloud(v url.Values) (Query, error) {
 	q := Query{Output: All, Ready: true}
+	if err := web.CheckQuery(v, groupParams...); err != nil { // type, app and apps have no effect, as in upstream EMCO
+		return q, err
+	}
 	for _, read := range []func(url.Values) error{q.view, q.amount, q.listing("clusters", "resources"), q.filters, q.follow} {
 		if err := read(v); err != nil {
 			return q, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -60,6 +61,30 @@ func New(contexts ContextReader, m *mirror.Mirror, o Options) *Reader {
 type Subject struct {
 	Doc      store.Doc
 	Identity v2.Identity
+	Apps     func(ctx context.Context) ([]string, error) // nil: not known. Names of the apps that the documents have; called only for filters of apps
+}
+
+// checkApps refuses a filter of apps that exist neither in the documents nor in the revision.
+func (of Subject) checkApps(ctx context.Context, q Query, rev appcontext.Revision) error {
+	if len(q.Apps) == 0 || of.Apps == nil && rev.Number == 0 {
+		return nil
+	}
+	var known []string
+	if of.Apps != nil {
+		var err error
+		if known, err = of.Apps(ctx); err != nil {
+			return err
+		}
+	}
+	for _, a := range rev.Apps {
+		known = append(known, a.Name)
+	}
+	for name := range q.Apps {
+		if !slices.Contains(known, name) {
+			return errs.New(errs.Invalid, fmt.Sprintf("Invalid app query: the deployment has no app %q", name))
+		}
+	}
+	return nil
 }
 
 // Group answers a query for a deployment intent group. A group that was never instantiated,
@@ -67,18 +92,28 @@ type Subject struct {
 // instance does not exist, NotFound if nothing is kept of the instance.
 func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error) {
 	out, snap, acts, err := r.begin(ctx, of, q)
-	if err != nil || snap.Head == nil {
+	if err != nil {
 		return out, err
 	}
-	rev, err := revisionOf(*snap.Head, acts, q.Instance)
-	if err != nil || snap.Head.LastRev == 0 {
-		return out, err
+	rev := int64(0)
+	if snap.Head != nil {
+		if rev, err = revisionOf(*snap.Head, acts, q.Instance); err != nil {
+			return out, err
+		}
 	}
-	if !snap.Head.Owns() {
-		out.status.MovedTo, err = r.subjectOf(ctx, snap.Head.MovedTo)
+	if snap.Head == nil || snap.Head.LastRev == 0 || !snap.Head.Owns() {
+		if err := of.checkApps(ctx, q, appcontext.Revision{}); err != nil {
+			return out, err
+		}
+		if snap.Head != nil && !snap.Head.Owns() {
+			out.status.MovedTo, err = r.subjectOf(ctx, snap.Head.MovedTo)
+		}
 		return out, err
 	}
 	s, err := r.snapshotAt(ctx, snap, rev)
+	if err == nil {
+		err = of.checkApps(ctx, q, s.Rev)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -3,11 +3,9 @@ package statusview
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -47,9 +45,6 @@ type classStatus struct {
 // write fills in the answer. Counts cover everything that passes the filters, regardless of
 // the output.
 func (v *statusView) write(out *Answer) error {
-	if err := v.checkApps(); err != nil {
-		return err
-	}
 	counts, failed := map[string]int{}, false
 	for _, a := range v.apps {
 		v.readReports(a)
@@ -73,18 +68,6 @@ func (v *statusView) write(out *Answer) error {
 		out.apps, out.status.Leaving = nil, nil
 	}
 	out.Expires, out.stale = v.expires, v.stale
-	return nil
-}
-
-func (v *statusView) checkApps() error {
-	if v.Rev.Number == 0 { // without a revision the apps are not known yet
-		return nil
-	}
-	for name := range v.Query.Apps {
-		if !slices.ContainsFunc(v.apps, func(a appPlaces) bool { return a.Name == name }) {
-			return errs.New(errs.Invalid, fmt.Sprintf("Invalid app query: the deployment has no app %q", name))
-		}
-	}
 	return nil
 }
 

@@ -1,9 +1,7 @@
 package views
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -106,8 +104,7 @@ func answer[T any](w http.ResponseWriter, r *http.Request, body *T, stamp func(*
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(text)
-	if web.Unchanged(w, r, `"`+hex.EncodeToString(sum[:12])+`"`) {
+	if web.Unchanged(w, r, web.TagOf(text)) {
 		return nil
 	}
 	stamp(body)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -80,9 +81,12 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 		header.Set(HeaderRequestID, t.id)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "no-store")
-		seen := &recorder{ResponseWriter: w}
+		seen, body := &recorder{ResponseWriter: w}, r.Body
 		defer func() {
 			aborted := recovered(seen, r, recover())
+			if t.err != nil && !aborted && statusOf(t.err) != http.StatusRequestTimeout {
+				discard(w, r, body)
+			}
 			logRequest(log, r, seen, t, time.Since(start))
 			if aborted {
 				panic(http.ErrAbortHandler)
@@ -90,6 +94,22 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(seen, r)
 	})
+}
+
+// Bounds of what is read of a body after its refusal.
+const (
+	maxDiscarded = 64 << 20
+	discardTime  = 10 * time.Second
+)
+
+// discard reads the rest of a body that was refused: if the connection ended while the client
+// still sends, it would see a reset and not the answer.
+func discard(w http.ResponseWriter, r *http.Request, body io.Reader) {
+	if body == nil || r.ContentLength == 0 || r.Header.Get("Expect") != "" {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTime))
+	_, _ = io.CopyN(io.Discard, body, maxDiscarded)
 }
 
 // requestID returns the id that the client chose, if it is harmless, or a new one.

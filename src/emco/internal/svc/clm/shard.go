@@ -75,6 +75,9 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 	if err := a.allocateLocked(clusterAt(at, c.Metadata.Name), s, &c.Spec.GitOps); err != nil {
 		return err
 	}
+	if resource.DryRun(ctx) {
+		return nil
+	}
 	a.addLocked(s, c.Spec.GitOps)
 	a.warnIfCrowdedLocked(s, c.Spec.GitOps)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -212,6 +213,17 @@ func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.Deplo
 		return nil, errs.New(errs.Invalid, "the composite app has no apps; add some below "+string(app)+"/apps")
 	}
 	return out, nil
+}
+
+// appNames returns the names of a composite app's apps, in order.
+func (p revisionPlanner) appNames(ctx context.Context, app store.Key) (names []string, err error) {
+	for doc, err := range p.db.List(ctx, app+"/apps", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, path.Base(string(doc.Key)))
+	}
+	return names, nil
 }
 
 // order reads an app's delivery order.

@@ -47,7 +47,8 @@ func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who}, q)
+		apps := func(ctx context.Context) ([]string, error) { return g.planner.appNames(ctx, compositeApp(doc.Key)) }
+		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps}, q)
 	}}
 }
 
@@ -68,6 +69,9 @@ func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
 // content is gone, the history still has author, time and reason.
 func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
+	if err == nil {
+		err = web.CheckQuery(r.URL.Query())
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +88,9 @@ func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 // getRevision answers with one revision.
 func (g *Groups) getRevision(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
+	if err == nil {
+		err = web.CheckQuery(r.URL.Query())
+	}
 	if err != nil {
 		return err
 	}

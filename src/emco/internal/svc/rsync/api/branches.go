@@ -56,6 +56,9 @@ func (a Branches) Mount(r *mux.Router) {
 
 // list answers all branches that were written, in order.
 func (a Branches) list(w http.ResponseWriter, r *http.Request) error {
+	if err := web.CheckQuery(r.URL.Query()); err != nil {
+		return err
+	}
 	out := []v2.GitBranch{}
 	for b, err := range a.Contexts.Branches(r.Context()) {
 		if err != nil {

@@ -1,0 +1,90 @@
+package orchestrator
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A filter of an app that does not exist is refused in each phase of a deployment, not only
+// once there is a revision.
+func TestF20AFilterOfAnUnknownAppIsAlwaysRefused(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	check := func(phase string) {
+		t.Helper()
+		if a := p.send(apiRequest{do: "GET " + g.path() + "/status?status=deployed&app=none"}); a.status != 400 {
+			t.Errorf("%s: an unknown app is answered %d %s", phase, a.status, a.body)
+		}
+		if a := p.send(apiRequest{do: "GET " + g.path() + "/status?status=deployed&app=web"}); a.status != 200 {
+			t.Errorf("%s: an app of the documents is answered %d %s", phase, a.status, a.body)
+		}
+	}
+	check("created")
+	g.acts("approve", "instantiate")
+	check("instantiating")
+	p.work()
+	p.settle()
+	check("instantiated")
+	p.upload("POST projects/shop/composite-apps/till/v1/apps", name("late"), p.pack(map[string]string{"late/Chart.yaml": "apiVersion: v2\nname: late\nversion: 0.1.0\n"}))
+	if a := p.send(apiRequest{do: "GET " + g.path() + "/status?app=late"}); a.status != 200 {
+		t.Errorf("an app that is not in the revision yet: %d %s", a.status, a.body)
+	}
+	g.acts("terminate")
+	p.settle()
+	check("terminated")
+}
+
+func TestF20AStatusThatHasNotChangedIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	ask := func(path, tag string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v2/"+path, nil)
+		r.Header.Set("If-None-Match", tag)
+		w := httptest.NewRecorder()
+		p.api.ServeHTTP(w, r)
+		return w
+	}
+	status := g.path() + "/status"
+	tag := ask(status, `"x"`).Header().Get("ETag")
+	if w := ask(status, tag); tag == "" || w.Code != http.StatusNotModified || w.Body.Len() > 0 {
+		t.Errorf("unchanged, with %q: %d %s", tag, w.Code, w.Body)
+	}
+	g.acts("terminate")
+	if w := ask(status, tag); w.Code != http.StatusOK {
+		t.Errorf("changed: %d", w.Code)
+	}
+}
+
+func TestF26UnknownParametersOfGroupsAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	for do, near := range map[string]string{
+		"GET " + g.path() + "/events?limit=5":           `no parameter "limit"`,
+		"GET " + g.path() + "/events?folow=true":        "did you mean follow?",
+		"GET " + g.path() + "/status?stats=ready":       "did you mean status?",
+		"GET " + g.path() + "/status?Status=ready":      "did you mean status?",
+		"GET " + g.path() + "/revisions?limit=5":        `no parameter "limit"`,
+		"POST " + g.path() + "/instantiate?dryrun=true": "did you mean dryRun?",
+		"POST " + g.path() + "/approve?reson=x":         "did you mean reason?",
+		"GET " + p.clouds() + "/stores/status?statuss=": "did you mean status?",
+		"POST " + p.clouds() + "/stores/stop?forze=1":   "did you mean force?",
+		"GET controllers?controller=x":                  `no parameter "controller"`,
+	} {
+		if a := p.send(apiRequest{do: do}); a.status != 400 || !strings.Contains(a.body, near) {
+			t.Errorf("%s: got %d %s, want %q", do, a.status, a.body, near)
+		}
+	}
+}
