@@ -22,6 +22,8 @@ import (
 type Places interface {
 	// Cluster returns the records of all places on a cluster, in no order.
 	Cluster(name v2.ClusterKey) []*mirror.Entry
+	// CatchUp waits a moment until the tally was told of everything that was written before.
+	CatchUp(ctx context.Context)
 }
 
 // Deployments reads what views need of single deployments.
@@ -79,7 +81,7 @@ func (v *Views) Mount(r *mux.Router) {
 }
 
 // whole answers 503 until all records were counted: an empty fleet must not be taken for the
-// truth.
+// truth. A client finds in the answer what it has written before.
 func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !v.Tally.Whole() {
@@ -88,6 +90,7 @@ func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
 				Err: errs.New(errs.Unavailable, "the records of clusters are still being read; try again in a few seconds"),
 			}
 		}
+		v.Places.CatchUp(r.Context())
 		return h(w, r)
 	}
 }

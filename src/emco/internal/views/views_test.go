@@ -68,6 +68,9 @@ func (w *world) Cluster(name v2.ClusterKey) (out []*mirror.Entry) {
 	return out
 }
 
+// CatchUp implements Places.
+func (w *world) CatchUp(context.Context) {}
+
 // Snapshot implements Deployments; rsync has taken up all that it asks for.
 func (w *world) Snapshot(_ context.Context, uid string) (statusview.Snapshot, error) {
 	w.readDeployments++

@@ -248,6 +248,14 @@ func (m *Mirror) Subject(uid string) string {
 	return h.Subject
 }
 
+// CatchUp waits, about a second at most, until observers were told of everything that was
+// written before the call.
+func (m *Mirror) CatchUp(ctx context.Context) {
+	if now, err := m.feed.Revision(ctx); err == nil {
+		m.reach(ctx, now)
+	}
+}
+
 // fromIndex copies from the index; false if a record of the deployment cannot be read.
 func (m *Mirror) fromIndex(uid string) (Snapshot, bool) {
 	m.mu.RLock()
