@@ -55,6 +55,15 @@ func (w clusterReading) lost() bool {
 	})
 }
 
+// unanswered reports whether the reading comes from a watch that the cluster has never answered:
+// nothing is known of any object.
+func (w clusterReading) unanswered() bool {
+	return w.report.Seq == 0 && w.report.Truncated == 0 && !slices.ContainsFunc(w.report.Objects, func(s mirror.Status) bool {
+		v := s.Value()
+		return v.Status != v2.Unknown || v.Content != ""
+	}) && len(w.report.Objects) > 0
+}
+
 // objectsByKey indexes the reported objects.
 func (w clusterReading) objectsByKey() map[manifest.ObjectKey]appcontext.ResourceStatus {
 	out := make(map[manifest.ObjectKey]appcontext.ResourceStatus, len(w.report.Objects))

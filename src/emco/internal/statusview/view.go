@@ -256,7 +256,7 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 	} else {
 		c.Connectivity = link
 	}
-	if w.report != nil {
+	if w.report != nil && !w.unanswered() {
 		c.LastReport, c.Stale, c.Reconciled = &p.reading.at, w.stale, w.report.Commit
 	}
 	if p.pair == nil || v.past {

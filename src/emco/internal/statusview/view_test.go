@@ -363,6 +363,35 @@ func TestF02ObjectsHaveTheirOwnStatus(t *testing.T) {
 	}
 }
 
+// A direct cluster that has never answered has no last report; one whose watch was lost has
+// one, and a monitor's report counts whatever it says.
+func TestF08AClusterThatNeverAnsweredHasNoLastReport(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	o := s.configMap("one", "hello")
+	b := s.bundle(o)
+	unknown := appcontext.ResourceStatus{ID: o.ID, Status: "Unknown", Reason: "no answer yet; first tried at 2026-11-21T12:00:00Z"}
+	lost := unknown
+	lost.Content, lost.Reason = o.Stamp(), "no answer since 2026-11-21T12:00:00Z; was Current"
+	for i, tt := range []struct {
+		name   string
+		report appcontext.Report
+		want   bool
+	}{
+		{"never answered", appcontext.Report{Resources: []appcontext.ResourceStatus{unknown}}, false},
+		{"the watch was lost", appcontext.Report{Resources: []appcontext.ResourceStatus{lost}}, true},
+		{"a monitor", appcontext.Report{Seq: 1, Resources: []appcontext.ResourceStatus{unknown}}, true},
+	} {
+		g := s.group(fmt.Sprint(i + 1))
+		g.publish(placedApps{"a": {c1: b}})
+		g.report("a", c1, tt.report)
+		c := g.status("status=ready").Apps[0].Clusters[0]
+		if (c.LastReport != nil) != tt.want || c.Connectivity != "Unknown" && i < 2 {
+			t.Errorf("%s: last report %v, connectivity %s", tt.name, c.LastReport, c.Connectivity)
+		}
+	}
+}
+
 func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

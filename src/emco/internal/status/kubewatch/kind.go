@@ -215,6 +215,9 @@ func (k *kindWatch) statusLocked(id manifest.ID, label string) appcontext.Resour
 		out.Status, out.Reason = status.NotFound, "the cluster does not know this kind"
 	case k.state == lost:
 		out.Status, out.Reason = status.Unknown, k.why+" since "+k.since.Format(time.RFC3339)
+		if !k.listed {
+			out.Reason = k.why + " yet; first tried at " + k.since.Format(time.RFC3339)
+		}
 		if there {
 			out.Reason += "; was " + have.health.Status
 			out.Content = have.content

@@ -434,7 +434,9 @@ func TestAClusterThatWasNeverReachedIsUnknown(t *testing.T) {
 	l.line.listener.Close()
 	l.create(configMaps, l.configMap("a"), "shop", nil)
 	l.watcher.Track(kubewatch.App{Key: shop, Objects: []manifest.ID{l.configMap("a")}})
-	l.await("Unknown")
+	if r := l.await("Unknown"); strings.Contains(r.Resources[0].Reason, "since") { // F08: there was no answer before
+		t.Errorf("reason is %q", r.Resources[0].Reason)
+	}
 	l.line.listen(t, address)
 	l.await("Current")
 }

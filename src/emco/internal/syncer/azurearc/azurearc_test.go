@@ -359,6 +359,34 @@ func TestUnreachableAzure(t *testing.T) {
 	}
 }
 
+// While EMCO leaves Azure alone, the error still gives the reason.
+func TestF09TheReasonOfAPauseIsGiven(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fault func(b *backendFixture)
+		want  string
+	}{
+		"Azure is unreachable":   {func(b *backendFixture) { b.Break(arctest.Fault{Drop: true}) }, "Azure cannot be reached: sign in to Azure: "},
+		"Azure asks for a pause": {func(b *backendFixture) { b.Limit(0) }, "Azure answered another request with 429 Too Many Requests"},
+	} {
+		b := newBench(t, options())
+		tt.fault(b)
+		if err := b.Bootstrap(t.Context(), target, []string{"web"}); err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		for range 2 {
+			if err := b.Bootstrap(t.Context(), target, []string{"web"}); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: got %v, want it to say %q", name, err, tt.want)
+			}
+		}
+	}
+	b := newBench(t, options(), func(o *arm.Options) { o.Writes = 1 })
+	b.bootstrap("a")
+	if err := b.Bootstrap(t.Context(), target, []string{"b"}); err == nil || !strings.Contains(err.Error(), "EMCO's share of Azure's request limit is used up") {
+		t.Errorf("after the last write: got %v", err)
+	}
+}
+
 func TestBootstrapDoesNotBlockOnLongOperations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options())

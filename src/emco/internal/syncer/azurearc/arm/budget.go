@@ -1,6 +1,8 @@
 package arm
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -23,7 +25,13 @@ type budget struct {
 	now    func() time.Time
 
 	mu          sync.Mutex
-	all, writer time.Time // end of the pause of all requests, and of writes; guarded by mu
+	all, writer pause // of all requests, and of writes; guarded by mu
+}
+
+// pause is a time without requests.
+type pause struct {
+	until time.Time
+	why   error // for users
 }
 
 func newBudget(perHour int) *budget {
@@ -31,49 +39,55 @@ func newBudget(perHour int) *budget {
 	return &budget{writes: rate.NewLimiter(every, min(burst, max(perHour/10, 1))), now: time.Now}
 }
 
-// take spends a request. It returns the time until a retry if the budget is used up.
-func (b *budget) take(write bool) time.Duration {
+// errShare says that the requests that the budget allows are used up.
+var errShare = errors.New("EMCO's share of Azure's request limit is used up")
+
+// take spends a request. If there must be none now, it returns the time until a retry, and
+// the reason.
+func (b *budget) take(write bool) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	until := b.all
-	if write && b.writer.After(until) {
-		until = b.writer
+	longest := b.all
+	if write && b.writer.until.After(longest.until) {
+		longest = b.writer
 	}
-	if until.After(now) {
-		return until.Sub(now)
+	if longest.until.After(now) {
+		return longest.until.Sub(now), longest.why
 	}
 	if !write {
-		return 0
+		return 0, nil
 	}
 	r := b.writes.ReserveN(now, 1)
 	if wait := r.DelayFrom(now); wait > 0 {
 		r.CancelAt(now)
-		return wait
+		return wait, errShare
 	}
-	return 0
+	return 0, nil
 }
 
 // heed applies the limits in an answer.
 func (b *budget) heed(status int, h http.Header) {
 	if status == http.StatusTooManyRequests {
-		b.hold(&b.all, retryAfter(h))
+		b.hold(&b.all, retryAfter(h), errors.New("Azure answered another request with 429 "+http.StatusText(status)))
 	}
 	for _, name := range []string{"X-Ms-Ratelimit-Remaining-Subscription-Writes", "X-Ms-Ratelimit-Remaining-Subscription-Global-Writes"} {
 		if left, err := strconv.Atoi(h.Get(name)); err == nil && left <= reserve {
-			b.hold(&b.writer, rest)
+			b.hold(&b.writer, rest, fmt.Errorf("the subscription has only %d writes left; EMCO leaves %d to others", left, reserve))
 		}
 	}
 }
 
 // unreachable pauses all requests for a while: each attempt costs a timeout.
-func (b *budget) unreachable() { b.hold(&b.all, recover) }
+func (b *budget) unreachable(why error) {
+	b.hold(&b.all, recover, fmt.Errorf("Azure cannot be reached: %w", why))
+}
 
-func (b *budget) hold(what *time.Time, d time.Duration) {
+func (b *budget) hold(what *pause, d time.Duration, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if until := b.now().Add(d); until.After(*what) {
-		*what = until
+	if until := b.now().Add(d); until.After(what.until) {
+		*what = pause{until, why}
 	}
 }
 

@@ -31,14 +31,14 @@ func (g budgetPolicy) Do(req *policy.Request) (*http.Response, error) {
 	if r.URL.Scheme != g.manager.Scheme || r.URL.Host != g.manager.Host {
 		return nil, errs.E(errs.Unavailable, "follow", subject(r), errors.New("the operation is on another host, which is refused"))
 	}
-	if wait := g.budget.take(r.Method != http.MethodGet); wait > 0 {
-		return nil, errs.Throttle(verb(r), subject(r), wait, errors.New("the share of Azure's request limit is used up, or Azure cannot be reached"))
+	if wait, why := g.budget.take(r.Method != http.MethodGet); wait > 0 {
+		return nil, errs.Throttle(verb(r), subject(r), wait, why)
 	}
 	resp, err := req.Next()
 	if err != nil {
 		err = unsent(r, err)
 		if errs.Is(err, errs.Unavailable) && r.Context().Err() == nil {
-			g.budget.unreachable()
+			g.budget.unreachable(brief(err))
 		}
 		return nil, err
 	}
