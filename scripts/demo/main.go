@@ -1,6 +1,6 @@
 // Command demo shows the whole loop on one machine within a minute. It starts emco with embedded stores,
 // a Git server on loopback, and three simulated clusters that pull from it and report. It deploys a
-// composite app of two charts until all is Ready, plans and makes a change, breaks one app and mends it,
+// composite app of two charts until all is Ready, plans and makes a change, breaks one app and repairs it,
 // rolls back, and removes everything. It checks each result that it shows. With -keep it stops before
 // the removal and leaves everything running.
 package main

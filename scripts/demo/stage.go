@@ -158,9 +158,9 @@ func (s *demoStage) close() error {
 	var errs []error
 	for i := len(s.children) - 1; i >= 0; i-- {
 		cmd := s.children[i]
-		late := time.AfterFunc(endLimit, func() { _ = cmd.Process.Kill() }) // it may have ended by itself
+		late := time.AfterFunc(endLimit, func() { _ = cmd.Process.Kill() }) // it may have ended already
 		errs = append(errs, cmd.Process.Signal(syscall.SIGTERM))
-		_ = cmd.Wait() // the exit code of simfleet tells whether a cluster is behind, which is no fault here
+		_ = cmd.Wait() // simfleet exits with 3 if a cluster is behind, which is no fault here
 		late.Stop()
 	}
 	return errors.Join(append(errs, s.gitServer.Close())...)

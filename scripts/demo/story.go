@@ -26,7 +26,7 @@ var (
 	moreReplicas = replacement{"profiles/web/override_values.yaml", "replicas: 2", "replicas: 3"}
 	moreMemory   = replacement{"profiles/cache/override_values.yaml", "memory: 256", "memory: 512"}
 	broken       = replacement{"charts/web/templates/service.yaml", "kind: Service", "kind Service"}
-	mended       = replacement{broken.file, broken.to, broken.from}
+	repaired     = replacement{broken.file, broken.to, broken.from}
 )
 
 // step is one part of the story.
@@ -133,11 +133,11 @@ func (s *demoStage) fault(ctx context.Context) error {
 	return err
 }
 
-// fix mends the chart.
+// fix repairs the chart.
 func (s *demoStage) fix(ctx context.Context) error {
 	return all(ctx,
-		s.edit(mended), s.onboard,
-		s.ctl(exitOK, "update", group, "--reason", "mend the service of web"),
+		s.edit(repaired), s.onboard,
+		s.ctl(exitOK, "update", group, "--reason", "repair the service of web"),
 		s.ready, s.expect(revisions{"web": 4, "cache": 4}))
 }
 
@@ -185,8 +185,8 @@ The deployment runs; the folder %[1]s contains everything. In another terminal:
     ../pack.sh %[1]s/packages web cache
     emcoctl apply -v values.yaml -f 01-app.yaml
     emcoctl diff %[4]s
-    emcoctl update %[4]s --wait
-    emcoctl rollback %[4]s --revision 1 --wait
+    emcoctl update %[4]s -y --wait
+    emcoctl rollback %[4]s --revision 1 -y --wait
     git clone %[5]s fleet
     emcoctl terminate %[4]s --wait
 

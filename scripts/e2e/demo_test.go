@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestF33DemoShowsTheWholeLoop runs the demonstration, which checks what it shows and ends by itself.
+// TestF33DemoShowsTheWholeLoop runs the demonstration, which checks what it shows, and ends.
 func TestF33DemoShowsTheWholeLoop(t *testing.T) {
 	t.Parallel()
 	out, err := demo(t, t.Context()).CombinedOutput()

@@ -22,7 +22,7 @@ import (
 const pageLimit = 8 * time.Minute
 
 // pageReader is a reader of the documentation in an empty folder, with the built programs on the PATH. emco listens
-// on free ports, so that pages run beside each other.
+// on free ports, so that pages run at the same time.
 type pageReader struct {
 	testing.TB
 	dir     string
@@ -42,7 +42,7 @@ func newReader(t testing.TB) *pageReader {
 	}}
 }
 
-// freePort returns an address on loopback that nobody listens on.
+// freePort returns an address on loopback that is free.
 func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -220,7 +220,7 @@ func TestF31FiguresAreThoseOfTheBenchmarks(t *testing.T) {
 			}
 			row := number + "; shared, " + cells[1] + " x 10 apps x 10; " + peers[i+2]
 			if checked++; seconds[row] != cell {
-				t.Errorf("the README says %s s for %s, the benchmark %q", cell, row, seconds[row])
+				t.Errorf("the README has %s s for %s, the benchmark %q", cell, row, seconds[row])
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (p Page) script(o Options) (string, []Block, error) {
 		if b.Exit == 0 {
 			text.WriteString(b.Commands)
 		} else {
-			fmt.Fprintf(&text, "set +e\n(\n%s)\npage_exit=$?\nset -e\nif [ $page_exit != %d ]; then echo \"exit code $page_exit, the page says %[2]d\"; exit 1; fi\n", b.Commands, b.Exit)
+			fmt.Fprintf(&text, "set +e\n(\n%s)\npage_exit=$?\nset -e\nif [ $page_exit != %d ]; then echo \"exit code $page_exit, the page has %[2]d\"; exit 1; fi\n", b.Commands, b.Exit)
 		}
 		ran = append(ran, b)
 	}

@@ -35,7 +35,7 @@ func TestF32ComparisonIsShownByTests(t *testing.T) {
 		case (word == "planned") != (len(shown) == 0):
 			t.Errorf("row %d is %s and names %d tests", number, word, len(shown))
 		case word == "partly" && !strings.Contains(here, ":"):
-			t.Errorf("row %d is partly, but says not what", number)
+			t.Errorf("row %d is partly, without what is missing", number)
 		}
 		for _, m := range shown {
 			if !tests[m[1]] {
