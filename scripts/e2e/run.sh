@@ -22,12 +22,13 @@ lanes="
 git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet | | Git clusters without Kubernetes: writers, restarts, simulated fleets
 docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
-clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages | | direct clusters and Flux on real API servers
+clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
 images    | default |                        | TestImages | | images of the Dockerfiles, assembled without an engine and started (as root)
 published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
+release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)
 sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster
 scale     | full    |                        | TestScale TestRestartInTheMiddle | EMCO_SCALE=5000x20 | 5,000 clusters x 20 apps, and kill -9 in the middle of a change; EMCO_SCALE=500x20 for less
 fleet     | full    |                        | TestSimulatedFleet | EMCO_FLEET=2000 | 2,000 simulated clusters; EMCO_FLEET=10000 for more

@@ -17,5 +17,5 @@ func (l Limits) spent(*os.ProcessState) bool { return false }
 // Heed does nothing.
 func Heed() (stop func()) { return func() {} }
 
-// alone makes Cancel kill only the process.
-func alone(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }
+// setProcessGroup makes Cancel kill only the process.
+func setProcessGroup(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }

@@ -20,13 +20,19 @@ const deployments = "../../../../../deployments"
 // shipped renders the monitor's chart as Helm does.
 func shipped(t *testing.T, values map[string]any) (map[string]string, error) {
 	t.Helper()
-	c, err := loader.Load(filepath.Join(deployments, "helm/monitor"))
+	return rendered(t, "monitor", chartutil.ReleaseOptions{Name: "monitor", Namespace: "emco-monitor"}, values)
+}
+
+// rendered renders a chart as Helm does: it checks the values against the chart's schema first.
+func rendered(t *testing.T, chart string, release chartutil.ReleaseOptions, values map[string]any) (map[string]string, error) {
+	t.Helper()
+	c, err := loader.Load(filepath.Join(deployments, "helm", chart))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "monitor", Namespace: "emco-monitor"}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values, release, chartutil.DefaultCapabilities)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	return engine.Render(c, all)
 }
