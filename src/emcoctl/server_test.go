@@ -286,7 +286,7 @@ func (s *fakeServer) read(w http.ResponseWriter, r *http.Request, p string) erro
 		}
 		return reply(w, http.StatusOK, e.body)
 	}
-	if _, ok := kinds[path.Base(p)]; !ok {
+	if _, ok := kinds[path.Base(p)]; !ok || strings.HasPrefix(p, "views/") {
 		return refuse(http.StatusNotFound, "%s not found", path.Base(path.Dir(p)))
 	}
 	list := []json.RawMessage{}

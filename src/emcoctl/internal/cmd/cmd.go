@@ -102,7 +102,7 @@ func newRootCommand(s *session) *cobra.Command {
 	group(root, "deployments", newActionCommands(s)...)
 	group(root, "git", newMoveCommand(s), newBranchesCommand(s), newTokenCommand(s))
 	group(root, "git", newDecisionCommands(s)...)
-	root.AddCommand(newConfigCommand(s), newVersionCommand(s), exitCodes())
+	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), newDoctorCommand(s), newDumpCommand(s), newConfigCommand(s), newVersionCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2
 	return root
 }

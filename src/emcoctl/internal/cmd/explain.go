@@ -1,0 +1,104 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+)
+
+// newExplainCommand returns the command that describes the members of documents.
+func newExplainCommand(s *session) *cobra.Command {
+	var recursive bool
+	c := &cobra.Command{
+		Use: "explain KIND[.MEMBER...]", Short: "Describe a kind of documents and its members",
+		Long:    "Explain describes a kind of documents, or a member of it: its type, its meaning, the names of\nolder releases, and its own members. emcoctl api-resources lists the kinds.",
+		Example: "  emcoctl explain clusters\n  emcoctl explain dig.spec.overrideValues\n  emcoctl explain app-intents --members",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
+			for _, k := range kind.All() {
+				if len(args) == 0 && k.Type != "" && strings.HasPrefix(k.Collection, word) {
+					names = append(names, k.Collection)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: s.own(func(_ *cobra.Command, args []string) error {
+			k, m, err := kind.Lookup(args[0])
+			if err != nil {
+				return err
+			}
+			return explainKind(s.sys.Out, k, m, args[0], recursive)
+		}),
+	}
+	c.Flags().BoolVar(&recursive, "members", false, "also the members of members")
+	return c
+}
+
+// explainKind prints a kind, or a member of it.
+func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive bool) error {
+	comments, err := kind.Comments()
+	if err != nil {
+		return err
+	}
+	fields(w, [2]string{"kind", k.Collection}, [2]string{"short", strings.Join(k.Short, ", ")}, [2]string{"anchor", k.Path()}, [2]string{"file", map[bool]string{true: "yes: its documents come with a file"}[k.File]})
+	members, about := k.Members, comments[k.Type]
+	if m.Name != "" {
+		fields(w, [2]string{"member", path[strings.IndexByte(path, '.')+1:]}, [2]string{"type", m.Type}, [2]string{"aliases", strings.Join(m.Aliases, ", ")})
+		members, about = m.Members, aboutMember(comments, m)
+	}
+	if about != "" {
+		t := output.NewTable(w)
+		fmt.Fprintln(w)
+		row(t, about)
+		t.Flush()
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := output.NewTable(w)
+	row(t, "MEMBER", "TYPE", "MEANING")
+	memberRows(t, comments, members, "", recursive)
+	t.Flush()
+	return nil
+}
+
+func memberRows(t *output.Table, comments map[string]string, members []v2.Member, prefix string, recursive bool) {
+	for _, m := range members {
+		row(t, prefix+m.Name, m.Type, aboutMember(comments, m))
+		if recursive {
+			memberRows(t, comments, m.Members, prefix+m.Name+".", true)
+		}
+	}
+}
+
+// aboutMember returns the comment of a member, otherwise that of its type.
+func aboutMember(comments map[string]string, m v2.Member) string {
+	if text := comments[m.Field]; text != "" || len(m.Members) == 0 {
+		return text
+	}
+	owner, _, _ := strings.Cut(m.Members[0].Field, ".")
+	return comments[owner]
+}
+
+// newResourcesCommand returns the command that lists the kinds of documents.
+func newResourcesCommand(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "api-resources", Short: "List the kinds of documents with their anchors", Args: cobra.NoArgs,
+		RunE: s.own(func(*cobra.Command, []string) error {
+			t := output.NewTable(s.sys.Out)
+			row(t, "KIND", "SHORT", "FILE", "ANCHOR")
+			for _, k := range kind.All() {
+				row(t, k.Collection, strings.Join(k.Short, ","), map[bool]string{true: "yes"}[k.File], k.Path())
+			}
+			t.Flush()
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,131 @@
+package kind_test
+
+import (
+	"encoding/json"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
+)
+
+var update = flag.Bool("update", false, "rewrite comments.json")
+
+// TestComments compares comments.json with the types of documents.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	all := commentsOf(t, "../../../api/v2/*.go")
+	want := map[string]string{}
+	take := func(name string) {
+		if all[name] != "" {
+			want[name] = all[name]
+		}
+	}
+	var walk func([]v2.Member)
+	walk = func(members []v2.Member) {
+		for _, m := range members {
+			take(m.Field)
+			owner, _, _ := strings.Cut(m.Field, ".")
+			take(owner)
+			walk(m.Members)
+		}
+	}
+	for _, k := range kind.All() {
+		take(k.Type)
+		walk(k.Members)
+	}
+	if *update {
+		text, err := json.MarshalIndent(want, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("comments.json", append(text, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := kind.Comments()
+	if err != nil || len(want) < 40 || !maps.Equal(have, want) {
+		t.Errorf("comments.json (%d comments, %v) is not that of the types (%d): run make gen", len(have), err, len(want))
+	}
+}
+
+// commentsOf returns the comments of types and of their fields in Go files.
+func commentsOf(t *testing.T, glob string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(glob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			decl, ok := n.(*ast.GenDecl)
+			if !ok || decl.Tok != token.TYPE {
+				return true
+			}
+			for _, spec := range decl.Specs {
+				named := spec.(*ast.TypeSpec)
+				out[named.Name.Name] = strings.Join(strings.Fields(decl.Doc.Text()+named.Doc.Text()), " ")
+				body, ok := named.Type.(*ast.StructType)
+				if !ok {
+					continue
+				}
+				for _, field := range body.Fields.List {
+					for _, id := range field.Names {
+						out[named.Name.Name+"."+id.Name] = strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
+					}
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func TestLookup(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"clusters":                            "",
+		"cl.spec.gitops":                      "gitOps",
+		"dig.spec.overrideValues.values":      "values",
+		"app-intents.spec.intent.allOf.anyOf": "anyOf",
+	} {
+		if _, m, err := kind.Lookup(path); err != nil || m.Name != want {
+			t.Errorf("Lookup(%s) = %q, %v; want %q", path, m.Name, err, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"cluster":                    `"cluster" is no kind of documents; did you mean "clusters"?`,
+		"clusters.spec.gitOp":        `"gitOp" is no member of clusters.spec; did you mean "gitOps"?`,
+		"clusters.spec.gitOps.zebra": `"zebra" is no member of clusters.spec.gitOps`,
+	} {
+		if _, _, err := kind.Lookup(path); err == nil || err.Error() != want {
+			t.Errorf("Lookup(%s): %v, want %s", path, err, want)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"projects":    "projects",
+		"clusters":    "cluster-providers/{name}/clusters",
+		"app-intents": "projects/{name}/composite-apps/{name}/{version}/deployment-intent-groups/{name}/generic-placement-intents/{name}/app-intents",
+	} {
+		if k, _ := kind.Of(name); k.Path() != want {
+			t.Errorf("the path of %s is %s, want %s", name, k.Path(), want)
+		}
+	}
+}

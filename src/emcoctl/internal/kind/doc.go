@@ -1,0 +1,92 @@
+package kind
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/nearest"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// comments are the comments of the types of documents, by type and by field: TestComments
+// writes them.
+//
+//go:generate go test -run TestComments . -args -update
+//go:embed comments.json
+var comments []byte
+
+// Comments returns the comments of the types of documents: of "Cluster", and of its field
+// "Cluster.Spec".
+func Comments() (map[string]string, error) {
+	var all map[string]string
+	err := json.Unmarshal(comments, &all)
+	return all, err
+}
+
+// Lookup returns the kind and the member of a path such as clusters.spec.gitOps; the member is
+// the zero Member for a kind alone. The error is NotFound, with the nearest name.
+func Lookup(path string) (Kind, v2.Member, error) {
+	words := strings.Split(path, ".")
+	k, ok := Of(words[0])
+	if !ok {
+		return k, v2.Member{}, missing(words[0], "kind of documents", collections())
+	}
+	members, found := k.Members, v2.Member{}
+	for i, word := range words[1:] {
+		next, ok := memberOf(members, word)
+		if !ok {
+			return k, found, missing(word, "member of "+strings.Join(words[:i+1], "."), memberNames(members))
+		}
+		found, members = next, next.Members
+	}
+	return k, found, nil
+}
+
+func memberOf(members []v2.Member, name string) (v2.Member, bool) {
+	for _, m := range members {
+		if m.Is(name) {
+			return m, true
+		}
+	}
+	return v2.Member{}, false
+}
+
+func memberNames(members []v2.Member) (names []string) {
+	for _, m := range members {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// collections lists the names of all kinds, with the short ones.
+func collections() (names []string) {
+	for _, k := range table {
+		names = append(append(names, k.Collection), k.Short...)
+	}
+	return names
+}
+
+func missing(name, what string, known []string) error {
+	text := fmt.Sprintf("%q is no %s", name, what)
+	if similar, ok := nearest.To(name, known); ok {
+		text += fmt.Sprintf("; did you mean %q?", similar)
+	}
+	return errs.New(errs.NotFound, text)
+}
+
+// Path returns the anchors of a kind, with the names of items in braces.
+func (k Kind) Path() string {
+	path := k.Collection
+	for parents := k.Parents; len(parents) > 0 && parents[0] != ""; {
+		parent, _ := Of(parents[0])
+		name := "{name}"
+		if parent.Collection == "composite-apps" {
+			name = "{name}/{version}"
+		}
+		path, parents = parent.Collection+"/"+name+"/"+path, parent.Parents
+	}
+	return path
+}
