@@ -5,6 +5,23 @@ import (
 	"testing"
 )
 
+func TestF76AListNeedsItems(t *testing.T) {
+	t.Parallel()
+	for items, want := range map[string]string{
+		`"x"`:        "x.yaml:2: document 1: is a list whose items are no list; give items as a list of objects",
+		"{a: b}":     "x.yaml:2: document 1: is a list whose items are no list; give items as a list of objects",
+		"":           "",
+		"[]":         "",
+		"[{a: b}]":   "x.yaml:2: document 1: item 1: apiVersion is missing",
+		"[{}, text]": "x.yaml:2: document 1: item 1: apiVersion is missing",
+	} {
+		_, err := Parse("x.yaml", []byte("# a list\n{apiVersion: v1, kind: List, items: "+items+"}\n"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("items: %s: got %v, want %q", items, err, want)
+		}
+	}
+}
+
 // Null members of built-in kinds are dropped when an object is completed. Those that mean
 // something stay: entries of maps with keys of the user's choice, elements of lists, and
 // everything in custom kinds and their definitions.

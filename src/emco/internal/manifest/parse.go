@@ -162,7 +162,11 @@ func (p *parser) value(v any) {
 		p.object(tree, "")
 		return
 	}
-	items, _ := tree["items"].([]any)
+	items, ok := tree["items"].([]any)
+	if !ok && tree["items"] != nil {
+		p.problem(p.line, "is a list whose items are no list; give items as a list of objects")
+		return
+	}
 	for i, item := range items {
 		p.item(i+1, item)
 	}

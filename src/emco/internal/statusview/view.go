@@ -131,7 +131,7 @@ func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart 
 		if v.Ready && !v.past {
 			c.extras = v.extras(p.reading, counts)
 		}
-		if len(c.objects.list)+len(c.extras) == 0 {
+		if len(c.objects.list)+len(c.extras) == 0 && len(v.Resources) > 0 { // else the app rendered to nothing
 			continue
 		}
 		for state, n := range c.objects.counts {

@@ -392,6 +392,25 @@ func TestF08AClusterThatNeverAnsweredHasNoLastReport(t *testing.T) {
 	}
 }
 
+// An app that renders to nothing is shown, with its clusters and without objects.
+func TestF76AnAppWithoutObjectsIsShown(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, none, b := s.group("7"), s.bundle(), s.bundle(s.configMap("one", "hello"))
+	g.publish(placedApps{"a": {c1: b}, "nothing": {c1: none}})
+	g.applied("a", c1, b, "")
+	g.applied("nothing", c1, none, "")
+	for _, query := range []string{"status=deployed", "status=ready"} {
+		st := g.status(query)
+		if len(st.Apps) != 2 || len(st.Apps[1].Clusters) != 1 || st.Apps[1].Clusters[0].Phase != "Applied" || len(st.Apps[1].Clusters[0].Resources) != 0 {
+			t.Errorf("%s: got %+v", query, st.Apps)
+		}
+	}
+	if st := g.status("status=deployed&resource=one"); len(st.Apps) != 1 {
+		t.Errorf("with a filter of resources: got %+v", st.Apps)
+	}
+}
+
 func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

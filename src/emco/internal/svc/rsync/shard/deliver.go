@@ -81,6 +81,9 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 		results := s.kube.Deliver(own, t, routes[t])
 		s.Record(own, results)
 		s.retryOvertaken(own, mark, results)
+		if s.kube.Defined(own, results) {
+			s.retryFailed(own, t.Cluster) // a kind may be known now
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -82,6 +83,13 @@ func (s *Shard) retryOvertaken(ctx context.Context, mark int64, results []pair.R
 		return
 	}
 	s.retryNow(ctx, s.usersOf(ctx, targetsOf(failed), changes))
+}
+
+// retryFailed tries again at once what failed on a cluster.
+func (s *Shard) retryFailed(ctx context.Context, cluster v2.ClusterKey) {
+	failed := func(p appcontext.Pair) bool { return p.Attempt > 0 && pair.Deliverable(p) }
+	targets := slices.DeleteFunc(s.pairs.On(cluster), func(t pair.Target) bool { return !slices.ContainsFunc(s.pairs.Of(t), failed) })
+	s.retryNow(ctx, targets)
 }
 
 // retryNow makes targets due now, and queues them.

@@ -69,7 +69,11 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	}
 	var out []pair.Result
 	latest := time.Now().Add(tolerance)
-	for _, p := range pair.AllDeliverable(pairs) {
+	due, err := a.definersFirst(ctx, pair.AllDeliverable(pairs))
+	if err != nil {
+		return pair.Failures(pairs, err)
+	}
+	for _, p := range due {
 		if p.NextRetry.Before(latest) {
 			out = append(out, a.apply(ctx, c.cluster, p))
 		}
@@ -80,6 +84,46 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 		}
 	}
 	return out
+}
+
+// definersFirst moves pairs that bring definitions to the front: other apps may have objects
+// of the defined kinds.
+func (a *Applier) definersFirst(ctx context.Context, pairs []appcontext.Pair) ([]appcontext.Pair, error) {
+	var first, rest []appcontext.Pair
+	for _, p := range pairs {
+		defines, err := a.defines(ctx, p.Desired)
+		switch {
+		case err != nil:
+			return nil, err
+		case defines:
+			first = append(first, p)
+		default:
+			rest = append(rest, p)
+		}
+	}
+	return append(first, rest...), nil
+}
+
+// defines reports whether a bundle has definitions.
+func (a *Applier) defines(ctx context.Context, bundle appcontext.Digest) (bool, error) {
+	b, err := a.Plans.Bundle(ctx, bundle)
+	if err != nil {
+		return false, err
+	}
+	isCRD := func(r appcontext.Ref) bool { return manifest.IsCRD(r.ID) }
+	return slices.ContainsFunc(b.CRDs, isCRD) || slices.ContainsFunc(b.Objects, isCRD), nil
+}
+
+// Defined reports whether results brought definitions to a cluster: what failed there before
+// may know its kind now.
+func (a *Applier) Defined(ctx context.Context, results []pair.Result) bool {
+	return slices.ContainsFunc(results, func(r pair.Result) bool {
+		if r.Err != nil {
+			return false
+		}
+		defines, err := a.defines(ctx, r.Bundle)
+		return err == nil && defines
+	})
 }
 
 // apply carries out a pair's step.
