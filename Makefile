@@ -29,7 +29,7 @@ run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-d
 
 .PHONY: demo
 demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leaves it running to try more
-	cd scripts/demo && GOWORK=off go run . -bin $(BIN) $(if $(KEEP),-keep)
+	@cd scripts/demo && GOWORK=off go build -o $(BIN)/demo . && exec $(BIN)/demo -bin $(BIN) $(if $(KEEP),-keep)
 
 .PHONY: images
 images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -42,15 +44,19 @@ func newReader(t testing.TB) *pageReader {
 	}}
 }
 
-// freePort returns an address on loopback that is free.
+// freePort returns a free address on loopback. Its port is below those that the kernel gives to clients, so that it stays
+// free until the page uses it.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port between 20000 and 32000 is free")
+	return ""
 }
 
 // port replaces an address of the page by a free one.
