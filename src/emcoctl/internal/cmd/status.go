@@ -42,6 +42,12 @@ of these, it counts them by app, and lists those that are not as desired. --app,
 			if err != nil {
 				return err
 			}
+			if form == output.Human {
+				if large, ok := readLarge(c.Context(), client, paths[0], f); ok {
+					large.show(s.sys.Out)
+					return nil
+				}
+			}
 			st, text, err := readStatus(c.Context(), client, paths[0], progress.Ready.View()+f.query())
 			if err != nil {
 				return err

@@ -65,3 +65,43 @@ func TestF52StatusOfManyClusters(t *testing.T) {
 		t.Errorf("the server was asked for %s, want %s", asked, want)
 	}
 }
+
+// Of a large deployment status reads counts and the worst clusters, not every object.
+func TestF52StatusOfALargeDeployment(t *testing.T) {
+	t.Parallel()
+	const path = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/matrix"):
+			fmt.Fprint(w, `{"total":1400,"apps":["cache","web"],"allApps":2,"revision":7,"counts":{"failed":1,"ready":2798},
+				"items":[{"provider":"edge","cluster":"c7","cells":"rf","revision":[7,7],"why":"web: no room","commit":"0123456789abcdef"},{"provider":"edge","cluster":"c8","cells":"rr","revision":[7,7]}]}`)
+		case strings.HasSuffix(r.URL.Path, "/deployments"):
+			fmt.Fprintf(w, `{"total":2,"items":[{"path":"%sx"},{"path":"%s","state":"failed","lifecycle":"Instantiated","deployed":"InstantiateFailed","revision":7,"author":"ann","clusters":1400,"counts":{"failed":1,"ready":2798},"why":"web: no room"}]}`, path, path)
+		default:
+			fmt.Fprint(w, `{"name":"d"}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	env := map[string]string{"EMCO_URL": s.URL}
+	code, out, errs := run(t.Context(), env, "status", "p/a/v1/d")
+	for _, want := range []string{
+		"state      Instantiated, revision 7\n", "ready      2798/2799 (failed 1, ready 2798)\n",
+		"CLUSTER   APPS         SEEN   COMMIT         WHY\nedge+c7   web failed   -      0123456789ab   web: no room\n", "the worst 1 of 1400 clusters are listed",
+	} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d; %q is not in\n%s%s", code, want, out, errs)
+		}
+	}
+	if len(asked) != 2 {
+		t.Errorf("status asked for %v", asked)
+	}
+	for _, args := range [][]string{{"--all"}, {"--cluster", "edge/c7"}, {"--phase", "Failed"}, {"-o", "json"}} {
+		asked = nil
+		run(t.Context(), env, append([]string{"status", "p/a/v1/d"}, args...)...)
+		if want := "/v2/" + path + "/status"; len(asked) != 1 || asked[0] != want {
+			t.Errorf("status %v asked for %v, want %s", args, asked, want)
+		}
+	}
+}
