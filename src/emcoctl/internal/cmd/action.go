@@ -252,7 +252,7 @@ func runAction(ctx context.Context, s *session, d actionRun, word string) error 
 	}
 	res, err := d.send(ctx, c, path)
 	if client.StatusOf(err) == http.StatusPreconditionFailed {
-		return fmt.Errorf("%w\nnothing was done; look at the new plan: emcoctl plan %s", err, path)
+		return fmt.Errorf("%w\nsee: emcoctl plan %s", err, path)
 	}
 	if err != nil {
 		return err
