@@ -280,7 +280,7 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
   and a view have an ETag too, and ` + "`If-None-Match`" + ` with it is answered 304 while nothing has changed.
 - **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on POST, PUT and DELETE of documents runs all checks, answers as the write
   would, without an ETag, and writes nothing. On an action it answers 200 with what it would do. The header ` + "`If-Plan`" + ` with the plan's
-  digest binds an action to the plan ([command line](../cli.md#plan-and-diff)). An action without a dry run refuses the parameter with 400.
+  digest binds an action to the plan ([command line](../cli.md#plans-plan-and-diff)). An action without a dry run refuses the parameter with 400.
 - **Parameters** that a route does not have are 400, and the answer names the nearest one.
 - **` + "`Idempotency-Key`" + `** on an action makes repetitions harmless: the second request with the same key gets the answer of the
   first. 422 if it asks for something else. ` + "`?reason=TEXT`" + ` is stored in the history.
