@@ -200,6 +200,8 @@ type Pair struct {
 
 	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
 
+	Waiting string `json:"waiting,omitempty"` // for whose answer a delivery has waited for seconds, for users
+
 	Outcome *Outcome `json:"outcome,omitempty"` // of the objects, if the last attempt failed; nil: the error concerns all
 
 	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown

@@ -315,7 +315,7 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 		if p.Key.App != a.Name {
 			continue
 		}
-		rest.add(reasonOf(p), string(p.Key.Cluster), cmp.Or(p.Error, p.Blocked))
+		rest.add(reasonOf(p), string(p.Key.Cluster), cmp.Or(p.Error, p.Blocked, p.Waiting))
 		if removalFailed(p) {
 			failed.add(cmp.Or(p.Reason, reasonFailed), string(p.Key.Cluster), p.Error)
 			failed.since = earlier(failed.since, p.At)
@@ -340,7 +340,7 @@ func (v *statusView) why(p placeStatus) (reason, where, why string) {
 	if p.pair == nil || v.outdated(p) {
 		return reasonPending, string(p.cluster), ""
 	}
-	return reasonOf(*p.pair), string(p.cluster), cmp.Or(p.pair.Error, p.pair.Blocked)
+	return reasonOf(*p.pair), string(p.cluster), cmp.Or(p.pair.Error, p.pair.Blocked, p.pair.Waiting)
 }
 
 func reasonOf(p appcontext.Pair) string {

@@ -1,6 +1,7 @@
 package statusview
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -267,7 +268,7 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 		c.Phase, c.Since = string(appcontext.Pending), &v.Rev.At
 		return
 	}
-	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, p.pair.Blocked
+	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, cmp.Or(p.pair.Blocked, p.pair.Waiting)
 	if at := nextAttempt(*p.pair); !at.IsZero() {
 		c.NextAttempt = &at
 	}
@@ -324,7 +325,7 @@ func (v *statusView) leaving() (out []v2.Leaving) {
 		}
 		out = append(out, v2.Leaving{
 			App: p.Key.App, Provider: p.Key.Cluster.Provider(), Cluster: p.Key.Cluster.Cluster(),
-			Phase: string(p.Phase), Error: p.Error, Blocked: p.Blocked, Since: p.At,
+			Phase: string(p.Phase), Error: p.Error, Blocked: cmp.Or(p.Blocked, p.Waiting), Since: p.At,
 			Attempts: p.Attempt, NextAttempt: nextAttempt(p),
 		})
 	}

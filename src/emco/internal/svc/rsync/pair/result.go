@@ -42,7 +42,7 @@ func Failures(pairs []appcontext.Pair, err error) []Result {
 // is left. If something else is desired by then, the pair stays due and remembers what may
 // be on the cluster.
 func Apply(p appcontext.Pair, r Result, now time.Time) (appcontext.Pair, bool) {
-	p.At = now
+	p.At, p.Waiting = now, ""
 	if !r.moreSteps || r.mainStep {
 		p.Applied = r.Bundle
 	}

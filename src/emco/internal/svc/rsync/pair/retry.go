@@ -23,7 +23,7 @@ type Retry struct{ First, Longest time.Duration }
 
 // Fail notes a failure in a pair, and when to try again.
 func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
-	p.At = now
+	p.At, p.Waiting = now, ""
 	p.Attempt++
 	p.Error, p.Reason = err.Error(), reasonOf(err)
 	p.Phase = appcontext.Retrying

@@ -26,7 +26,7 @@ const Stopped = "stopped"
 
 // Reset makes a pair due, as if it had never failed.
 func Reset(p appcontext.Pair) appcontext.Pair {
-	p.Attempt, p.Error, p.Reason, p.NextRetry, p.Blocked, p.Outcome = 0, "", "", time.Time{}, "", nil
+	p.Attempt, p.Error, p.Reason, p.NextRetry, p.Blocked, p.Waiting, p.Outcome = 0, "", "", time.Time{}, "", "", nil
 	p.Phase = openPhase(p)
 	return p
 }

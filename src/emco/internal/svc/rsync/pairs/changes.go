@@ -125,6 +125,22 @@ func (s *Store) fail(p appcontext.Pair, err error) appcontext.Pair {
 	return out
 }
 
+// NoteWaiting notes for whose answer the deliveries of targets wait, in pairs that have no
+// other reason yet.
+func (s *Store) NoteWaiting(ctx context.Context, targets []pair.Target, why string) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var put []appcontext.Pair
+	for _, p := range s.index.of(targets...) {
+		if pair.Deliverable(p) && p.Error == "" && p.Waiting == "" {
+			p.Waiting = why
+			put = append(put, p)
+		}
+	}
+	slices.SortFunc(put, pair.CompareKeys)
+	return s.write(ctx, change{put: put})
+}
+
 // MakeDue makes failed pairs of targets due now, as if they had not failed.
 func (s *Store) MakeDue(ctx context.Context, targets []pair.Target) error {
 	s.writing.Lock()

@@ -71,19 +71,36 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	}
 	s.Record(ctx, failed)
 	s.mover.Work(ctx, moving)
-	for results := range s.git.Deliver(ctx, s.skipSteps(ctx, viaGit, true), routes) {
+	s.deliverGit(ctx, key, s.skipSteps(ctx, viaGit, true), routes, mark)
+	for _, t := range s.skipSteps(ctx, direct, false) {
+		s.deliverDirect(s.cancellations.For(t.UID), t, routes[t], mark)
+	}
+}
+
+// deliverGit delivers targets of one repository and branch. mark is from before their routes
+// were read.
+func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Target, routes map[pair.Target]route.Route, mark int64) {
+	if len(targets) == 0 {
+		return
+	}
+	ended := s.noteWhenSlow(ctx, targets, routes[targets[0]].Settings.Repo.URL)
+	defer ended()
+	for results := range s.git.Deliver(ctx, targets, routes) {
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 		s.retryOvertaken(ctx, mark, results)
 	}
-	for _, t := range s.skipSteps(ctx, direct, false) {
-		own := s.cancellations.For(t.UID)
-		results := s.kube.Deliver(own, t, routes[t])
-		s.Record(own, results)
-		s.retryOvertaken(own, mark, results)
-		if s.kube.Defined(own, results) {
-			s.retryFailed(own, t.Cluster) // a kind may be known now
-		}
+}
+
+// deliverDirect delivers a target to the API server of its cluster.
+func (s *Shard) deliverDirect(ctx context.Context, t pair.Target, r route.Route, mark int64) {
+	ended := s.noteWhenSlow(ctx, []pair.Target{t}, "the API server of "+string(t.Cluster))
+	defer ended()
+	results := s.kube.Deliver(ctx, t, r)
+	s.Record(ctx, results)
+	s.retryOvertaken(ctx, mark, results)
+	if s.kube.Defined(ctx, results) {
+		s.retryFailed(ctx, t.Cluster) // a kind may be known now
 	}
 }
 
