@@ -3,7 +3,7 @@
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
 MODULES     := src/api src/git src/kubehealth src/emco src/emcoctl src/monitor src/simfleet
-SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo scripts/release
+SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo scripts/release scripts/rules
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
@@ -44,6 +44,7 @@ test: ## run the fast tests: unit, contract, CLI scripts
 	go test $(TESTFLAGS) work
 	cd scripts/testbed && GOWORK=off go test ./...
 	cd scripts/release && GOWORK=off go test ./...
+	cd scripts/rules && GOWORK=off go test ./...
 
 .PHONY: test-times
 test-times: ## run the fast tests from warm caches and print how long they take, and the slowest packages

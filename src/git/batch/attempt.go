@@ -134,7 +134,7 @@ func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 	release()
 	e := Event{
 		Repo: q.key.url, Branch: q.key.branch, Jobs: len(reqs), Paths: m.paths, Bytes: m.bytes,
-		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Took: time.Since(start),
+		Committed: t.committed, Conflicts: t.conflicts, Retries: t.retries, Waited: waited(reqs, start), Took: time.Since(start),
 		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
 	q.owner.opt.Observe(e)
@@ -150,6 +150,15 @@ func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 	}
 	q.log(ctx, e, commit)
 	return commit, err
+}
+
+// waited returns how long the first of some jobs was queued.
+func waited(reqs []*jobRequest, taken time.Time) time.Duration {
+	var longest time.Duration
+	for _, r := range reqs {
+		longest = max(longest, taken.Sub(r.queued))
+	}
+	return longest
 }
 
 func (q *branchQueue) log(ctx context.Context, e Event, commit git.Hash) {

@@ -96,6 +96,7 @@ type Event struct {
 	Committed bool          // a commit was made, or was found already made
 	Conflicts int           // races that were lost on the way
 	Retries   int           // tries that ended in Unavailable or Throttled on the way
+	Waited    time.Duration // of the job that was queued first, until it was taken
 	Took      time.Duration // from taking the jobs to the answer
 	Kind      errs.Kind     // of the error; only if Failed
 	Failed    bool
@@ -190,7 +191,7 @@ func (w *Writers) Submit(ctx context.Context, j Job) (git.Hash, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	r := &jobRequest{job: j, ctx: ctx, answer: make(chan jobAnswer, 1)}
+	r := &jobRequest{job: j, ctx: ctx, answer: make(chan jobAnswer, 1), queued: time.Now()}
 	if err := w.enqueue(r); err != nil {
 		<-w.slots
 		return "", err

@@ -13,6 +13,7 @@ type jobRequest struct {
 	job      Job
 	ctx      context.Context // of the caller; no commit is made for one that ended
 	answer   chan jobAnswer  // buffered for one
+	queued   time.Time
 	answered atomic.Bool
 }
 

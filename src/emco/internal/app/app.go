@@ -92,7 +92,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	server := &httpService{listener: a.listener, server: web.Server{Log: a.log, Limits: limits(c)}}
 	a.group = run.NewGroup(a.log, slices.Concat(services, profiler, []run.Service{server})...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
-	server.server.Handler = a.handler(door.Wrap(web.Identify(c.HTTP.ActorHeader, api)), m)
+	server.server.Handler = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, api))), m)
 	a.exposed = c.Exposed()
 	return a, nil
 }

@@ -3,13 +3,18 @@ package app
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
@@ -25,7 +30,17 @@ type metrics struct {
 	lost     prometheus.Counter
 	full     prometheus.Gauge
 	fenced   *prometheus.CounterVec
+	requests *prometheus.HistogramVec
+	render   *prometheus.HistogramVec
+	push     *prometheus.HistogramVec
+	queue    prometheus.Histogram
 }
+
+// Buckets of durations, in seconds.
+var (
+	short = []float64{0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30}
+	long  = []float64{0.05, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300}
+)
 
 func newMetrics() *metrics {
 	m := &metrics{
@@ -37,15 +52,35 @@ func newMetrics() *metrics {
 		full: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
 		}),
-		lost:   counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
-		fenced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
+		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
+		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
+		requests: histogram("emco_http_request_duration_seconds", "Requests below /v2, by template of the path; streams last until they end.", short, "route", "method", "status"),
+		render:   histogram("emco_render_duration_seconds", "Renderings of charts, by result: ok or failed.", long, "result"),
+		push:     histogram("emco_git_push_duration_seconds", "Commits to branches, from taking the jobs to the server's answer, by result: committed, unchanged or failed.", long, "result"),
+		queue:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "emco_git_queue_duration_seconds", Help: "Waiting of changes for the commit that takes them, the longest of each commit.", Buckets: long}),
 	}
-	m.registry.MustRegister(m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.fenced,
+	build := version.Read()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "emco_build_info", Help: "1; the labels say what the program was built from.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
+	})
+	info.Set(1)
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
 	}
+	for _, result := range []string{"ok", "failed"} {
+		m.render.WithLabelValues(result)
+	}
+	for _, result := range []string{"committed", "unchanged", "failed"} {
+		m.push.WithLabelValues(result)
+	}
 	return m
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 func counter(name, help string) prometheus.Counter {
@@ -86,6 +121,15 @@ func (m *metrics) etcdFenced() { m.fenced.WithLabelValues("etcd").Inc() }
 
 // batch counts the result of one batch of Git edits.
 func (m *metrics) batch(e batch.Event) {
+	result := "unchanged"
+	switch {
+	case e.Failed:
+		result = "failed"
+	case e.Committed:
+		result = "committed"
+	}
+	m.push.WithLabelValues(result).Observe(e.Took.Seconds())
+	m.queue.Observe(e.Waited.Seconds())
 	m.lost.Add(float64(e.Conflicts))
 	if e.Committed {
 		m.commits.Inc()
@@ -112,14 +156,57 @@ func (m *metrics) resting(count func() int) {
 	}, func() float64 { return float64(count()) }))
 }
 
-// countingRenderer counts renderings.
-type countingRenderer struct {
+// request counts an answered request.
+func (m *metrics) request(s web.Served) {
+	m.requests.WithLabelValues(s.Route, s.Method, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())
+}
+
+// fleet shows the numbers of deployments, pairs and silent clusters.
+func (m *metrics) fleet(totals func() views.Totals) { m.registry.MustRegister(fleetCollector{totals}) }
+
+// fleetCollector reads the numbers of the fleet once for each scrape.
+type fleetCollector struct{ totals func() views.Totals }
+
+var (
+	deploymentsDesc = prometheus.NewDesc("emco_deployments", "Deployment intent groups that were approved or more, by state of their life.", []string{"state"}, nil)
+	pairsDesc       = prometheus.NewDesc("emco_pairs", "Apps on clusters, by state: ready, progressing, notReady and so on.", []string{"state"}, nil)
+	silentDesc      = prometheus.NewDesc("emco_clusters_silent", "Clusters whose agent has not reported for longer than status.stale.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (f fleetCollector) Describe(out chan<- *prometheus.Desc) {
+	out <- deploymentsDesc
+	out <- pairsDesc
+	out <- silentDesc
+}
+
+// Collect implements prometheus.Collector.
+func (f fleetCollector) Collect(out chan<- prometheus.Metric) {
+	t := f.totals()
+	for state, n := range t.Deployments {
+		out <- prometheus.MustNewConstMetric(deploymentsDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	for state, n := range t.Pairs {
+		out <- prometheus.MustNewConstMetric(pairsDesc, prometheus.GaugeValue, float64(n), state)
+	}
+	out <- prometheus.MustNewConstMetric(silentDesc, prometheus.GaugeValue, float64(t.Silent))
+}
+
+// measuredRenderer counts and times renderings.
+type measuredRenderer struct {
 	render.Renderer
-	count prometheus.Counter
+	metrics *metrics
 }
 
 // Render counts, then renders.
-func (c countingRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
-	c.count.Inc()
-	return c.Renderer.Render(ctx, req)
+func (r measuredRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
+	r.metrics.renders.Inc()
+	start := time.Now()
+	out, err := r.Renderer.Render(ctx, req)
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	r.metrics.render.WithLabelValues(result).Observe(time.Since(start).Seconds())
+	return out, err
 }

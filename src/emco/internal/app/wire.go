@@ -61,7 +61,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim, OnProbe: m.etcdFull, Log: a.log},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, st, seen, reader)
+		overview := a.views(c, m, st, seen, reader)
 		overview.Mount(r)
 		services = append(services, seen, overview)
 	}
@@ -93,9 +93,10 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, st openStores, seen *mirror.Mirror, reader *statusview.Reader) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader) *views.Views {
 	tally := views.NewTally(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(tally)
+	m.fleet(tally.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: tally, Places: seen, Deployments: reader, Revisions: st.contexts,
 		Inventory: inventory.New(st.db, cloud.New), Streams: c.Status.Streams, Now: time.Now,
@@ -128,7 +129,7 @@ func (a *App) renderer(c config.Config, r render.Renderer, m *metrics) (render.R
 	if c.Render.Anew {
 		r = render.Uncached(r)
 	}
-	return a.faults.renderer(countingRenderer{r, m.renders}), nil
+	return a.faults.renderer(measuredRenderer{r, m}), nil
 }
 
 func renderLimits(c config.Config) isolated.Limits {

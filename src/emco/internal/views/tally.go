@@ -8,6 +8,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // Tally counts places by state, for each cluster, each deployment and all together. It is told
@@ -24,6 +25,8 @@ type Tally struct {
 	clusters    map[string]*clusterTally    // by key; those with places or an agent
 	deployments map[string]*deploymentTally // by the id on clusters; those with places
 	heads       map[string]appcontext.Head  // by uid
+	states      map[appcontext.State]int    // number of deployment intent groups
+	silent      int                         // number of clusters
 	version     int64                       // changes with each change of a count
 	news        *newsRing
 }
@@ -59,6 +62,7 @@ var _ mirror.Observer = (*Tally)(nil)
 func (t *Tally) clear() {
 	t.pairs, t.whole = Counts{}, false
 	t.clusters, t.deployments, t.heads = map[string]*clusterTally{}, map[string]*deploymentTally{}, map[string]appcontext.Head{}
+	t.states, t.silent = map[appcontext.State]int{}, 0
 	t.news.restart()
 }
 
@@ -74,12 +78,43 @@ func (t *Tally) HeadChanged(uid string, h *appcontext.Head) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version++
+	if old, there := t.heads[uid]; there {
+		t.countGroupLocked(old, -1)
+	}
 	if h == nil {
 		delete(t.heads, uid)
 		return
 	}
+	t.countGroupLocked(*h, 1)
 	t.heads[uid] = *h
 	t.news.add(topicDeployment, h.Deployment())
+}
+
+func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
+	if h.Owns() && kindOf(store.Key(h.Subject)) == "deployment-intent-groups" {
+		t.states[h.State] += n
+	}
+}
+
+// Totals are numbers of the whole fleet.
+type Totals struct {
+	Deployments map[string]int // deployment intent groups, by the name of their state
+	Pairs       map[string]int // apps on clusters, by the name of their state
+	Silent      int            // clusters whose agent has not reported for long
+}
+
+// Totals returns the present numbers. It takes as long for a large fleet as for a small one.
+func (t *Tally) Totals() Totals {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := Totals{Deployments: map[string]int{}, Pairs: map[string]int{}, Silent: t.silent}
+	for s := appcontext.Created; s <= appcontext.TerminateStopped; s++ {
+		out.Deployments[s.String()] = t.states[s]
+	}
+	for s := Failed; s < Idle; s++ {
+		out.Pairs[s.String()] = t.pairs[s]
+	}
+	return out
 }
 
 // PlaceChanged takes in the records of a place; nil if they are gone.
@@ -97,6 +132,14 @@ func (t *Tally) PlaceChanged(key appcontext.PairKey, e *mirror.Entry) {
 func (t *Tally) AgentHeard(cluster v2.ClusterKey, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if c := t.clusters[string(cluster)]; at.IsZero() && c != nil { // the agent was forgotten with its cluster
+		c.agent = false
+		t.silenceLocked(string(cluster), c, false)
+		if len(c.targets) == 0 {
+			delete(t.clusters, string(cluster))
+		}
+		return
+	}
 	t.heardLocked(string(cluster), at, true)
 }
 
@@ -157,6 +200,11 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 		t.news.add(topicDeployment, deployment)
 	}
 	c.silent = silent
+	if silent {
+		t.silent++
+	} else {
+		t.silent--
+	}
 	t.version++
 	t.news.add(topicCluster, name)
 }

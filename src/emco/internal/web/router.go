@@ -16,9 +16,20 @@ import (
 // An unknown path is 404, a known one with another method is 405 without a body.
 func NewRouter() *mux.Router {
 	r := mux.NewRouter().SkipClean(true).UseEncodedPath()
+	r.Use(recordRoute)
 	r.NotFoundHandler = unrouted(r)
 	r.MethodNotAllowedHandler = r.NotFoundHandler
 	return r
+}
+
+// recordRoute records the template of the path of each request that has a route.
+func recordRoute(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
+			setRoute(r, template)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // unrouted answers what no route matches: 405 with the methods that the path has, or
@@ -69,6 +80,7 @@ func Ahead(method, template string, h HandlerFunc, next http.Handler) http.Handl
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == method {
 			if vars := match(want, r.URL.EscapedPath()); vars != nil {
+				setRoute(r, template)
 				h.ServeHTTP(w, withVars(r, vars))
 				return
 			}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -26,7 +28,10 @@ type requestTrace struct {
 	id    string
 	err   error
 	quiet bool
+	route string            // template of the path; empty: no route
 	vars  map[string]string // of the path, escaped, if Ahead has found them
+
+	observe func(Served) // called when the request is answered; may be nil
 }
 
 type traceKey struct{}
@@ -69,6 +74,44 @@ func record(r *http.Request, err error) {
 	}
 }
 
+// Served is a request that was answered.
+type Served struct {
+	Route  string // template of the path, such as /v2/projects/{project}; "none" if there is no such path
+	Method string
+	Status int
+	Took   time.Duration
+}
+
+// known are the methods that routes have.
+var known = []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut}
+
+// served describes a request. Clients choose neither routes nor methods, so their number is
+// bounded.
+func (t *requestTrace) served(r *http.Request, w *recorder, took time.Duration) Served {
+	s := Served{Route: cmp.Or(t.route, "none"), Method: r.Method, Status: w.code(), Took: took}
+	if !slices.Contains(known, s.Method) {
+		s.Method = "other"
+	}
+	return s
+}
+
+// Observed calls observe for each request that Wrap has answered. It must be inside of Wrap.
+func Observed(observe func(Served), next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if t := traceOf(r.Context()); t != nil {
+			t.observe = observe
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// setRoute records the template of a request's path.
+func setRoute(r *http.Request, template string) {
+	if t := traceOf(r.Context()); t != nil {
+		t.route = template
+	}
+}
+
 // Wrap gives each request an id and security headers, answers panics with 500, and
 // writes one log line when the request is done. The line holds neither body nor
 // query: both may carry secrets.
@@ -84,10 +127,14 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 		seen, body := &recorder{ResponseWriter: w}, r.Body
 		defer func() {
 			aborted := recovered(seen, r, recover())
+			took := time.Since(start)
 			if t.err != nil && !aborted && statusOf(t.err) != http.StatusRequestTimeout {
 				discard(w, r, body)
 			}
-			logRequest(log, r, seen, t, time.Since(start))
+			logRequest(log, r, seen, t, took)
+			if t.observe != nil {
+				t.observe(t.served(r, seen, took))
+			}
 			if aborted {
 				panic(http.ErrAbortHandler)
 			}

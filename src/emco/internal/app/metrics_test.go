@@ -1,0 +1,88 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// deployed are the dashboards and alert rules, relative to this package.
+var deployed = []string{"../../../../deployments/grafana/emco.json", "../../../../deployments/prometheus/alerts.yaml"}
+
+// A deployment on a cluster appears in gauges and histograms; routes are templates.
+func TestF55Metrics(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": nil})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	s.do("GET", "projects/none", "")
+	s.do("GET", "no-such-path", "")
+	for series, want := range map[string]string{
+		`emco_deployments{state="Instantiated"}`:          "1",
+		`emco_deployments{state="Approved"}`:              "0",
+		`emco_pairs{state="unknown"}`:                     "2",
+		`emco_pairs{state="failed"}`:                      "0",
+		`emco_clusters_silent`:                            "0",
+		`emco_render_duration_seconds_count{result="ok"}`: "1",
+	} {
+		s.eventually(series, func() string {
+			if got := s.metric(series); got != want {
+				return "it is " + got + ", want " + want
+			}
+			return ""
+		})
+	}
+	for _, series := range []string{
+		`emco_git_push_duration_seconds_count{result="committed"}`, `emco_git_queue_duration_seconds_count`,
+		`emco_http_request_duration_seconds_count{method="GET",route="/v2/projects/{project}",status="404"}`,
+		`emco_http_request_duration_seconds_count{method="GET",route="none",status="404"}`,
+	} {
+		if s.metric(series) == "0" {
+			t.Errorf("%s is 0", series)
+		}
+	}
+	text := s.do("GET", "/metrics", "").Body
+	if !strings.Contains(text, "emco_build_info{commit=") {
+		t.Error("there is no emco_build_info")
+	}
+	g.act("terminate")
+	s.eventually("gone from the gauges", func() string {
+		return unless(s.metric(`emco_pairs{state="unknown"}`), "0") + unless(s.metric(`emco_deployments{state="Terminated"}`), "1")
+	})
+}
+
+// Each metric that a dashboard or an alert names exists, and the page lists all.
+func TestF55DashboardsAndAlertsNameMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.do("GET", "projects", "")
+	text := s.do("GET", "/metrics", "").Body
+	page, err := os.ReadFile("../../../../docs/operate/metrics.md")
+	s.must("read the page", err)
+	for _, found := range regexp.MustCompile(`# TYPE (emco_[a-z_]+)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(string(page), "`"+found[1]+"`") {
+			t.Errorf("docs/operate/metrics.md lacks %s", found[1])
+		}
+	}
+	name := regexp.MustCompile(`\b(?:emco|go|process)_[a-z_]+`)
+	for _, path := range deployed {
+		file, err := os.ReadFile(filepath.FromSlash(path))
+		s.must("read "+path, err)
+		names := name.FindAllString(string(file), -1)
+		slices.Sort(names)
+		if names = slices.Compact(names); len(names) < 5 {
+			t.Errorf("%s names %d metrics only", path, len(names))
+		}
+		for _, n := range names {
+			if !strings.Contains(text, "\n"+n+" ") && !strings.Contains(text, "\n"+n+"{") {
+				t.Errorf("%s names %s, which does not exist", path, n)
+			}
+		}
+	}
+}
