@@ -12,3 +12,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
+
+{{- /* The names of the service, and those of the settings, such as the public name of a gateway. */}}
+{{- define "emco.hosts" -}}
+{{- $name := include "emco.name" . }}
+{{- $own := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) }}
+{{- join "," (concat $own (default list (default dict .Values.config.http).hosts)) }}
+{{- end }}

@@ -62,6 +62,11 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 			[]string{"a: gateway"},
 			nil,
 		},
+		"names": {
+			values{"config": values{"http": values{"hosts": []any{"emco.example.org"}}}},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`, `"emco,emco.emco,emco.emco.svc,emco.emco.svc.cluster.local,emco.example.org"`},
+			nil,
+		},
 		"no policy": {values{"networkPolicy": values{"enabled": false}}, nil, []string{"NetworkPolicy"}},
 		"scheduling": {
 			values{"nodeSelector": values{"disk": "ssd"}, "priorityClassName": "high", "imagePullSecrets": []any{values{"name": "pull"}}, "image": values{"tag": "v1"}, "podLabels": values{"tier": "control"}, "podAnnotations": values{"note": "kept"}},
