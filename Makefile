@@ -33,7 +33,7 @@ demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leave
 
 .PHONY: images
 images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images
-	cd scripts/release && GOWORK=off go run . images -out $(BIN)/release
+	cd scripts/release && GOWORK=off go run . images -version "$(VERSION)" -out $(BIN)/release
 
 .PHONY: release
 release: ## make the archives of HEAD for all platforms, with bills of materials and checksums, in bin/release

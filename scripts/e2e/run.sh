@@ -24,7 +24,7 @@ docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 T
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestFluxReadsABranch TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
-images    | default |                        | TestImages | | images of the Dockerfiles, assembled without an engine and started (as root)
+images    | default |                        | TestImages TestInstallGuide | | images of the Dockerfiles, assembled without an engine and started (as root); the commands of docs/install.md
 published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)

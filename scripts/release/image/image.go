@@ -101,7 +101,9 @@ func Write(dir, name string, images []v1.Image) error {
 	}
 	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), add...)
 	top := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{
-		MediaType: types.OCIImageIndex, Annotations: map[string]string{"org.opencontainers.image.ref.name": name},
+		MediaType: types.OCIImageIndex, Annotations: map[string]string{
+			"org.opencontainers.image.ref.name": name, "io.containerd.image.name": "docker.io/" + name, // for an import by containerd
+		},
 	}})
 	_, err := layout.Write(dir, top)
 	return err
