@@ -158,12 +158,16 @@ func (s *planRun) plan(ctx context.Context, path string, x actionCommand) error 
 	if err != nil {
 		return err
 	}
+	state := ""
 	if x.name == "" {
-		if x.name, err = next(ctx, c, path); err != nil {
+		if x.name, state, err = next(ctx, c, path); err != nil {
 			return err
 		}
 	}
 	p, text, err := x.plan(ctx, c, path)
+	if errs.Is(err, errs.Conflict) && state == "Created" {
+		return fmt.Errorf("%w\napprove it first: emcoctl approve %s", err, path)
+	}
 	if err != nil {
 		return err
 	}
@@ -180,16 +184,19 @@ func (s *planRun) plan(ctx context.Context, path string, x actionCommand) error 
 	return nil
 }
 
-// next returns the action that rolls out the present documents.
-func next(ctx context.Context, c *client.Client, path string) (string, error) {
+// next returns the action that rolls out the present documents, and the state of the deployment.
+func next(ctx context.Context, c *client.Client, path string) (action, state string, err error) {
 	st, _, err := readStatus(ctx, c, path, "status=deployed&output=summary")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if n := len(st.States.Actions); n > 0 && slices.Contains([]string{"Instantiated", "InstantiateStopped"}, st.States.Actions[n-1].State) {
-		return "update", nil
+	if n := len(st.States.Actions); n > 0 {
+		state = st.States.Actions[n-1].State
 	}
-	return "instantiate", nil
+	if slices.Contains([]string{"Instantiated", "InstantiateStopped"}, state) {
+		return "update", state, nil
+	}
+	return "instantiate", state, nil
 }
 
 // end prints the collected plans, and returns the result.

@@ -61,6 +61,9 @@ func why(err error) string {
 	return err.Error()
 }
 
+// noRoute is the text of servers, ours and upstream's, for a path that none of their routes has.
+const noRoute = "404 page not found"
+
 // advise returns what to do: the advice of package apply, else that for the kind of error.
 func advise(r Result) string {
 	if r.Advice != "" {
@@ -71,6 +74,9 @@ func advise(r Result) string {
 	}
 	switch errs.KindOf(r.Err) {
 	case errs.NotFound:
+		if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok && refusal.Text == noRoute {
+			return "the server has no such collection; list those that it has with: emcoctl api-resources"
+		}
 		return adviseMissing(r, anchor.Parent(r.Path))
 	case errs.Conflict:
 		if r.Verb == anchor.Delete && !anchor.IsAction(r.Path) {
