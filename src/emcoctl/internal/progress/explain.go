@@ -31,7 +31,28 @@ func Summary(s v2.Status) string {
 			parts = append(parts, fmt.Sprintf("app %s: %s", app.Name, Failure(*app.Failure)))
 		}
 	}
+	if first, n := blocked(s); n > 0 {
+		text := first.Name() + " is blocked: " + first.Blocked
+		if n > 1 {
+			text += fmt.Sprintf(" (and %d more)", n-1)
+		}
+		parts = append(parts, text)
+	}
 	return strings.Join(parts, "; ")
+}
+
+// blocked returns the first app on a cluster that waits for something, and their number.
+func blocked(s v2.Status) (first Pair, n int) {
+	for _, p := range Pairs(s) {
+		if p.Blocked == "" {
+			continue
+		}
+		if n == 0 {
+			first = p
+		}
+		n++
+	}
+	return first, n
 }
 
 // lastState returns the last action of the history, or words for none.

@@ -82,6 +82,7 @@ type Shard struct {
 	unreachable   queue.Unreachable    // targets that wait for a repository to be reachable
 	cancellations *queue.Cancellations // of the work for a deployment
 
+	plans     *content.StepPlans
 	git       *gitwriter.Writer
 	kube      *kubeapplier.Applier
 	platforms *platform.Registrar
@@ -106,7 +107,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	s := &Shard{
 		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
 		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[string]reconciled{},
-		changed: newDocumentInbox(),
+		changed: newDocumentInbox(), plans: plans,
 	}
 	s.pairs = pairs.New(pairs.Config{
 		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,
