@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
+	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -85,16 +87,56 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if a.listener, err = net.Listen("tcp", c.HTTP.Address); err != nil {
 		return nil, fmt.Errorf("http.address: %w", err)
 	}
+	a.onClose(func() error { _ = a.listener.Close(); return nil }) // closes it if the start fails; otherwise the server has closed it
 	profiler, err := a.profiler(c)
 	if err != nil {
 		return nil, err
 	}
-	server := &httpService{listener: a.listener, server: web.Server{Log: a.log, Limits: limits(c)}}
-	a.group = run.NewGroup(a.log, slices.Concat(services, profiler, []run.Service{server})...)
+	servers, err := a.servers(c)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat(services, profiler)
+	for _, s := range servers {
+		all = append(all, s)
+	}
+	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
-	server.server.Handler = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, api))), m)
+	api = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, api))), m)
+	for _, s := range servers {
+		s.server.Handler = api
+	}
 	a.exposed = c.Exposed()
 	return a, nil
+}
+
+// servers returns the servers of the API: that of http.address, and those of the ports of
+// upstream EMCO's services if the configuration asks for them. All serve the same.
+func (a *App) servers(c config.Config) ([]*httpService, error) {
+	serve := func(l net.Listener) *httpService {
+		return &httpService{listener: l, server: web.Server{Log: a.log, Limits: limits(c)}}
+	}
+	out := []*httpService{serve(a.listener)}
+	if !c.HTTP.EMCOPorts {
+		return out, nil
+	}
+	host, own, err := net.SplitHostPort(a.Address())
+	if err != nil {
+		return nil, fmt.Errorf("http.emcoPorts: %w", err)
+	}
+	for _, p := range upstream.Ports() {
+		port := strconv.Itoa(p.Number)
+		if port == own {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+		if err != nil {
+			return nil, fmt.Errorf("http.emcoPorts: the port of %s: %w", p.Service, err)
+		}
+		a.onClose(func() error { _ = l.Close(); return nil })
+		out = append(out, serve(l))
+	}
+	return out, nil
 }
 
 func limits(c config.Config) web.Limits {

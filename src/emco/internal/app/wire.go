@@ -30,6 +30,7 @@ import (
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -42,6 +43,7 @@ const renderChild = "render-child"
 // runs in the background.
 func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Handler, []run.Service, error) {
 	r := web.NewRouter()
+	r.NotFoundHandler = upstream.Routes(r.NotFoundHandler)
 	var api http.Handler = r
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules
@@ -76,7 +78,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		clouds.Mount(r)
 	}
 	if c.Runs("orchestrator") {
-		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards()}.Mount(r)
+		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // seenPaths are the paths seen so far, including the directories above entries.
 type seenPaths struct {
 	depth   int
 	role    map[string]pathRole
-	written map[string]string // path in lower case to the path as written
+	written map[string]string // path in lower case and NFC to the path as written
 }
 
 // pathRole is how a path occurred.
@@ -59,12 +61,17 @@ func (s *seenPaths) add(raw string, dir bool) (string, error) {
 }
 
 // parents records the directories above name. It refuses directories that are files, and
-// paths that differ from a seen one only in case: some file systems cannot distinguish them.
+// paths that differ from a seen one only in case or in the form of Unicode (NFC, NFD): some
+// file systems cannot distinguish them.
 func (s *seenPaths) parents(name string) error {
 	for p := name; p != "."; p = path.Dir(p) {
-		key := strings.ToLower(strings.ToUpper(p))
+		key := folded(norm.NFC.String(p))
 		if old, ok := s.written[key]; ok && old != p {
-			return fmt.Errorf("differs from %q in case only", clip(old))
+			what := "in case"
+			if folded(old) != folded(p) {
+				what = "in the form of Unicode (NFC, NFD)"
+			}
+			return fmt.Errorf("differs from %q %s only", clip(old), what)
 		}
 		s.written[key] = p
 		if p == name {
@@ -79,6 +86,8 @@ func (s *seenPaths) parents(name string) error {
 	}
 	return nil
 }
+
+func folded(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // cleaned returns a path without "./" in front and "/" at the end.
 func cleaned(raw string, dir bool) (string, error) {

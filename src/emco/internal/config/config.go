@@ -55,6 +55,7 @@ type Log struct {
 // HTTP is the one address that everything is served on.
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
+	EMCOPorts    bool     `json:"emcoPorts" help:"also listen, on the host of http.address, on the ports of upstream EMCO's services, so that its clients find each service at its own address"`
 	Hosts        []string `json:"hosts" help:"names by which clients may call the API, besides localhost, the host of http.address, and IP addresses"`
 	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`

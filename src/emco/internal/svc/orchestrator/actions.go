@@ -107,8 +107,14 @@ func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 
 // approve allows the group to be instantiated. Approving an approved group does nothing,
 // unless the request has an idempotency key, which must be stored.
-func (g *Groups) approve(_ context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
+//
+// It refuses intents for controllers that cannot be called: instantiate would. Intents that
+// are missing may still come.
+func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Approve)
+	if err == nil {
+		_, err = g.planner.groupIntents(ctx, s.Doc.Key)
+	}
 	if err != nil || next == s.Head.State && req.request.Key == "" {
 		return nil, err
 	}

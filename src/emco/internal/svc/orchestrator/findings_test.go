@@ -88,3 +88,66 @@ func TestF26UnknownParametersOfGroupsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestF42ApproveNamesControllersThatCannotBeCalled(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	p.want(201, "POST controllers", `{"metadata":{"name":"gac"},"spec":{"host":"gac","port":9033,"type":"action","priority":1}}`)
+	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"gac":"i"}}}`)
+	g.refused("approve", "", 400, `controller "gac" cannot be called`)
+	equal(t, "history", g.history(), "Created 0")
+	p.want(204, "DELETE "+g.path()+"/intents/k8s", "")
+	g.acts("approve", "instantiate")
+
+	early := p.group("v1", "early") // intents may come after the approval
+	all, _, _ := strings.Cut(early.path(), "/early")
+	p.want(201, "POST "+all, `{"metadata":{"name":"early"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	early.acts("approve")
+	early.intend("edge")
+	early.acts("instantiate")
+}
+
+func TestF77AProfileInUseCannotBeDeleted(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	const profile = "projects/shop/composite-apps/till/v1/composite-profiles/small/profiles/web"
+	g := p.runs("v1", "g", "edge")
+	if body := p.want(409, "DELETE "+profile, ""); !strings.Contains(body, "referencing resources first: "+g.path()) {
+		t.Errorf("the refusal does not name the deployment: %s", body)
+	}
+	p.want(409, "DELETE "+profile+"?dryRun=true", "")
+	g.acts("update", "terminate")
+	p.settle()
+	p.want(204, "DELETE "+profile, "")
+}
+
+func TestF77ADependencyNeedsItsApp(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	const all = "projects/shop/composite-apps/till/v1/apps/web/dependency"
+	if body := p.want(409, "POST "+all, `{"metadata":{"name":"d"},"spec":{"app":"none","opStatus":"Ready"}}`); !strings.Contains(body, "apps/none") {
+		t.Errorf("the refusal does not name the app: %s", body)
+	}
+	p.upload("POST projects/shop/composite-apps/till/v1/apps", name("db"), p.pack(map[string]string{"db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n"}))
+	p.want(201, "POST "+all, `{"metadata":{"name":"d"},"spec":{"app":"db","opStatus":"Ready"}}`)
+	p.want(409, "PUT "+all+"/d", `{"metadata":{"name":"d"},"spec":{"app":"gone","opStatus":"Ready"}}`)
+}
+
+func TestF77ProjectsDifferInMoreThanCase(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.want(201, "POST projects", name("shop"))
+	if body := p.want(409, "POST projects", name("Shop")); !strings.Contains(body, "letter case") || !strings.Contains(body, "shop") {
+		t.Errorf("the refusal does not say why: %s", body)
+	}
+	p.want(200, "PUT projects/shop", `{"metadata":{"name":"shop","description":"x"}}`)
+	p.want(409, "PUT projects/SHOP", name("SHOP"))
+}

@@ -87,6 +87,12 @@ func (g *Groups) Guards() resource.Guards {
 	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
 }
 
+// Live reports whether a group is instantiated.
+func (g *Groups) Live(ctx context.Context, doc store.Doc) (bool, error) {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	return head.State.Live(), err
+}
+
 // Replaceable refuses changes of a group that has left state Created, with upstream's text.
 func (g *Groups) Replaceable(ctx context.Context, doc store.Doc) error {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)

@@ -162,10 +162,18 @@ func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key) 
 	return out, nil
 }
 
-// placementIntentName finds the placement intent among the group's intents. It refuses
-// intents for other controllers, because they would have no effect.
+// placementIntentName finds the placement intent among the group's intents.
 func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
-	name := ""
+	name, err := p.groupIntents(ctx, group)
+	if err == nil && name == "" {
+		err = errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
+	}
+	return name, err
+}
+
+// groupIntents returns the name of the placement intent, empty if the group has none yet. It
+// refuses intents for other controllers, because they would have no effect.
+func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (name string, err error) {
 	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
 		if err != nil {
 			return "", err
@@ -176,9 +184,6 @@ func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Ke
 			}
 			name = intent
 		}
-	}
-	if name == "" {
-		return "", errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
 	}
 	return name, nil
 }

@@ -71,7 +71,7 @@ func (p *controlPlane) boot() {
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)
 	clouds.Mount(r)
-	Resources{DB: p.db, Archives: archive.Default(), Groups: p.groups.Guards()}.Mount(r)
+	Resources{DB: p.db, Archives: archive.Default(), Groups: p.groups.Guards(), Live: p.groups.Live}.Mount(r)
 	p.groups.Mount(r)
 	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
 }

@@ -21,6 +21,8 @@ type Resources struct {
 	DB       *store.DB
 	Archives archive.Limits  // for charts and profiles
 	Groups   resource.Guards // for deployment intent groups
+
+	Live func(ctx context.Context, group store.Doc) (bool, error) // reports whether a group is instantiated
 }
 
 // URL templates of the collections.
@@ -43,6 +45,7 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.Project]{
 		Kind: "Project", Absent: "Project not found",
+		Unique:     func(_ resource.Place, p v2.Project) resource.UniqueKey { return resource.UniqueName(p.Metadata.Name) },
 		Collection: projects, Item: "{project}", Put: resource.PutOK,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.CompositeApp]{
@@ -91,6 +94,7 @@ func (s Resources) unpack(content func() (io.ReadCloser, error)) (archive.Tree, 
 func (s Resources) profiles() resource.Def[v2.AppProfile] {
 	return resource.Def[v2.AppProfile]{
 		Kind: "AppProfile", Orphan: "CompositeProfile not found",
+		Guards:     resource.Guards{Delete: s.profileUnused},
 		Collection: profiles + "/{compositeProfile}/profiles", Item: "{appProfile}", Put: resource.PutCreated,
 		Refs: func(at resource.Place, p v2.AppProfile) []store.Ref {
 			return []store.Ref{{Key: appKey(at, p.Spec.App)}}
@@ -110,6 +114,35 @@ func (s Resources) profiles() resource.Def[v2.AppProfile] {
 		},
 		Queries: []resource.Query{{Param: "app", Pick: s.profileOf}},
 	}
+}
+
+// profileUnused refuses to delete the profile of an app while a deployment of its composite
+// profile runs: the next update would fail.
+func (s Resources) profileUnused(ctx context.Context, doc store.Doc) error {
+	profile, _, _ := strings.Cut(string(doc.Key), "/profiles/")
+	groups := compositeAppOf(doc.Key) + "/deployment-intent-groups"
+	for group, err := range s.DB.List(ctx, groups, store.Query{Refers: store.Key(profile), Depth: 1}) {
+		if err != nil {
+			return err
+		}
+		live, err := s.Live(ctx, group)
+		if err != nil {
+			return err
+		}
+		if live {
+			return errs.New(errs.Conflict, textInUse+": "+string(group.Key)+" is instantiated with it")
+		}
+	}
+	return nil
+}
+
+// textInUse is upstream's text for what others refer to.
+const textInUse = "Cannot delete without deleting or updating referencing resources first"
+
+// compositeAppOf returns the key of the version of a composite app that a document is below.
+func compositeAppOf(k store.Key) store.Key {
+	part := strings.SplitN(string(k), "/", 6) // projects/P/composite-apps/C/V/…
+	return store.Key(strings.Join(part[:5], "/"))
 }
 
 // profileOf finds the profile of an app, for ?app=A.
@@ -197,7 +230,7 @@ func (s Resources) dependencies() resource.Def[v2.AppDependency] {
 		Kind: "AppDependency", Orphan: "App not found",
 		Collection: apps + "/{app}/dependency", Item: "{dependency}", Put: resource.PutCreated,
 		Refs: func(at resource.Place, d v2.AppDependency) []store.Ref {
-			return []store.Ref{{Key: appKey(at, d.Spec.App)}}
+			return []store.Ref{{Key: appKey(at, d.Spec.App), Must: true}}
 		},
 		Check: s.acyclic, Recheck: true,
 	}

@@ -164,6 +164,8 @@ func TestDependencies(t *testing.T) {
 		step{Do: "POST " + ofA, Body: on("b"), Status: 201},
 		step{Do: "POST " + ofA, Body: on("b"), Status: 409, Text: "=AppDependency already exists"},
 		step{Do: "POST " + ofB, Body: on("a"), Status: 409, Text: "=Cyclic Dependency between apps found in composite app:ca: b -> a -> b"},
+		step{Do: "POST " + ofB, Body: on("later"), Status: 409, Text: "Referenced resource not found: projects/p/composite-apps/ca/v1/apps/later"},
+		step{Do: "POST " + ca + "/apps", Body: named("later"), File: chart(t, "later"), Status: 201},
 		step{Do: "POST " + ofB, Body: on("later"), Status: 201},
 		step{Do: "PUT " + ofB + "/d", Body: on("a"), Status: 409, Text: "b -> a -> b"},
 		step{Do: "PUT " + ofA + "/d", Body: `{"spec":{"app":"b","opStatus":"Gone","wait":5000}}`, Status: 400, Text: "- spec.wait: 5000"},
