@@ -125,7 +125,7 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 			continue
 		}
 		failures.Results = append(failures.Results, r)
-		if e.o.Stop || client.StatusOf(r.Err) == 0 {
+		if e.o.Stop || client.StatusOf(r.Err) == 0 && !e.foundByDryRun(ctx, r) {
 			failures.Left = len(tasks) - i - 1
 			break
 		}
@@ -134,6 +134,12 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 		return nil
 	}
 	return &failures
+}
+
+// foundByDryRun reports whether a dry run has found a fault of the document itself: others may
+// have faults of their own.
+func (e *Executor) foundByDryRun(ctx context.Context, r output.Result) bool {
+	return e.o.DryRun != NoDryRun && ctx.Err() == nil && !errs.Is(r.Err, errs.Unavailable)
 }
 
 // do carries out one task.
