@@ -338,7 +338,7 @@ func (s *demoStage) apply(file string) func(context.Context) error {
 }
 
 func (s *demoStage) withValues(files ...string) []string {
-	args := []string{"apply", "-v", "values.yaml", "-o", "human"}
+	args := []string{"apply", "-v", "values.yaml"}
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
