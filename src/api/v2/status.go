@@ -27,6 +27,7 @@ type Status struct {
 	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation failed as a whole
 	Stopped    bool        `json:"stopped,omitempty"`    // ours: the deployment is not reconciled
 	MovedTo    string      `json:"movedTo,omitempty"`    // ours: the group that took over the objects on clusters
+	Outdated   string      `json:"outdated,omitempty"`   // ours: what an update would place elsewhere
 	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 }

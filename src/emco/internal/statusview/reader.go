@@ -62,6 +62,10 @@ type Subject struct {
 	Doc      store.Doc
 	Identity v2.Identity
 	Apps     func(ctx context.Context) ([]string, error) // nil: not known. Names of the apps that the documents have; called only for filters of apps
+
+	// Places returns the clusters on which the documents place each app now; nil: not known.
+	// Apps that cannot be placed are left out.
+	Places func(ctx context.Context) (map[string][]v2.ClusterKey, error)
 }
 
 // checkApps refuses a filter of apps that exist neither in the documents nor in the revision.
@@ -124,7 +128,15 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 	if v.details, err = r.detailsFor(ctx, q, s); err != nil {
 		return out, err
 	}
-	return out, v.write(&out)
+	if err := v.write(&out); err != nil || s.past || s.Head.Op != nil || s.Head.Gone || s.Head.Rev == 0 || of.Places == nil {
+		return out, err
+	}
+	places, err := of.Places(ctx)
+	if err != nil && errs.Is(err, errs.Unavailable) {
+		return out, err
+	}
+	out.status.Outdated = v.outdatedPlaces(places) // documents that cannot be placed are told by the next action
+	return out, nil
 }
 
 // begin reads the head and the history, and returns an answer with these.

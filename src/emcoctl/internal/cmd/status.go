@@ -85,6 +85,7 @@ func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 	if s.Stopped {
 		head("stopped", "nothing more is done towards what is desired")
 	}
+	head("outdated", s.Outdated)
 	head("moved to", s.MovedTo)
 	head("failure", s.Failure)
 	for _, app := range s.Apps {

@@ -102,6 +102,32 @@ func TestF05AFailedTerminationIsAskedForAgain(t *testing.T) {
 	equal(t, "status after the removal", g.status().DeployedStatus+g.status().Status, "Terminated")
 }
 
+// A label changes so that an update would place an app elsewhere: the status says so until
+// the update.
+func TestF11TheStatusNamesAnOutdatedPlacement(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a", "b", "c", "d")
+	labels := func(cluster string) string { return "cluster-providers/edge/clusters/" + cluster + "/labels" }
+	for _, c := range []string{"c", "d"} {
+		p.want(204, "DELETE "+labels(c)+"/all", "")
+	}
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	equal(t, "at first", g.status().Outdated, "")
+	for _, c := range []string{"c", "d"} {
+		p.want(201, "POST "+labels(c), `{"clusterLabel":"all"}`)
+	}
+	p.want(204, "DELETE "+labels("b")+"/all", "")
+	if got, want := g.status().Outdated, "an update would add app web to edge+c and 1 other cluster, remove app web from edge+b"; !strings.HasSuffix(got, want) {
+		t.Errorf("after labels changed: %q, want %q", got, want)
+	}
+	g.acts("update")
+	equal(t, "while it is updated", g.status().Outdated, "")
+	p.work()
+	equal(t, "after the update", g.status().Outdated, "")
+}
+
 func TestWhatWasStoppedWhileTerminatingMayBeDeleted(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

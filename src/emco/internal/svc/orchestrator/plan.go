@@ -231,6 +231,35 @@ func (p revisionPlanner) appNames(ctx context.Context, app store.Key) (names []s
 	return names, nil
 }
 
+// places returns the clusters of each app by the current documents, without what rendering
+// needs. Apps that cannot be placed are left out.
+func (p revisionPlanner) places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
+	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
+	if err != nil {
+		return nil, err
+	}
+	_, within, err := p.cloud(ctx, compositeApp(doc.Key), g.Spec.LogicalCloud)
+	if err != nil {
+		return nil, err
+	}
+	intents, err := p.placementIntents(ctx, doc.Key)
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := p.inventory.Fleet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.appNames(ctx, compositeApp(doc.Key))
+	out := map[string][]v2.ClusterKey{}
+	for _, name := range names {
+		if d, err := p.decisions.Decide(ctx, placement.Request{App: name, Intent: intents[name], Inventory: fleet}, within); err == nil {
+			out[name] = d.Clusters
+		}
+	}
+	return out, err
+}
+
 // order reads an app's delivery order.
 func (p revisionPlanner) order(ctx context.Context, app store.Item[v2.App]) (deliveryOrder, error) {
 	out := deliveryOrder{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}

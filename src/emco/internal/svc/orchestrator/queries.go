@@ -48,7 +48,8 @@ func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 			return statusview.Answer{}, err
 		}
 		apps := func(ctx context.Context) ([]string, error) { return g.planner.appNames(ctx, compositeApp(doc.Key)) }
-		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps}, q)
+		places := func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return g.planner.places(ctx, doc) }
+		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps, Places: places}, q)
 	}}
 }
 
