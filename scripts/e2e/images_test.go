@@ -42,7 +42,8 @@ func TestImages(t *testing.T) {
 		t.Errorf("the image runs as %q, want 65532:65532", emco.config.User)
 	}
 	var log bytes.Buffer
-	running := emco.command(t.Context(), []string{"EMCO_HTTP_ADDRESS=" + address, "EMCO_GRPC_ADDRESS=127.0.0.1:0"})
+	port := portOf(address) // the image's own may be in use on this machine; its host stays
+	running := emco.command(t.Context(), []string{"EMCO_HTTP_ADDRESS=0.0.0.0:" + port, "EMCO_GRPC_ADDRESS=0.0.0.0:0"})
 	running.Stdout, running.Stderr = &log, &log
 	if err := running.Start(); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 func load(t *testing.T, env map[string]string, args ...string) (Config, error) {
@@ -213,6 +215,50 @@ func TestHelpNamesEachSettingThreeWays(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
 		}
+	}
+}
+
+// The manifests of the control plane start it: their settings and variables are right together.
+func TestTheManifestsConfigurationIsRight(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../deployments/emco/emco.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, settings := map[string]string{}, ""
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
+		var object struct {
+			Data map[string]string
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Env []struct{ Name, Value string }
+						}
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+			t.Fatal(err)
+		}
+		settings += object.Data["emco.yaml"]
+		for _, c := range object.Spec.Template.Spec.Containers {
+			for _, v := range c.Env {
+				env[v.Name] = v.Value
+			}
+		}
+	}
+	env["EMCO_CONFIG"] = filepath.Join(t.TempDir(), "emco.yaml")
+	if err := os.WriteFile(env["EMCO_CONFIG"], []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := load(t, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTP.Address != "0.0.0.0:9015" || !slices.Contains(c.HTTP.Hosts, "emco.emco.svc") || settings == "" {
+		t.Errorf("address %s, hosts %v, settings %q", c.HTTP.Address, c.HTTP.Hosts, settings)
 	}
 }
 
