@@ -92,10 +92,12 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 		}
 		return r
 	case kind == "clusters":
-		r := e.fail(t, item, inPlace(item))
+		r := e.failInPlace(t, item, t.doc.Body, now.Body)
 		r.Status = refused.Status
-		r.Advice = "delete it and register it again: emcoctl delete " + item
 		return r
+	}
+	if e.o.Replacing != nil && like == different {
+		e.o.Replacing(item)
 	}
 	return e.replace(ctx, t, item, now)
 }
@@ -117,9 +119,6 @@ func (e *Executor) replace(ctx context.Context, t documentRequest, item string, 
 		return e.fail(t, item, err)
 	}
 	req.IfMatch = now.ETag()
-	if e.o.Replacing != nil {
-		e.o.Replacing(item)
-	}
 	res, err := e.send(ctx, t, req)
 	switch {
 	case err != nil:

@@ -95,3 +95,19 @@ func TestF12MovedClustersAreUnchanged(t *testing.T) {
 		}
 	}
 }
+
+// A cluster that only is at another place is not to be deleted.
+func TestF12AdviceForClusters(t *testing.T) {
+	t.Parallel()
+	const here = `{"metadata":{"name":"c"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"r","gitOpsRefMode":"shard","gitOpsShard":"s001"}}}`
+	for sent, want := range map[string]string{
+		strings.Replace(here, "s001", "s000", 1):   "move it with emcoctl move",
+		strings.Replace(here, `"r"`, `"q"`, 1):     "delete it and register it again",
+		strings.Replace(here, `"git"`, `"oci"`, 1): "move it with emcoctl move",
+	} {
+		e := New(Options{})
+		if r := e.failInPlace(documentRequest{}, "cluster-providers/p/clusters/c", []byte(sent), []byte(here)); !strings.Contains(r.Advice, want) {
+			t.Errorf("%s: %s, want %s", sent, r.Advice, want)
+		}
+	}
+}

@@ -2,9 +2,12 @@ package apply
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -66,7 +69,7 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 	case err != nil:
 		return e.fail(t, item, err)
 	case d.Outcome == output.Configured && anchor.Collection(item) == "clusters":
-		return e.fail(t, item, inPlace(item))
+		return e.failInPlace(t, item, t.doc.Body, d.Server)
 	case d.Outcome != output.Created && e.o.PostOnly:
 		return e.fail(t, item, errs.E(errs.Exists, "create", item, errExists))
 	case d.Outcome == output.Created:
@@ -76,7 +79,59 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 			return r
 		}
 	}
-	return e.done(t, item, d.Outcome, 0)
+	note := ""
+	parentIsNew := slices.Contains(e.changed, anchor.Parent(t.call.Path))
+	if d.Outcome != output.Unchanged && !parentIsNew && e.triesDocuments(ctx, t) {
+		refused := e.try(ctx, t, item, d.Outcome)
+		switch {
+		case refused == nil:
+		case len(e.changed) == 0 || client.StatusOf(refused) == 0:
+			return e.fail(t, item, refused)
+		default: // the server does not have what this run would have changed before
+			note = fmt.Sprintf("the server refuses %s before the documents above it are applied: %s", item, refused)
+		}
+	}
+	r := e.done(t, item, d.Outcome, 0)
+	r.Note = note
+	return r
+}
+
+// triesDocuments reports whether the server has dry runs of documents. Older ones ignore the
+// parameter, and would carry the request out. So it asks for one that none can carry out: a
+// dry run of an invalid kind that deletes a document of a random name.
+func (e *Executor) triesDocuments(ctx context.Context, t documentRequest) bool {
+	if tries, known := e.tries[t.client]; known {
+		return tries
+	}
+	path := t.call.Path + "/" + rand.Text() + "?dryRun=probe"
+	res, err := t.client.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Accept: "application/json"})
+	if err != nil {
+		return false
+	}
+	e.tries[t.client] = res.Status == http.StatusBadRequest && strings.Contains(string(res.Body), "dryRun")
+	return e.tries[t.client]
+}
+
+// try sends a document for a dry run. The error is the server's refusal.
+func (e *Executor) try(ctx context.Context, t documentRequest, item string, outcome output.Outcome) error {
+	method, path := http.MethodPost, t.call.Path
+	if outcome == output.Configured {
+		method, path = http.MethodPut, item
+	}
+	r, err := e.request(t, method, path)
+	if err != nil {
+		return err
+	}
+	separator := "?"
+	if strings.Contains(r.Path, "?") {
+		separator = "&"
+	}
+	r.Path += separator + "dryRun=true"
+	res, err := t.client.Do(ctx, r)
+	if err == nil {
+		err = res.Err(method, path)
+	}
+	return err
 }
 
 var errExists = errors.New("exists already")

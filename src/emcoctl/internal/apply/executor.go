@@ -43,12 +43,13 @@ type Options struct {
 type Executor struct {
 	o       Options
 	clients map[config.Address]*client.Client
-	changed []string // paths created or configured so far
+	tries   map[*client.Client]bool // whether servers have dry runs of documents
+	changed []string                // paths created or configured so far
 }
 
 // New returns an executor.
 func New(o Options) *Executor {
-	return &Executor{o: o, clients: map[config.Address]*client.Client{}}
+	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}}
 }
 
 // documentRequest is a document with its request.
@@ -125,7 +126,7 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 			continue
 		}
 		failures.Results = append(failures.Results, r)
-		if e.o.Stop || client.StatusOf(r.Err) == 0 && !e.foundByDryRun(ctx, r) {
+		if e.o.Stop || client.StatusOf(r.Err) == 0 && !e.ownFault(ctx, r) {
 			failures.Left = len(tasks) - i - 1
 			break
 		}
@@ -136,10 +137,10 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 	return &failures
 }
 
-// foundByDryRun reports whether a dry run has found a fault of the document itself: others may
-// have faults of their own.
-func (e *Executor) foundByDryRun(ctx context.Context, r output.Result) bool {
-	return e.o.DryRun != NoDryRun && ctx.Err() == nil && !errs.Is(r.Err, errs.Unavailable)
+// ownFault reports whether a failure is the document's alone: it cannot be changed in place, or
+// a dry run has found it.
+func (e *Executor) ownFault(ctx context.Context, r output.Result) bool {
+	return errors.Is(r.Err, errInPlace) || e.o.DryRun != NoDryRun && ctx.Err() == nil && !errs.Is(r.Err, errs.Unavailable)
 }
 
 // do carries out one task.

@@ -4,7 +4,28 @@ import (
 	"encoding/json"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
+
+// failInPlace returns the failure of a cluster that differs from the server's.
+func (e *Executor) failInPlace(t documentRequest, item string, sent, stored []byte) output.Result {
+	r := e.fail(t, item, inPlace(item))
+	r.Advice = "delete it and register it again: emcoctl delete " + item
+	ours, err := v2.Decode[v2.Cluster](sent, v2.Lenient)
+	if err != nil {
+		return r
+	}
+	theirs, err := v2.Decode[v2.Cluster](stored, v2.Lenient)
+	if err != nil {
+		return r
+	}
+	there := ours.Spec.GitOps.MovedTo(theirs.Spec.GitOps.Location())
+	there.Moved = theirs.Spec.GitOps.Moved
+	if there == theirs.Spec.GitOps && ours.Named == theirs.Named {
+		r.Advice = "only its location in Git differs: move it with emcoctl move, or leave the location out of the document"
+	}
+	return r
+}
 
 // withLocation returns a cluster's document with the members of the location in Git that the
 // server has chosen: those that the document leaves open, and after a move all of them. moved

@@ -238,15 +238,16 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 	if s.form == output.Human && !s.diff {
 		fmt.Fprintln(s.sys.Out)
 	}
-	if s.changed {
-		fmt.Fprintln(s.sys.Err, "note: plans of actions are of the documents on the server, before these are applied")
-	}
+	differ := s.changed
 	seen := map[string]bool{}
 	for _, doc := range docs {
 		x, path := p.actionCommand, anchor.Parent(doc.Anchor)
 		name := actionOf(doc.Anchor)
 		if !slices.Contains(plans, name) || anchor.Collection(path) != kind.Groups || seen[path] {
 			continue
+		}
+		if differ && len(seen) == 0 {
+			fmt.Fprintln(s.sys.Err, "note: plans of actions are of the documents on the server, before these are applied")
 		}
 		seen[path] = true
 		if x.name == "" && name != "instantiate" { // a finished instantiation is followed by an update
