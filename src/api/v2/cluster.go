@@ -71,6 +71,7 @@ type ClusterMoveRequest struct {
 	Type    string `json:"gitOpsType,omitempty"`
 	RefMode string `json:"gitOpsRefMode,omitempty"`
 	Shard   string `json:"gitOpsShard,omitempty"`
+	Abort   bool   `json:"abort,omitempty"`  // alone: take the cluster back to its old location, unless that is being cleared
 	Finish  bool   `json:"finish,omitempty"` // remove the cluster from its old location, although its reconciler may still read it
 }
 

@@ -63,7 +63,7 @@ var restActions = map[string]restAction{
 	"POST " + cloudRoute + "/stop":                {"stops the running action", "`reason`", "", strings.Replace(actionAnswers, "202", "200", 1)},
 	"GET " + cloudRoute + "/status":               {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
 	"GET " + cloudRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", "", "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
+	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", "", "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
 	"GET " + clusterRoute + "/move":               {"the progress of the last move", "", "", "200; 404"},
 	"GET " + clusterRoute + "/monitor":            {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
 	"POST " + clusterRoute + "/monitor/report":    {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},

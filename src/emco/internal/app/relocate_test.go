@@ -335,3 +335,37 @@ func request(method, path, body string) client.Request {
 	}
 	return r
 }
+
+// While the reconciler still reads the old place, a move can be turned back, and everything
+// goes on there.
+func TestF12AnAbortedMoveLeadsBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.shardsFleet("shard", "a", "b", "c")
+	file := object("a", g.becomes("Instantiated").States.StatusCtxID, "web")
+	always := s.neverHomeless(file, "main-s000", "main-s007")
+	s.expect(http.StatusAccepted, "POST", provider+"/clusters/a/move", `{"gitOpsShard":"s007"}`)
+	s.eventually("the move waits", func() string { return unless(s.moving("a").Conditions[1].Status, "True") })
+	s.eventually("the move is aborted", func() string {
+		return unless(s.do("POST", provider+"/clusters/a/move", `{"abort":true}`).Status, http.StatusAccepted)
+	})
+	s.eventually("the way back waits for its end", func() string {
+		if m := s.moving("a"); m.Number != 2 || m.To.Shard != "s000" || !strings.Contains(m.Error, "reads branch main-s000") {
+			return fmt.Sprintf("%+v", m)
+		}
+		return ""
+	})
+	s.expect(http.StatusAccepted, "POST", provider+"/clusters/a/move", `{"finish":true}`)
+	m := s.moved("a")
+	if !always() || m.Number != 2 || s.holdsOn("main-s007", file) || !s.holdsOn("main-s000", file) {
+		t.Errorf("the move is %+v; the new place holds %v, the old one %v", m, s.files("main-s007"), s.files("main-s000"))
+	}
+	s.expect(http.StatusConflict, "POST", provider+"/clusters/a/move", `{"abort":true}`)
+	s.repack("web", configMap+"  more: \"yes\"\n")
+	g.expect(http.StatusAccepted, "POST", g.path+"/update", "")
+	s.eventually("the update is in the old place", func() string {
+		text, _ := s.read.file(s.Context(), "main-s000", file)
+		return unless(fmt.Sprint(strings.Contains(text, "more")), "true")
+	})
+	g.becomes("Instantiated")
+}

@@ -54,3 +54,38 @@ func TestRelocationsGoOnAndAreReplacedByLaterOnes(t *testing.T) {
 	must(t, s.DropRelocation(ctx, own(t, s, "b", time.Minute).Fence(), r))
 	must(t, s.ForgetRelocation(ctx, "p+c"))
 }
+
+func TestF12AMoveTurnsBackBeforeItsPointOfNoReturn(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		stage  gitstate.MoveStage
+		finish bool
+		ok     bool
+	}{
+		{gitstate.MoveAsked, false, true},
+		{gitstate.MoveWritten, false, false},
+		{gitstate.MoveTaken, false, true},
+		{gitstate.MoveTaken, true, false},
+		{gitstate.MoveDone, false, false},
+	} {
+		s := newStore(t)
+		ctx := t.Context()
+		rec, err := s.PutRelocation(ctx, Fence{}, gitstate.Relocation{Cluster: "p+c", Registration: "7", Number: 3, Stage: tt.stage, Finish: tt.finish})
+		must(t, err)
+		err = s.TurnBack(ctx, "p+c", "7", 3)
+		if (err == nil) != tt.ok || err != nil && !errs.Is(err, errs.Conflict) {
+			t.Errorf("%s, finish %v: got %v", tt.stage, tt.finish, err)
+		}
+		now, err := s.Relocation(ctx, "p+c")
+		must(t, err)
+		if tt.ok && (now.Number != 4 || now.Stage != gitstate.MoveAsked || now.Finish) || !tt.ok && now.Mod != rec.Mod {
+			t.Errorf("%s, finish %v: the record is %+v", tt.stage, tt.finish, now)
+		}
+		if tt.ok {
+			must(t, s.TurnBack(ctx, "p+c", "7", 3)) // again, after a crash
+			if again, err := s.Relocation(ctx, "p+c"); err != nil || again.Mod != now.Mod {
+				t.Errorf("turned twice: %+v, %v", again, err)
+			}
+		}
+	}
+}

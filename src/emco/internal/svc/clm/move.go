@@ -10,6 +10,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -26,6 +27,7 @@ const maxMove = 4 << 10
 type Relocations interface {
 	Relocation(ctx context.Context, cluster v2.ClusterKey) (gitstate.Relocation, error)
 	AskRelocation(ctx context.Context, ask gitstate.Relocation) error
+	TurnBack(ctx context.Context, cluster v2.ClusterKey, registration string, number int64) error
 	LeaveRelocation(ctx context.Context, cluster v2.ClusterKey, registration string, left gitstate.LeftPlace) error
 	ForgetRelocation(ctx context.Context, cluster v2.ClusterKey) error
 }
@@ -109,6 +111,9 @@ func (n moveHandler) moveCluster(ctx context.Context, m movingCluster, ask v2.Cl
 	if ask == (v2.ClusterMoveRequest{Finish: true}) {
 		return n.continueMove(ctx, m, true)
 	}
+	if ask.Abort {
+		return n.abortLocked(ctx, m, ask)
+	}
 	next, err := n.nextSlotLocked(ctx, m, ask)
 	if err != nil {
 		return m.doc, false, err
@@ -179,6 +184,48 @@ func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.G
 	}
 	n.branches = nil // the counts have it at its old place
 	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
+}
+
+// abortLocked turns a move back: the next move leads to the old place, which still holds
+// everything. It comes too late when the old place is cleared, which happens at once if the
+// cluster reads the same branch as before.
+func (n moveHandler) abortLocked(ctx context.Context, m movingCluster, ask v2.ClusterMoveRequest) (store.Doc, bool, error) {
+	if ask != (v2.ClusterMoveRequest{Abort: true}) {
+		return m.doc, false, errs.New(errs.Invalid, "abort stands alone: the cluster goes back to its old place")
+	}
+	done, err := n.arrived(ctx, m)
+	if err == nil && done {
+		err = errs.New(errs.Conflict, "cluster "+m.cluster.Metadata.Name+" is not being moved")
+	}
+	if err != nil {
+		return m.doc, false, err
+	}
+	now := m.cluster.Spec.GitOps
+	back := now.MovedTo(now.Moved.From)
+	if same, err := n.sameSource(ctx, m, back); err != nil || same {
+		if err == nil {
+			err = errs.New(errs.Conflict, "the cluster reads the same branch as before, so its old place is cleared at once: the move can no longer be aborted; move the cluster back when it is done")
+		}
+		return m.doc, false, err
+	}
+	if err := n.resources.Moves.TurnBack(ctx, m.key(), m.doc.UID, now.Moved.Number); err != nil {
+		return m.doc, false, err
+	}
+	back.Moved = v2.GitOpsMove{Number: now.Moved.Number + 1, From: now.Location()}
+	doc, err := n.writeLocked(ctx, m, back)
+	return doc, err == nil, err
+}
+
+// sameSource reports whether a cluster reads the same branch and layout at two places.
+func (n moveHandler) sameSource(ctx context.Context, m movingCluster, other v2.GitOps) (bool, error) {
+	now := m.cluster.Spec.GitOps
+	a, err := n.resources.readSettings(ctx, m.at, now, nil)
+	if err != nil {
+		return false, err
+	}
+	b, err := n.resources.readSettings(ctx, m.at, other, nil)
+	a, b = a.At(string(m.key()), route.SlotOf(now)), b.At(string(m.key()), route.SlotOf(other))
+	return a.ReadBranch() == b.ReadBranch() && a.FanOut == b.FanOut, err
 }
 
 // requestMove asks rsync to move a cluster, or to finish a move.

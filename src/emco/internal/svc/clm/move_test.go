@@ -38,6 +38,16 @@ func (r *fakeRelocations) AskRelocation(_ context.Context, ask gitstate.Relocati
 	return nil
 }
 
+func (r *fakeRelocations) TurnBack(_ context.Context, cluster v2.ClusterKey, registration string, number int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rec := r.all[cluster]; rec.Stage == gitstate.MoveWritten || rec.Finish {
+		return errs.New(errs.Conflict, "too late")
+	}
+	r.all[cluster] = gitstate.Relocation{Cluster: cluster, Registration: registration, Number: number + 1, Stage: gitstate.MoveAsked}
+	return nil
+}
+
 func (r *fakeRelocations) LeaveRelocation(_ context.Context, cluster v2.ClusterKey, registration string, left gitstate.LeftPlace) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,4 +105,27 @@ func TestAClientCannotSayThatAClusterWasMoved(t *testing.T) {
 	r := newRegistry(t, nil)
 	r.register("c0", `,"gitOpsMoved":{"number":7,"from":{"gitOpsType":"git"}}`)
 	r.Run(t, step{Do: "GET /v2/cluster-providers/edge/clusters/c0/move", Status: 404})
+}
+
+func TestF12AMoveIsAborted(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t, map[string]string{"refMode": "shard", "shardSize": "2"})
+	r.register("busy", "")
+	const at = "/v2/cluster-providers/edge/clusters/busy"
+	r.Run(t,
+		step{Do: "POST " + at + "/move", Body: `{"abort":true}`, Status: 409, Text: "is not being moved"},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsShard":"s007"}`, Status: 202},
+		step{Do: "POST " + at + "/move", Body: `{"abort":true,"finish":true}`, Status: 400, Text: "abort stands alone"},
+		step{Do: "POST " + at + "/move", Body: `{"abort":true}`, Status: 202, Text: `"gitOpsShard":"s000","gitOpsMoved":{"number":2,"from":{"gitOpsType":"git","gitOpsRefMode":"shard","gitOpsShard":"s007"}}`},
+		step{Do: "GET " + at + "/move", Status: 200, Text: `"number":2`},
+	)
+	r.moves.reach("edge+busy", gitstate.MoveTaken, "it waits for you")
+	r.Run(t, step{Do: "POST " + at + "/move", Body: `{"finish":true}`, Status: 202})
+	r.moves.reach("edge+busy", gitstate.MoveDone, "")
+	r.Run(t,
+		step{Do: "POST " + at + "/move", Body: `{"abort":true}`, Status: 409, Text: "is not being moved"},
+		step{Do: "POST " + at + "/move", Body: `{"gitOpsShard":"s008"}`, Status: 202},
+	)
+	r.moves.reach("edge+busy", gitstate.MoveWritten, "")
+	r.Run(t, step{Do: "POST " + at + "/move", Body: `{"abort":true}`, Status: 409})
 }

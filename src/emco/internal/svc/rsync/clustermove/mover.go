@@ -244,7 +244,13 @@ func (m *Mover) takeOver(ctx context.Context, r gitstate.Relocation, to route.Ro
 			return false, err
 		}
 	}
-	if err := m.reached(ctx, to, gitstate.Relocation{Stage: gitstate.MoveTaken}); err != nil {
+	next := gitstate.Relocation{Stage: gitstate.MoveTaken}
+	if len(r.Deployments) == 0 { // the old place belongs to a move that was aborted; what it had written there must go too
+		for _, t := range m.Pairs.On(r.Cluster) {
+			next.Deployments = append(next.Deployments, t.UID)
+		}
+	}
+	if err := m.reached(ctx, to, next); err != nil {
 		return false, err
 	}
 	m.resume(ctx, to)
