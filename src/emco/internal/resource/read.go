@@ -32,16 +32,35 @@ type requestContent[T any] struct {
 	file  bool
 	plain seal.Secret // a secret file
 	blobs []store.Blob
+
+	upload  store.Upload // what blobs name, until it is kept; nil without a file
+	skipped bool         // the file was not taken in, because the parent is missing
 }
 
-// read reads document and file, and checks neither but for their form.
-func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request) (up requestContent[T], err error) {
+// discard removes a file that was not kept.
+func (up *requestContent[T]) discard() {
+	if up.upload != nil {
+		up.upload.Discard()
+	}
+}
+
+// keep stores the file.
+func (up *requestContent[T]) keep() error {
+	if up.upload == nil {
+		return nil
+	}
+	return up.upload.Keep()
+}
+
+// read reads document and file, and checks neither but for their form. The caller must discard
+// what it returns, also with an error. Without the parent of the place it takes in no file.
+func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request, at Place) (up requestContent[T], err error) {
 	mode, err := readMode(r)
 	if err != nil {
 		return up, err
 	}
 	if h.def.File != nil && isMultipart(r) {
-		up, err = h.multipart(w, r)
+		up, err = h.multipart(w, r, at)
 	} else {
 		up.text, err = web.Body(w, r, maxBody)
 	}
@@ -77,7 +96,8 @@ func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 	switch {
 	case f == nil:
 	case f.Needed != nil && !f.Needed(up.doc):
-		up.plain, up.blobs = nil, nil
+		up.discard()
+		up.plain, up.blobs, up.upload, up.skipped = nil, nil, nil, false
 	case !isMultipart(r):
 		return errs.New(errs.Malformed, http.ErrNotMultipart.Error())
 	case !up.file:
@@ -88,9 +108,12 @@ func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 
 // multipart reads the parts "metadata" and "file", in any order; others are
 // skipped. A large file goes to the blob store while it arrives.
-func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request) (up requestContent[T], err error) {
+func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request, at Place) (up requestContent[T], err error) {
 	web.Extend(w, uploadTime)
 	r.Body = http.MaxBytesReader(w, r.Body, h.def.File.Limit+2*maxBody)
+	if up.skipped, err = h.parentMissing(r.Context(), at); err != nil {
+		return up, err
+	}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return up, errs.New(errs.Malformed, err.Error())
@@ -143,15 +166,40 @@ func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *req
 		return err
 	}
 	source := &errorTap{from: part}
-	digest, size, err := h.db.PutBlob(ctx, source, f.Limit)
+	if up.skipped {
+		if n, err := io.Copy(io.Discard, io.LimitReader(source, f.Limit+1)); err == nil && n > f.Limit {
+			return tooLarge(f.Limit)
+		}
+		if source.err != nil {
+			return web.ReadError(source.err)
+		}
+		return nil
+	}
+	up.upload, err = h.db.ReceiveBlob(ctx, source, f.Limit)
 	if source.err != nil {
 		return web.ReadError(source.err)
 	}
 	if errs.Is(err, errs.TooLarge) {
 		return tooLarge(f.Limit)
 	}
+	if err != nil {
+		return err
+	}
+	digest, size := up.upload.Content()
 	up.blobs = []store.Blob{{Name: "file", File: part.FileName(), Digest: digest, Size: size}}
-	return err
+	return nil
+}
+
+// parentMissing reports whether there is no document that one at the place could be in.
+func (h *handler[T, P]) parentMissing(ctx context.Context, at Place) (bool, error) {
+	if at.Parent == "" {
+		return false, nil
+	}
+	_, err := h.db.Get(ctx, at.Parent)
+	if errs.Is(err, errs.NotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 // errorTap remembers the error of a source, to distinguish the client's fault from the
@@ -186,12 +234,12 @@ func tooLarge(limit int64) error {
 }
 
 // content opens the uploaded file.
-func (h *handler[T, P]) content(ctx context.Context, up requestContent[T]) func() (io.ReadCloser, error) {
+func (h *handler[T, P]) content(up requestContent[T]) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		if h.def.File.Secret {
 			return io.NopCloser(bytes.NewReader(up.plain)), nil
 		}
-		return h.db.OpenBlob(ctx, up.blobs[0].Digest)
+		return up.upload.Open()
 	}
 }
 
@@ -237,7 +285,7 @@ func (h *handler[T, P]) judge(ctx context.Context, at Place, up requestContent[T
 		return err
 	}
 	if f := h.def.File; f != nil && f.Check != nil && (up.plain != nil || up.blobs != nil) {
-		if err := f.Check(ctx, up.doc, h.content(ctx, up)); err != nil {
+		if err := f.Check(ctx, up.doc, h.content(up)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,8 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	up, err := h.read(w, r)
+	up, err := h.read(w, r, at)
+	defer up.discard()
 	if err != nil {
 		return err
 	}
@@ -58,9 +59,18 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up requestContent[
 			return store.Doc{}, h.first(ctx, at, err)
 		}
 	}
+	if up.skipped {
+		return store.Doc{}, errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
+	}
 	write, err := h.write(ctx, at, up, storedDocument[T]{})
 	if err != nil {
 		return store.Doc{}, h.first(ctx, at, err)
+	}
+	if _, err := h.db.Get(ctx, at.Key); err == nil && up.upload != nil {
+		return store.Doc{}, errs.New(errs.Exists, h.def.Kind+" already exists") // before the file is kept
+	}
+	if err := up.keep(); err != nil {
+		return store.Doc{}, err
 	}
 	doc, err := h.db.Create(ctx, write)
 	if err != nil {
@@ -110,7 +120,8 @@ func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	up, err := h.read(w, r)
+	up, err := h.read(w, r, at)
+	defer up.discard()
 	if err != nil {
 		return err
 	}
@@ -214,9 +225,12 @@ func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[
 		return store.Doc{}, err
 	}
 	if same(write, old.Doc, old.plain) {
-		return old.Doc, nil
+		return old.Doc, up.keep() // the stored file may have been lost
 	}
 	if err := ask(ctx, h.def.Guards.Replace, old.Doc); err != nil {
+		return store.Doc{}, err
+	}
+	if err := up.keep(); err != nil {
 		return store.Doc{}, err
 	}
 	doc, err := h.db.Replace(ctx, write, old.Rev)

@@ -108,6 +108,12 @@ func (db *DB) PutBlob(ctx context.Context, r io.Reader, limit int64) (manifest.D
 	return db.blobs.Put(ctx, r, limit)
 }
 
+// ReceiveBlob takes in uploaded content of at most limit bytes, TooLarge beyond, without
+// storing it. The caller must discard the upload.
+func (db *DB) ReceiveBlob(ctx context.Context, r io.Reader, limit int64) (Upload, error) {
+	return db.blobs.Receive(ctx, r, limit)
+}
+
 // OpenBlob reads uploaded content; NotFound if it does not exist.
 func (db *DB) OpenBlob(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
 	return db.blobs.Open(ctx, d)

@@ -112,12 +112,27 @@ type Changes struct {
 	Mark int64 // of now, for the next call
 }
 
+// Upload is content that has arrived and is not stored yet.
+type Upload interface {
+	// Content returns digest and size.
+	Content() (manifest.Digest, int64)
+	// Open reads the content, until the upload is discarded.
+	Open() (io.ReadCloser, error)
+	// Keep stores the content, as Put does. Calling it again does nothing.
+	Keep() error
+	// Discard removes the upload, and leaves what was kept. Calling it again does nothing.
+	Discard()
+}
+
 // Blobs stores uploaded content by digest. Content is written once and never changes; it is
 // as durable as documents are.
 type Blobs interface {
 	// Put stores r and returns its digest and size; TooLarge beyond limit bytes, and then nothing is stored.
 	// Content that exists counts as written now.
 	Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error)
+	// Receive takes in r, at most limit bytes, without storing it: a document that is refused
+	// leaves nothing behind. The caller must discard the upload.
+	Receive(ctx context.Context, r io.Reader, limit int64) (Upload, error)
 	// Open reads content; NotFound if it does not exist.
 	Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error)
 	// Sweep removes content written before olderThan for which keep returns false.

@@ -167,6 +167,36 @@ func (t *trialBlobs) Put(_ context.Context, r io.Reader, limit int64) (manifest.
 	return d, int64(len(content)), nil
 }
 
+// Receive implements Blobs. The content is in memory at once.
+func (t *trialBlobs) Receive(ctx context.Context, r io.Reader, limit int64) (Upload, error) {
+	digest, size, err := t.Put(ctx, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return trialUpload{t, digest, size}, nil
+}
+
+// trialUpload is content that ends with its trial.
+type trialUpload struct {
+	blobs  *trialBlobs
+	digest manifest.Digest
+	size   int64
+}
+
+// Content implements Upload.
+func (u trialUpload) Content() (manifest.Digest, int64) { return u.digest, u.size }
+
+// Open implements Upload.
+func (u trialUpload) Open() (io.ReadCloser, error) {
+	return u.blobs.Open(context.Background(), u.digest)
+}
+
+// Keep implements Upload.
+func (u trialUpload) Keep() error { return nil }
+
+// Discard implements Upload.
+func (u trialUpload) Discard() {}
+
 // Open implements Blobs.
 func (t *trialBlobs) Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
 	t.mu.Lock()

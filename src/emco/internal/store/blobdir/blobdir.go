@@ -85,25 +85,80 @@ func (d *Dir) cleanOne(name string) error {
 	return os.Remove(name)
 }
 
-// Put implements store.Blobs. It hashes the content while it writes it to a temporary file.
+// Put implements store.Blobs.
 func (d *Dir) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
-	f, err := d.temp()
-	if err != nil {
-		return "", 0, unavailable("store", "upload", err)
-	}
-	defer f.Close()
-	defer os.Remove(f.Name()) // fails once the file is renamed, which is fine
-	digest, size, err := fill(ctx, f, r, limit)
+	up, err := d.Receive(ctx, r, limit)
 	if err != nil {
 		return "", 0, err
 	}
-	if err := f.Sync(); err != nil {
-		return "", 0, unavailable("store", "upload", err)
-	}
-	if err := d.adopt(f.Name(), digest); err != nil {
-		return "", 0, unavailable("store", string(digest), err)
+	defer up.Discard()
+	digest, size := up.Content()
+	if err := up.Keep(); err != nil {
+		return "", 0, err
 	}
 	return digest, size, nil
+}
+
+// Receive implements store.Blobs. It hashes the content while it writes it to a temporary
+// file.
+func (d *Dir) Receive(ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
+	f, err := d.temp()
+	if err != nil {
+		return nil, unavailable("store", "upload", err)
+	}
+	u := &upload{dir: d, file: f}
+	if u.digest, u.size, err = fill(ctx, f, r, limit); err != nil {
+		u.Discard()
+		return nil, err
+	}
+	return u, nil
+}
+
+// upload is a temporary file. Its lock keeps cleaners away.
+type upload struct {
+	dir    *Dir
+	file   *os.File
+	digest manifest.Digest
+	size   int64
+	kept   bool
+}
+
+// Content implements store.Upload.
+func (u *upload) Content() (manifest.Digest, int64) { return u.digest, u.size }
+
+// Open implements store.Upload.
+func (u *upload) Open() (io.ReadCloser, error) {
+	if u.kept {
+		return u.dir.Open(context.Background(), u.digest)
+	}
+	f, err := os.Open(u.file.Name())
+	if err != nil {
+		return nil, unavailable("read", "upload", err)
+	}
+	return f, nil
+}
+
+// Keep implements store.Upload.
+func (u *upload) Keep() error {
+	if u.kept {
+		return nil
+	}
+	if err := u.file.Sync(); err != nil {
+		return unavailable("store", "upload", err)
+	}
+	if err := u.dir.adopt(u.file.Name(), u.digest); err != nil {
+		return unavailable("store", string(u.digest), err)
+	}
+	u.kept = true
+	return nil
+}
+
+// Discard implements store.Upload.
+func (u *upload) Discard() {
+	if !u.kept {
+		_ = os.Remove(u.file.Name()) // a file that stays is removed by the next sweep
+	}
+	_ = u.file.Close()
 }
 
 // temp creates a file for an upload and locks it. If a cleaner removes the file in between,

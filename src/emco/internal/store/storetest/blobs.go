@@ -47,6 +47,7 @@ var blobRules = []struct {
 	check func(context.Context, blobStores) error
 }{
 	{"content comes back", content},
+	{"an upload is kept, or leaves nothing", received},
 	{"what is too large is not kept", tooLarge},
 	{"what breaks off is not kept", brokenOff},
 	{"only digests name content", hostileDigests},
@@ -98,6 +99,49 @@ func content(ctx context.Context, b blobStores) error {
 		}
 	}
 	return nil
+}
+
+// received checks that an upload is stored when it is kept, and leaves nothing when not.
+func received(ctx context.Context, b blobStores) error {
+	for _, keep := range []bool{false, true} {
+		text := fmt.Sprint("received and kept: ", keep)
+		up, err := b.Receive(ctx, strings.NewReader(text), 100)
+		if err != nil {
+			return err
+		}
+		digest, size := up.Content()
+		if digest != manifest.DigestOf([]byte(text)) || size != int64(len(text)) {
+			return fmt.Errorf("the upload is %s of %d bytes", digest, size)
+		}
+		if err := errors.Join(b.has(ctx, text, false), opens(up, text)); err != nil {
+			return err
+		}
+		if keep {
+			if err := errors.Join(up.Keep(), up.Keep(), opens(up, text)); err != nil {
+				return err
+			}
+		}
+		up.Discard()
+		up.Discard()
+		if err := b.has(ctx, text, keep); err != nil {
+			return err
+		}
+	}
+	_, err := b.Receive(ctx, strings.NewReader("four"), 3)
+	return kind("Receive beyond the limit", err, errs.TooLarge)
+}
+
+// opens checks the content of an upload.
+func opens(up store.Upload, want string) error {
+	r, err := up.Open()
+	if err != nil {
+		return err
+	}
+	got, err := io.ReadAll(r)
+	if err == nil && string(got) != want {
+		err = fmt.Errorf("the upload is %q, want %q", got, want)
+	}
+	return errors.Join(err, r.Close())
 }
 
 func tooLarge(ctx context.Context, b blobStores) error {

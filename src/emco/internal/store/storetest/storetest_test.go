@@ -210,9 +210,10 @@ func TestCheckReportsWhatDoesNotOpen(t *testing.T) {
 // fakeBlobs is a sound store for content with some calls replaced by broken ones.
 type fakeBlobs struct {
 	*blobdir.Dir
-	put   func(*blobdir.Dir, context.Context, io.Reader, int64) (manifest.Digest, int64, error)
-	open  func(*blobdir.Dir, context.Context, manifest.Digest) (io.ReadCloser, error)
-	sweep func(*blobdir.Dir, context.Context, time.Time, func(manifest.Digest) bool) error
+	receive func(*blobdir.Dir, context.Context, io.Reader, int64) (store.Upload, error)
+	put     func(*blobdir.Dir, context.Context, io.Reader, int64) (manifest.Digest, int64, error)
+	open    func(*blobdir.Dir, context.Context, manifest.Digest) (io.ReadCloser, error)
+	sweep   func(*blobdir.Dir, context.Context, time.Time, func(manifest.Digest) bool) error
 }
 
 func (f fakeBlobs) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
@@ -220,6 +221,13 @@ func (f fakeBlobs) Put(ctx context.Context, r io.Reader, limit int64) (manifest.
 		return f.put(f.Dir, ctx, r, limit)
 	}
 	return f.Dir.Put(ctx, r, limit)
+}
+
+func (f fakeBlobs) Receive(ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
+	if f.receive != nil {
+		return f.receive(f.Dir, ctx, r, limit)
+	}
+	return f.Dir.Receive(ctx, r, limit)
 }
 
 func (f fakeBlobs) Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
@@ -250,6 +258,13 @@ var brokenBlobs = []struct {
 		text, err := io.ReadAll(r)
 		digest, n, e := d.Put(ctx, strings.NewReader(string(text)), limit)
 		return digest, n, errors.Join(err, e)
+	}}},
+	{"an upload is kept, or leaves nothing", fakeBlobs{receive: func(d *blobdir.Dir, ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
+		up, err := d.Receive(ctx, r, limit)
+		if err == nil {
+			err = up.Keep()
+		}
+		return up, err
 	}}},
 	{"only digests name content", fakeBlobs{open: func(d *blobdir.Dir, ctx context.Context, digest manifest.Digest) (io.ReadCloser, error) {
 		return d.Open(ctx, manifest.Digest(strings.ToLower(string(digest))))
