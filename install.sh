@@ -13,7 +13,6 @@
 set -eu
 
 url=${EMCO_RELEASES:-https://github.com/emco-orchestrator/emco/releases/download}
-latest=https://github.com/emco-orchestrator/emco/releases/latest
 version='' prefix=${EMCO_PREFIX:-} only=''
 
 fail() { echo "install.sh: $*" >&2; exit 1; }
@@ -50,6 +49,7 @@ case $arch in
 esac
 
 if [ -z "$version" ]; then
+  latest=${url%/download}/latest # it leads to the page of a version
   version=$(curl -fsSL -o /dev/null -w '%{url_effective}' "$latest") || fail "the latest release is not known: $latest does not answer; give --version"
   version=${version##*/}
 fi

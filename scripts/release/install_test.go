@@ -24,7 +24,11 @@ type releaseServer struct {
 func newReleaseServer(t *testing.T) releaseServer {
 	t.Helper()
 	s := releaseServer{dir: t.TempDir()}
-	s.Server = httptest.NewServer(http.FileServer(http.Dir(s.dir)))
+	routes := http.NewServeMux()
+	routes.Handle("/", http.FileServer(http.Dir(s.dir)))
+	routes.Handle("/latest", http.RedirectHandler("/tag/v1.2.3", http.StatusFound))
+	routes.HandleFunc("/tag/", func(http.ResponseWriter, *http.Request) {})
+	s.Server = httptest.NewServer(routes)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -88,6 +92,11 @@ func TestInstall(t *testing.T) {
 	said, err := exec.CommandContext(t.Context(), filepath.Join(prefix, "bin", "emcoctl")).Output()
 	if err != nil || string(said) != "emcoctl v1.2.3\n" {
 		t.Errorf("the installed program printed %q (%v)", said, err)
+	}
+	checkInstalled(t, prefix, "bin/emco", "bin/emcoctl", "share/man/man1/emcoctl-apply.1", "share/man/man1/emcoctl.1")
+
+	if prefix, out, err = s.install(t, "Linux", "amd64"); err != nil || !strings.Contains(out, "bin/emco v1.2.3") {
+		t.Errorf("the latest release: %v\n%s", err, out)
 	}
 	checkInstalled(t, prefix, "bin/emco", "bin/emcoctl", "share/man/man1/emcoctl-apply.1", "share/man/man1/emcoctl.1")
 
