@@ -112,6 +112,7 @@ func showCluster(w io.Writer, d v2.ClusterDetail) {
 // deploymentDescription is all that describe deployment reads.
 type deploymentDescription struct {
 	Status    v2.Status     `json:"status"`
+	large     *largeStatus  // instead of Status, if the deployment is large
 	Revisions []v2.Revision `json:"revisions"`
 	Events    []v2.Event    `json:"events"`
 }
@@ -135,7 +136,7 @@ func describeDeployment(ctx context.Context, s *session, word string) error {
 	if err != nil {
 		return err
 	}
-	d, err := readDescription(ctx, c, path)
+	d, err := readDescription(ctx, c, path, form == output.Human)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,11 @@ func describeDeployment(ctx context.Context, s *session, word string) error {
 		}
 		return output.Encode(s.sys.Out, form, text)
 	}
-	showStatus(s.sys.Out, path, d.Status, pairFilter{failed: true})
+	if d.large != nil {
+		d.large.show(s.sys.Out)
+	} else {
+		showStatus(s.sys.Out, path, d.Status, pairFilter{failed: true})
+	}
 	if len(d.Revisions) > 0 {
 		fmt.Fprintln(s.sys.Out)
 		showRevisions(s.sys.Out, d.Revisions)
@@ -158,8 +163,11 @@ func describeDeployment(ctx context.Context, s *session, word string) error {
 	return nil
 }
 
-func readDescription(ctx context.Context, c *client.Client, path string) (d deploymentDescription, err error) {
-	if d.Status, _, err = readStatus(ctx, c, path, progress.Ready.View()); err != nil {
+// readDescription reads a description; brief allows counts in place of a large status.
+func readDescription(ctx context.Context, c *client.Client, path string, brief bool) (d deploymentDescription, err error) {
+	if large, ok := readLarge(ctx, c, path, pairFilter{}); ok && brief {
+		d.large = &large
+	} else if d.Status, _, err = readStatus(ctx, c, path, progress.Ready.View()); err != nil {
 		return d, err
 	}
 	if strings.Contains(path, "/"+kind.Clouds+"/") {
