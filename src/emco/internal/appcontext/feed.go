@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
 
 // Record is what a ChangeFeed yields: Key with one of the records, Key with Gone, or one
@@ -21,7 +22,10 @@ type Record struct {
 	Space   Space
 	Key     PairKey // UID alone for a head, Cluster alone for an agent
 	Head    *Head
-	Pair    *Pair
+	Pair    *Pair            // a record of its own
+	Table   *pairstore.Table // of the pairs with Key's UID and App in Shard
+	Shard   string           // of Table
+	Roster  *pairstore.RosterPart
 	Report  *Report
 	Agent   *agents.Agent
 	Gone    bool
@@ -36,7 +40,9 @@ type Space string
 const (
 	HeadSpace   Space = "head"
 	AgentSpace  Space = "heard"
-	PairSpace   Space = pairSpace
+	PairSpace   Space = "pair"
+	RosterSpace Space = "pairroster"
+	TableSpace  Space = "pairtable"
 	ReportSpace Space = reportSpace
 )
 
@@ -56,7 +62,8 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // two UpTo. An error stands for one record that cannot be read (Space and Key are set); the
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
-	// Heads, agents, operations, ownerships, pairs and reports are neighbours in this order.
+	// Heads, agents, operations, ownerships, pairs, rosters, tables and reports are neighbours in
+	// this order: a roster is listed before the tables that name its numbers.
 	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(reportSpace)+"/")
 	reports := reportDecoder{}
 	return func(yield func(Record, error) bool) {
@@ -115,7 +122,17 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 	case out.Space == PairSpace && len(p) == 4:
 		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}
 		if !c.Deleted {
-			out.Pair, err = pointer(s.parsePair(c.KV))
+			out.Pair, err = pointer(pairstore.ParseRecord(s.kv, c.KV))
+		}
+	case out.Space == TableSpace && len(p) == 4:
+		out.Key, out.Shard = PairKey{UID: p[1], App: p[2]}, p[3]
+		if !c.Deleted {
+			out.Table, err = pointer(pairstore.ParseTable(c.KV))
+		}
+	case out.Space == RosterSpace && len(p) == 3:
+		out.Shard = p[1]
+		if !c.Deleted {
+			out.Roster, err = pointer(pairstore.ParseRoster(s.kv, c.KV))
 		}
 	case out.Space == ReportSpace && len(p) == 4:
 		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}

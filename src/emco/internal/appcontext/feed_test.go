@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -107,7 +108,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	_, err := etcd.Put(t.Context(), pairKey(s.kv, "pair", PairKey{"c", "7", "a"}), `{`)
+	_, err := etcd.Put(t.Context(), pairstore.RecordKey(s.kv, PairKey{Cluster: "c", UID: "7", App: "a"}), `{`)
 	must(t, err)
 	var bad []error
 	for r, err := range s.ChangeFeed().Records(t.Context()) {
@@ -137,7 +138,7 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})
 		}
 		must(t, s.PutReports(t.Context(), Fence{}, []Report{want}, nil))
-		kv, err := s.kv.Get(t.Context(), pairKey(s.kv, "report", want.Key))
+		kv, err := s.kv.Get(t.Context(), s.ReportStore.key(want.Key))
 		must(t, err)
 		got, err := reader.decode(kv.Kvs[0])
 		must(t, err)

@@ -14,7 +14,10 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
+
+const reportSpace = "report"
 
 // ReportStore stores what clusters report of their apps.
 type ReportStore struct {
@@ -22,7 +25,7 @@ type ReportStore struct {
 	agents *agents.Store
 }
 
-// PutReports writes and removes reports as PutPairs does pairs. A report too large for one
+// PutReports writes and removes reports fenced by own. A report too large for one
 // value is cut: long reasons are shortened first, then resources that are Current are left
 // out, then others; Truncated counts those that were left out.
 func (s *ReportStore) PutReports(ctx context.Context, own Fence, put []Report, remove []PairKey) error {
@@ -30,17 +33,57 @@ func (s *ReportStore) PutReports(ctx context.Context, own Fence, put []Report, r
 	for i, r := range put {
 		cut[i] = cutReport(r)
 	}
-	return putRecords(ctx, s.kv, own, reportSpace, cut, func(r Report) PairKey { return r.Key }, remove)
+	ops := make(map[string]clientv3.Op, len(cut)+len(remove))
+	for _, k := range remove {
+		ops[s.key(k)] = clientv3.OpDelete(s.key(k))
+	}
+	for _, r := range cut {
+		if err := etcdkv.CheckParts(string(r.Key.Cluster), r.Key.UID, r.Key.App); err != nil {
+			return err
+		}
+		name := s.key(r.Key)
+		text, err := etcdkv.Encode(name, r)
+		if err != nil {
+			return err
+		}
+		ops[name] = clientv3.OpPut(name, text)
+	}
+	return s.kv.Fenced(own).WriteSorted(ctx, "reports", ops)
+}
+
+func (s *ReportStore) key(k PairKey) string {
+	return s.kv.Key(reportSpace, string(k.Cluster), k.UID, k.App)
 }
 
 // ReportsAt returns the reports of the given keys, in their order, without those that do
 // not exist.
 func (s *ReportStore) ReportsAt(ctx context.Context, keys []PairKey) ([]Report, error) {
-	return readRecords(ctx, s.kv, reportSpace, keys, s.parse)
+	var all []Report
+	for some := range slices.Chunk(keys, etcdkv.MaxOps) {
+		names := make([]string, len(some))
+		for i, k := range some {
+			names[i] = s.key(k)
+		}
+		found, err := s.kv.GetMany(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range found {
+			if record == nil {
+				continue
+			}
+			r, err := s.parse(record)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
 }
 
 func (s *ReportStore) parse(kv *mvccpb.KeyValue) (Report, error) {
-	key, err := parsePairKey(s.kv, kv.Key)
+	key, err := pairstore.ParseKey(s.kv, kv.Key)
 	if err != nil {
 		return Report{}, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -178,7 +179,7 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 	}
 
 	// A pair that cannot be read must not count as none.
-	_, err := etcd.Put(ctx, pairKey(s.kv, pairSpace, key("p+broken", "1")), "{")
+	_, err := etcd.Put(ctx, pairstore.RecordKey(s.kv, key("p+broken", "1")), "{")
 	must(t, err)
 	for name, has := range map[string]func(context.Context, v2.ClusterKey) (bool, error){"HasDesired": s.HasDesired, "HasApplied": s.HasApplied} {
 		if _, err := has(ctx, "p+broken"); !errs.Is(err, errs.Internal) {

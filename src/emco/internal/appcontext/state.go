@@ -40,26 +40,3 @@ func (s *State) UnmarshalText(text []byte) error {
 	}
 	return fmt.Errorf("no state is called %q", text)
 }
-
-// Phase is the state of a pair.
-type Phase string
-
-// The phases of a pair, in upstream's words where it has one.
-const (
-	Pending  Phase = "Pending"  // desired, not proved yet
-	Applied  Phase = "Applied"  // proved, by the API server's answer or the commit on the branch
-	Retrying Phase = "Retrying" // failed, retried at NextRetry
-	Failed   Phase = "Failed"   // refused permanently, or retried often; still retried, at long intervals
-	Deleting Phase = "Deleting" // being removed
-)
-
-// Change is how a pair's desired bundle changes the app, in Helm's words.
-type Change string
-
-// The changes. Pairs that were written by versions without steps have the empty one.
-const (
-	Install  Change = "install"
-	Upgrade  Change = "upgrade"
-	RollBack Change = "rollback"
-	Remove   Change = "delete"
-)

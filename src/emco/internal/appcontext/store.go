@@ -11,7 +11,9 @@
 //	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
 //	use/<uid>                           the last use of a head by another head's change
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
-//	pair/<cluster>/<uid>/<app>          Pair, by rsync
+//	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
+//	pairroster/<shard>/<part>           numbers of clusters, by rsync, see package pairstore
+//	pairtable/<uid>/<app>/<shard>       pairs that stand alike, by rsync
 //	report/<cluster>/<uid>/<app>        Report, by status sources
 //	heard/<cluster>                     Agent: its last sign of life, and its tokens
 //	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
@@ -26,8 +28,8 @@
 // 128 operations or 1 MiB.
 //
 // Each kind of record has a type with its operations: HeadStore, RevisionStore,
-// ContentStore, PairStore, ReportStore and EventStore, and those of packages agents and
-// gitstate. Store joins them.
+// ContentStore, PairStore, ReportStore and EventStore, and those of packages agents,
+// gitstate and pairstore. Store joins them.
 package appcontext
 
 import (
@@ -40,6 +42,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
@@ -123,7 +126,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 		HeadStore:       heads,
 		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
 		ContentStore:    &ContentStore{kv: kv, blobs: o.caches.blobs, bundles: o.caches.bundles},
-		PairStore:       &PairStore{kv: kv},
+		PairStore:       pairstore.New(kv),
 		ReportStore:     &ReportStore{kv: kv, agents: agents},
 		EventStore:      events,
 		AgentStore:      agents,

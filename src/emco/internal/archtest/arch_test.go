@@ -41,7 +41,7 @@ var groups = map[string]packageGroup{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
@@ -155,19 +155,20 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":           {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap"},
-	"helm.sh/":              {"internal/render/helm"},
-	"k8s.io/client-go/":     {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
-	"k8s.io/api/":           {"internal/sink/kube"},
-	"github.com/Azure/":     {"internal/syncer/azurearc/arm"},
-	"oras.land/":            {"internal/sink/oci"},
-	"github.com/minio/":     {"internal/sink/s3", "internal/sink/s3/s3test"},
-	"github.com/fluxcd/":    {"internal/syncer/flux"},
-	"modernc.org/":          {"internal/store/sqlite"},
-	"github.com/prometheus": {"internal/app"},
-	"github.com/go-git/":    {},
-	"go.mongodb.org/":       {},
-	"github.com/gorilla/":   {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
+	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap"},
+	"helm.sh/":                  {"internal/render/helm"},
+	"k8s.io/client-go/":         {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"k8s.io/api/":               {"internal/sink/kube"},
+	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
+	"oras.land/":                {"internal/sink/oci"},
+	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},
+	"github.com/RoaringBitmap/": {"internal/appcontext/pairstore"},
+	"github.com/fluxcd/":        {"internal/syncer/flux"},
+	"modernc.org/":              {"internal/store/sqlite"},
+	"github.com/prometheus":     {"internal/app"},
+	"github.com/go-git/":        {},
+	"go.mongodb.org/":           {},
+	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -206,7 +206,7 @@ func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appco
 // Left returns all pairs of a deployment, by the id of its head, in order.
 func (r *Reader) Left(ctx context.Context, uid string) ([]appcontext.Pair, error) {
 	snap, err := r.mirror.Snapshot(ctx, uid)
-	return remainingPairs(snap.Places), err
+	return remainingPairs(snap), err
 }
 
 // Cloud answers a query for a logical cloud with the given member clusters. A cloud of level
@@ -258,7 +258,7 @@ func (r *Reader) members(q Query, clusters []v2.ClusterKey) (out []clusterPart) 
 func (r *Reader) connectivity(cluster v2.ClusterKey) string {
 	out := v2.Unknown
 	for _, e := range r.mirror.Cluster(cluster) {
-		switch connectivity(e.Pair, r.readingOf(e.Report, e.Heard(), r.options.Now())) {
+		switch connectivity(e.State.Common(), r.readingOf(e.Report, e.Heard(), r.options.Now())) {
 		case "Available":
 			return "Available"
 		case "Retrying":

@@ -74,7 +74,7 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	for _, a := range s.Rev.Apps {
 		s.apps = append(s.apps, appPlaces{a, desired[a.Name]})
 	}
-	s.left = remainingPairs(snap.Places)
+	s.left = remainingPairs(snap)
 	if err := r.readBundles(ctx, &s); err != nil {
 		return s, err
 	}
@@ -104,7 +104,7 @@ func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int6
 			at := mirror.Place{Cluster: p.cluster, App: name}
 			list[i] = placeStatus{cluster: p.cluster, bundle: p.bundle}
 			if e := snap.Places[at]; e != nil {
-				list[i].pair, list[i].report, list[i].reportedAt = e.Pair, e.Report, e.Heard()
+				list[i].pair, list[i].report, list[i].reportedAt = e.State.Common(), e.Report, e.Heard()
 			}
 			if !snap.Head.Gone {
 				delete(snap.Places, at)
@@ -115,11 +115,15 @@ func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int6
 	return c.rev, out, nil
 }
 
-// remainingPairs returns the pairs of places, in order of app and cluster.
-func remainingPairs(places map[mirror.Place]*mirror.Entry) (out []appcontext.Pair) {
-	for _, e := range places {
-		if e.Pair != nil {
-			out = append(out, *e.Pair)
+// remainingPairs returns the pairs of a deployment, in order of app and cluster and without
+// Identity.
+func remainingPairs(snap mirror.Snapshot) (out []appcontext.Pair) {
+	if snap.Head == nil {
+		return nil
+	}
+	for at, e := range snap.Places {
+		if e.State != nil {
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, UID: snap.Head.Deployment(), App: at.App}, ""))
 		}
 	}
 	slices.SortFunc(out, func(a, b appcontext.Pair) int {

@@ -102,7 +102,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 }
 
 // clusterRow returns a row of a page.
-func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, places []*mirror.Entry) (v2.ClusterView, error) {
+func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, places []mirror.Placed) (v2.ClusterView, error) {
 	key := v2.NewClusterKey(c.Provider, c.Name)
 	out := v2.ClusterView{
 		Provider: c.Provider, Cluster: c.Name, Labels: slices.Sorted(slices.Values(c.Labels)),
@@ -127,14 +127,14 @@ func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSu
 }
 
 // worstReason returns why the worst place of a cluster is not ready.
-func worstReason(places []*mirror.Entry, s clusterSum) string {
+func worstReason(places []mirror.Placed, s clusterSum) string {
 	worst, text := Idle, ""
 	for _, e := range places {
-		state, why := describe(e, s)
-		if state == None || e.Pair == nil {
+		state, why := describe(e.Entry, s)
+		if state == None || e.State == nil {
 			continue
 		}
-		why = e.Pair.Key.App + ": " + why
+		why = e.App + ": " + why
 		if state < worst || state == worst && why < text {
 			worst, text = state, why
 		}
@@ -168,11 +168,11 @@ func describe(e *mirror.Entry, s clusterSum) (State, string) {
 	case NotReady:
 		return state, cmp.Or(firstProblem(e.Report), "the cluster does not report all objects as ready")
 	case Blocked:
-		return state, e.Pair.Blocked
+		return state, e.State.Common().Blocked
 	case Leaving:
-		return state, cmp.Or(e.Pair.Error, e.Pair.Blocked, "it is being removed")
+		return state, cmp.Or(e.State.Common().Error, e.State.Common().Blocked, "it is being removed")
 	}
-	return state, cmp.Or(e.Pair.Error, string(e.Pair.Phase))
+	return state, cmp.Or(e.State.Common().Error, string(e.State.Common().Phase))
 }
 
 // firstProblem returns the first object of a report that is not Current.
@@ -223,8 +223,8 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, e := range places {
-		if e.Pair != nil {
-			out.Places = append(out.Places, placeView(e, sums[name], owners[e.Pair.Key.UID]))
+		if e.State != nil {
+			out.Places = append(out.Places, placeView(e, sums[name], owners[e.UID]))
 		}
 	}
 	slices.SortFunc(out.Places, func(a, b v2.PlaceView) int {
@@ -239,11 +239,11 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 }
 
 // placeView returns a place of a group.
-func placeView(e *mirror.Entry, s clusterSum, group string) v2.PlaceView {
-	state, why := describe(e, s)
-	p := e.Pair
+func placeView(e mirror.Placed, s clusterSum, group string) v2.PlaceView {
+	state, why := describe(e.Entry, s)
+	p := e.State.Common()
 	out := v2.PlaceView{
-		Name: p.Key.App, State: state.String(), Phase: string(p.Phase), Revision: p.Rev, Since: p.At,
+		Name: e.App, State: state.String(), Phase: string(p.Phase), Revision: p.Rev, Since: p.At,
 		Commit: p.Commit, Blocked: p.Blocked, Why: why,
 	}
 	if n := groupNamesOf(group); n != nil {

@@ -123,17 +123,17 @@ func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
 	}
 	worst := Idle
 	for _, e := range v.Places.Cluster(v2.ClusterKey(cluster)) {
-		if e.Pair == nil || e.Pair.Key.UID != m.head.Deployment() {
+		if e.State == nil || e.UID != m.head.Deployment() {
 			continue
 		}
-		i := slices.Index(m.apps, e.Pair.Key.App)
+		i := slices.Index(m.apps, e.App)
 		if i < 0 {
 			continue
 		}
-		out.Revision[i] = e.Pair.Rev
-		out.Commit = cmp.Or(out.Commit, e.Pair.Commit)
-		if state, why := describe(e, states.sum); why != "" && state < worst {
-			worst, out.Why = state, e.Pair.Key.App+": "+why
+		out.Revision[i] = e.State.Common().Rev
+		out.Commit = cmp.Or(out.Commit, e.State.Common().Commit)
+		if state, why := describe(e.Entry, states.sum); why != "" && state < worst {
+			worst, out.Why = state, e.App+": "+why
 		}
 	}
 	return out

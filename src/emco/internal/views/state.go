@@ -90,10 +90,10 @@ func (c cell) at(silent bool) State {
 // cellOf returns the cell of the records of a place. Ready needs a report of this very
 // content.
 func cellOf(e *mirror.Entry) cell {
-	if e == nil || e.Pair == nil {
+	if e == nil || e.State == nil {
 		return cell(None)
 	}
-	switch p := e.Pair; {
+	switch p := e.State.Common(); {
 	case p.Phase == appcontext.Failed || p.Halted:
 		return cell(Failed)
 	case p.Desired == "":

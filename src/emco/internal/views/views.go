@@ -21,7 +21,7 @@ import (
 // Places reads the places of one cluster.
 type Places interface {
 	// Cluster returns the records of all places on a cluster, in no order.
-	Cluster(name v2.ClusterKey) []*mirror.Entry
+	Cluster(name v2.ClusterKey) []mirror.Placed
 	// CatchUp waits a moment until the tally was told of everything that was written before.
 	CatchUp(ctx context.Context)
 }

@@ -16,6 +16,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
@@ -58,11 +59,11 @@ func newWorld(t *testing.T) *world {
 }
 
 // Cluster implements Places.
-func (w *world) Cluster(name v2.ClusterKey) (out []*mirror.Entry) {
+func (w *world) Cluster(name v2.ClusterKey) (out []mirror.Placed) {
 	w.readClusters++
 	for k, e := range w.places {
 		if k.Cluster == name {
-			out = append(out, e)
+			out = append(out, mirror.Placed{UID: k.UID, App: k.App, Entry: e})
 		}
 	}
 	return out
@@ -125,7 +126,6 @@ func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
 	if e == nil {
 		delete(w.places, k)
 	} else {
-		e.Pair.Key = k
 		w.places[k] = e
 	}
 	w.tally.PlaceChanged(k, e)
@@ -134,13 +134,13 @@ func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
 // ready is a place that its cluster has reported as ready, or not.
 func ready(yes bool, at time.Time) *mirror.Entry {
 	return &mirror.Entry{
-		Pair:   &appcontext.Pair{Rev: 2, Desired: "d", Applied: "d", Phase: appcontext.Applied, Commit: "abd1efc", At: at},
+		State:  pairstore.StateOf(appcontext.Pair{Rev: 2, Desired: "d", Applied: "d", Phase: appcontext.Applied, Commit: "abd1efc", At: at}),
 		Report: &mirror.Report{At: at, Seq: 1, Ready: yes, Since: at},
 	}
 }
 
 func failed(why string) *mirror.Entry {
-	return &mirror.Entry{Pair: &appcontext.Pair{Rev: 2, Desired: "d", Phase: appcontext.Failed, Error: why}}
+	return &mirror.Entry{State: pairstore.StateOf(appcontext.Pair{Rev: 2, Desired: "d", Phase: appcontext.Failed, Error: why})}
 }
 
 func (w *world) get(path string) *httptest.ResponseRecorder {
@@ -420,9 +420,9 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		func() *mirror.Entry { return ready(false, w.now) },
 		func() *mirror.Entry { e := ready(true, w.now); e.Report.Seq = 0; return e },
 		func() *mirror.Entry { return failed("x") },
-		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Desired = ""; return e },
-		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Blocked = "wave 2"; return e },
-		func() *mirror.Entry { e := ready(true, w.now); e.Pair.Applied = "old"; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Desired = ""; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Blocked = "wave 2"; return e },
+		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Applied = "old"; return e },
 		func() *mirror.Entry { e := ready(true, w.now); e.Report = nil; return e },
 		func() *mirror.Entry { return nil },
 	}

@@ -83,13 +83,14 @@ func Size(kvs []*mvccpb.KeyValue) int {
 type Scan struct {
 	Prefix   string
 	KeysOnly bool
+	Revision int64 // of etcd that is read; 0 is the newest
 }
 
 // List yields the key-value pairs below a prefix, in key order; it ends at the first
-// error. It reads page by page at one revision; if etcd compacts that revision meanwhile,
-// the rest comes from a newer one.
+// error. It reads page by page at one revision. If etcd compacts that revision meanwhile,
+// the rest comes from a newer one; a scan that names its revision ends with Unavailable.
 func (c *Client) List(ctx context.Context, s Scan) iter.Seq2[*mvccpb.KeyValue, error] {
-	return c.list(ctx, &pager{from: s.Prefix, end: clientv3.GetPrefixRangeEnd(s.Prefix), keysOnly: s.KeysOnly})
+	return c.list(ctx, &pager{from: s.Prefix, end: clientv3.GetPrefixRangeEnd(s.Prefix), keysOnly: s.KeysOnly, rev: s.Revision, pinned: s.Revision > 0})
 }
 
 // pager is the state of one list.
@@ -98,6 +99,7 @@ type pager struct {
 	keysOnly  bool
 	rev       int64 // revision of the next page; 0 is the newest
 	first     int64 // revision of the first page
+	pinned    bool  // no other revision will do
 }
 
 func (c *Client) list(ctx context.Context, p *pager) iter.Seq2[*mvccpb.KeyValue, error] {
@@ -138,7 +140,7 @@ func (c *Client) page(ctx context.Context, p *pager, from string, limit int64) (
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
 	r, err := c.etcd.Get(ctx, from, append(opts, clientv3.WithRev(p.rev))...)
-	if errors.Is(err, rpctypes.ErrCompacted) {
+	if errors.Is(err, rpctypes.ErrCompacted) && !p.pinned {
 		p.rev = 0
 		r, err = c.etcd.Get(ctx, from, opts...)
 	}

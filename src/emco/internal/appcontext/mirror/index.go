@@ -10,6 +10,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
 
 // index is all records at one revision of etcd. Entries are replaced and never changed, so
@@ -20,7 +21,9 @@ type index struct {
 	deployments map[string]map[Place]*Entry
 	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
 	lives       map[v2.ClusterKey]*LastSign            // by cluster
-	broken      map[recordKey]bool                     // records that could not be read
+	tables      *pairstore.Tables
+	moved       []appcontext.PairKey // the pairs whose state the last table changed
+	broken      map[recordKey]bool   // records that could not be read
 	names       names
 }
 
@@ -29,12 +32,13 @@ type onCluster struct{ uid, app string }
 type recordKey struct {
 	space appcontext.Space
 	key   appcontext.PairKey
+	shard string // of a table or a roster
 }
 
 func newIndex() *index {
 	return &index{
 		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
-		clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
+		tables: pairstore.NewTables(), clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -42,9 +46,13 @@ func newIndex() *index {
 // apply applies one record; false if it is a report that repeats the one before. A record
 // with neither content nor Gone could not be read.
 func (x *index) apply(r appcontext.Record) (news bool) {
-	key := recordKey{r.Space, r.Key}
+	key := recordKey{r.Space, r.Key, r.Shard}
 	delete(x.broken, key)
 	switch {
+	case r.Roster != nil:
+		x.tables.SetRoster(*r.Roster)
+	case r.Table != nil, r.Space == appcontext.TableSpace && r.Gone:
+		x.setTable(r)
 	case r.Space == appcontext.HeadSpace && r.Gone:
 		delete(x.heads, r.Key.UID)
 	case r.Head != nil:
@@ -60,31 +68,62 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 	return true
 }
 
+// setTable replaces the states of pairs that stand alike.
+func (x *index) setTable(r appcontext.Record) {
+	id := pairstore.TableID{UID: r.Key.UID, App: r.Key.App, Shard: r.Shard}
+	x.moved = x.moved[:0]
+	for m, err := range x.tables.Replace(id, r.Table) {
+		if err != nil {
+			x.broken[recordKey{r.Space, r.Key, r.Shard}] = true
+			continue
+		}
+		next := x.entry(m.Key)
+		if m.To == nil && next.State != m.From {
+			continue // the pair has a record of its own by now
+		}
+		next.State = m.To
+		x.setEntry(m.Key, next)
+		x.moved = append(x.moved, m.Key)
+	}
+}
+
 // place replaces the entry of a pair or report.
 func (x *index) place(r appcontext.Record) (news bool) {
-	uid, at := x.names.of(r.Key.UID), Place{v2.ClusterKey(x.names.of(string(r.Key.Cluster))), x.names.of(r.Key.App)}
-	next := Entry{}
-	if old := x.deployments[uid][at]; old != nil {
-		next = *old
-	}
+	next := x.entry(r.Key)
 	before := next
-	if r.Space == appcontext.PairSpace {
-		next.Pair = x.names.pair(r.Pair)
-	} else {
+	switch {
+	case r.Space == appcontext.PairSpace && r.Pair != nil:
+		next.State = pairstore.StateOf(*x.names.pair(r.Pair))
+	case r.Space == appcontext.PairSpace:
+		next.State = x.tables.Get(r.Key) // it stands like others by now, or it is gone
+	case r.Report != nil:
+		next.Report = compact(*r.Report)
+	default:
 		next.Report = nil
-		if r.Report != nil {
-			next.Report = compact(*r.Report)
-		}
 	}
-	if next.Pair == nil && next.Report == nil {
+	x.setEntry(r.Key, next)
+	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
+}
+
+// entry returns a copy of the entry of a pair.
+func (x *index) entry(k appcontext.PairKey) Entry {
+	if e := x.deployments[k.UID][Place{k.Cluster, k.App}]; e != nil {
+		return *e
+	}
+	return Entry{}
+}
+
+// setEntry replaces the entry of a pair; an empty one is dropped.
+func (x *index) setEntry(k appcontext.PairKey, next Entry) {
+	uid, at := x.names.of(k.UID), Place{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
+	if next.State == nil && next.Report == nil {
 		drop(x.deployments, uid, at)
 		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
-		return true
+		return
 	}
 	next.LastSign = x.life(at.Cluster)
 	keep(x.deployments, uid, at, &next)
 	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
-	return r.Space == appcontext.PairSpace || !next.Report.repeats(before.Report)
 }
 
 // setAgent replaces the sign of life of a cluster.
@@ -170,11 +209,8 @@ func (n names) digest(d appcontext.Digest) appcontext.Digest {
 	return appcontext.Digest(n.of(string(d)))
 }
 
-// pair returns p with its strings kept once; nil for nil.
+// pair returns p with its strings kept once.
 func (n names) pair(p *appcontext.Pair) *appcontext.Pair {
-	if p == nil {
-		return nil
-	}
 	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), UID: n.of(p.Key.UID), App: n.of(p.Key.App)}
 	p.Desired, p.Applied, p.Commit = n.digest(p.Desired), n.digest(p.Applied), n.of(p.Commit)
 	p.Phase, p.Change = appcontext.Phase(n.of(string(p.Phase))), appcontext.Change(n.of(string(p.Change)))

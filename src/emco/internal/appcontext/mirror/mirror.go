@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
 
 const (
@@ -135,9 +136,11 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		for _, o := range m.observers {
 			m.index.tell(o, r)
 		}
-		if r.Space == appcontext.AgentSpace {
+		switch r.Space {
+		case appcontext.AgentSpace:
 			m.agentReportedLocked(r.Key.Cluster)
-		} else {
+		case appcontext.RosterSpace:
+		default:
 			notify(m.subs[r.Key.UID], news)
 		}
 	}
@@ -178,9 +181,9 @@ type Place struct {
 
 // Entry is the records of a place.
 type Entry struct {
-	Pair     *appcontext.Pair // nil: it does not exist
-	Report   *Report          // nil: the cluster has not reported
-	LastSign *LastSign        // the last sign of life of the cluster; nil: not known
+	State    *appcontext.PairState // of the pair; nil: it does not exist
+	Report   *Report               // nil: the cluster has not reported
+	LastSign *LastSign             // the last sign of life of the cluster; nil: not known
 }
 
 // Snapshot returns the deployment of the head uid, with everything that was written before
@@ -201,18 +204,28 @@ func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	return m.read(ctx, uid)
 }
 
+// Placed is the entry of an app of a deployment.
+type Placed struct {
+	UID, App string // the deployment's id on clusters, and the app
+	*Entry
+}
+
 // Cluster returns the entries of all deployments on a cluster, in no order; none without an
 // index. They may be a moment old.
-func (m *Mirror) Cluster(name v2.ClusterKey) []*Entry {
+func (m *Mirror) Cluster(name v2.ClusterKey) []Placed {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
 		return nil
 	}
-	return slices.Collect(maps.Values(m.index.clusters[name]))
+	out := make([]Placed, 0, len(m.index.clusters[name]))
+	for at, e := range m.index.clusters[name] {
+		out = append(out, Placed{at.uid, at.app, e})
+	}
+	return out
 }
 
-// Pairs returns the pairs of a cluster, in no order; false without an index. They are at
+// Pairs returns the pairs of a cluster, in no order and without Identity; false without an index. They are at
 // least as new as everything that the mirror has yielded before, such as agents. They are
 // shared and must not be changed.
 func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
@@ -222,9 +235,9 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 		return nil, false
 	}
 	out := make([]appcontext.Pair, 0, len(m.index.clusters[cluster]))
-	for _, e := range m.index.clusters[cluster] {
-		if e.Pair != nil {
-			out = append(out, *e.Pair)
+	for at, e := range m.index.clusters[cluster] {
+		if e.State != nil {
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, UID: at.uid, App: at.app}, ""))
 		}
 	}
 	return out, true
@@ -342,7 +355,7 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	keys := make([]appcontext.PairKey, len(pairs))
 	for i, p := range pairs {
 		keys[i] = p.Key
-		s.Places[Place{p.Key.Cluster, p.Key.App}] = &Entry{Pair: &pairs[i]}
+		s.Places[Place{p.Key.Cluster, p.Key.App}] = &Entry{State: pairstore.StateOf(p)}
 	}
 	reports, err := m.store.ReportsAt(ctx, keys)
 	for _, r := range reports {

@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -92,6 +93,7 @@ type stage struct {
 	*testing.T
 	prefix  string // of all keys
 	store   *appcontext.Store
+	writer  *pairstore.Writer // of all pairs
 	mirror  *Mirror
 	watcher *cutWatcher
 	stop    func()
@@ -118,6 +120,7 @@ func patientStage(t *testing.T, patience time.Duration) *stage {
 		defer s.mu.Unlock()
 		s.ops[kind]++
 	}))
+	s.writer = s.store.NewWriter(appcontext.Fence{}, pairstore.NewContents("one"))
 	s.mirror = New(s.store, slog.New(slog.DiscardHandler))
 	s.mirror.patience = patience
 	s.run()
@@ -176,7 +179,10 @@ func (s *stage) must(err error) {
 
 func (s *stage) put(p ...appcontext.Pair) {
 	s.Helper()
-	s.must(s.store.PutPairs(s.Context(), appcontext.Fence{}, p, nil))
+	for i := range p {
+		p[i].Shard = "one"
+	}
+	s.must(s.writer.Write(s.Context(), p, nil))
 }
 
 func (s *stage) snapshot(uid string) Snapshot {
@@ -216,8 +222,8 @@ func normal(s Snapshot) (out []string) {
 	}
 	for at, e := range s.Places {
 		line := fmt.Sprint(at)
-		if e.Pair != nil {
-			line += fmt.Sprintf(" %+v", *e.Pair)
+		if p := e.State.Common(); p != nil {
+			line += fmt.Sprintf(" %+v", *p)
 		}
 		if e.Report != nil {
 			line += fmt.Sprintf(" %+v", *e.Report)
@@ -239,7 +245,7 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 		if n := s.requests(func() { snap = s.snapshot("7") }); n != 1 {
 			t.Fatalf("a question cost %d requests, want 1", n)
 		}
-		if len(snap.Places) != i+1 || snap.Places[Place{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].Pair.Rev != int64(i) {
+		if len(snap.Places) != i+1 || snap.Places[Place{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].State.Common().Rev != int64(i) {
 			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Places))
 		}
 	}
@@ -281,7 +287,7 @@ func TestSnapshotsAreOfOneRevision(t *testing.T) {
 		if len(snap.Places) == 0 {
 			continue
 		}
-		if one, two := snap.Places[Place{"c1", "a"}].Pair.Rev, snap.Places[Place{"c2", "a"}].Pair.Rev; one != two {
+		if one, two := snap.Places[Place{"c1", "a"}].State.Common().Rev, snap.Places[Place{"c2", "a"}].State.Common().Rev; one != two {
 			t.Fatalf("revisions %d and %d, which were written together", one, two)
 		}
 	}
@@ -293,12 +299,22 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 	s := newStage(t)
 	r := mathrand.New(mathrand.NewPCG(3, 5))
 	heads := map[string]appcontext.Head{}
+	i := 0
 	change := func() {
+		i++
 		uid := fmt.Sprint(r.IntN(3))
 		k := key(v2.ClusterKey(fmt.Sprint("c", r.IntN(8))), uid, fmt.Sprint("a", r.IntN(2)))
-		switch r.IntN(7) {
+		switch r.IntN(10) {
+		case 7, 8, 9: // clusters that stand alike
+			var put []appcontext.Pair
+			for n := range 2 + r.IntN(6) {
+				k.Cluster = v2.ClusterKey(fmt.Sprint("c", (n+i)%8))
+				put = append(put, appcontext.Pair{Key: k, Rev: int64(r.IntN(3))})
+				put[n].Rev = put[0].Rev
+			}
+			s.put(put...)
 		case 0:
-			s.must(s.store.PutPairs(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
+			s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{k}))
 			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
 		case 1:
 			s.must(s.store.Delete(t.Context(), uid))
@@ -440,7 +456,7 @@ func TestSubscriptions(t *testing.T) {
 	sub.Follow("8")
 	s.put(appcontext.Pair{Key: key("c", "7", "a")})
 	told(false)
-	s.must(s.store.PutPairs(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{key("c", "8", "a")}))
+	s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{key("c", "8", "a")}))
 	told(true)
 	s.watcher.lose(func() {
 		for rev := range int64(3) {

@@ -25,6 +25,11 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 		o.HeadChanged(r.Key.UID, x.heads[r.Key.UID])
 	case appcontext.AgentSpace:
 		o.AgentHeard(r.Key.Cluster, x.lives[r.Key.Cluster].At())
+	case appcontext.RosterSpace:
+	case appcontext.TableSpace:
+		for _, k := range x.moved {
+			o.PlaceChanged(k, x.deployments[k.UID][Place{k.Cluster, k.App}])
+		}
 	default:
 		o.PlaceChanged(r.Key, x.deployments[r.Key.UID][Place{r.Key.Cluster, r.Key.App}])
 	}

@@ -96,6 +96,10 @@ func (k keyStore) of(op clientv3.Op) writeKind {
 		return ofDeployment(part)
 	case "pair":
 		return ofPair(op)
+	case "pairtable":
+		return ofTable(op)
+	case "pairroster":
+		return writeIntend
 	case "report":
 		return writeReport
 	case "move":
@@ -124,14 +128,24 @@ func ofDeployment(part []string) writeKind {
 // ofPair tells pairs before their delivery from those after it.
 func ofPair(op clientv3.Op) writeKind {
 	var p appcontext.Pair
-	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil {
+	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil || !fresh(p) {
 		return writeSettle
 	}
-	fresh := p.Attempt == 0 && (p.Phase == appcontext.Pending || p.Phase == appcontext.Deleting)
-	if fresh {
-		return writeIntend
+	return writeIntend
+}
+
+// ofTable tells tables with pairs that wait for their delivery from the others.
+func ofTable(op clientv3.Op) writeKind {
+	var groups []appcontext.Pair
+	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &groups) != nil || !slices.ContainsFunc(groups, fresh) {
+		return writeSettle
 	}
-	return writeSettle
+	return writeIntend
+}
+
+// fresh reports whether nothing has been delivered for a pair yet.
+func fresh(p appcontext.Pair) bool {
+	return p.Attempt == 0 && (p.Phase == appcontext.Pending || p.Phase == appcontext.Deleting)
 }
 
 // txn records what a transaction writes.

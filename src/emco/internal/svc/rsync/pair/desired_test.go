@@ -131,7 +131,7 @@ func TestBackoffDoubles(t *testing.T) {
 	t.Parallel()
 	p, transient := appcontext.Pair{Key: key, Desired: "b", Phase: appcontext.Pending}, errs.E(errs.Unavailable, "push", "repo", errors.New("no route"))
 	for attempt := 1; attempt <= 12; attempt++ {
-		p = retry.Fail(p, transient, noon)
+		p = retry.Fail(p, transient, noon, 0.5)
 		least := min(retry.First<<(attempt-1), retry.Longest)
 		if in := p.NextRetry.Sub(noon); in < least || in > least+least/4+1 {
 			t.Errorf("attempt %d: tried again in %v, want %v and a quarter at most", attempt, in, least)
@@ -149,7 +149,7 @@ func TestBackoffDoubles(t *testing.T) {
 func TestPermanentFailuresFailAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []errs.Kind{errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge} {
-		p := retry.Fail(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon)
+		p := retry.Fail(appcontext.Pair{Key: key}, errs.New(kind, "no"), noon, 0.5)
 		if p.Phase != appcontext.Failed || p.NextRetry.Sub(noon) < retry.Longest {
 			t.Errorf("%s: got %s, again in %v", kind, p.Phase, p.NextRetry.Sub(noon))
 		}
@@ -158,7 +158,7 @@ func TestPermanentFailuresFailAtOnce(t *testing.T) {
 
 func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
-	p := retry.Fail(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon)
+	p := retry.Fail(appcontext.Pair{Key: key}, errs.Throttle("push", "repo", time.Hour, errors.New("slow down")), noon, 0.5)
 	if p.Phase != appcontext.Retrying || p.NextRetry.Sub(noon) < time.Hour {
 		t.Errorf("got %s, again in %v", p.Phase, p.NextRetry.Sub(noon))
 	}

@@ -21,8 +21,9 @@ const (
 // refused the delivery may change.
 type Retry struct{ First, Longest time.Duration }
 
-// Fail notes a failure in a pair, and when to try again.
-func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair {
+// Fail notes a failure in a pair, and when to try again. spread, from 0 to 1, is how much of the
+// random part of the backoff is used: pairs that failed together are tried again together.
+func (r Retry) Fail(p appcontext.Pair, err error, now time.Time, spread float64) appcontext.Pair {
 	p.At, p.Waiting = now, ""
 	p.Attempt++
 	p.Error, p.Reason = err.Error(), reasonOf(err)
@@ -30,7 +31,7 @@ func (r Retry) Fail(p appcontext.Pair, err error, now time.Time) appcontext.Pair
 	if Permanent(err) || p.Attempt >= MaxAttempts {
 		p.Phase = appcontext.Failed
 	}
-	p.NextRetry = now.Add(r.Backoff(p.Attempt, err))
+	p.NextRetry = now.Add(r.backoff(p.Attempt, err, spread))
 	if p.Reason == WaitingForMerge {
 		p.Phase, p.NextRetry = appcontext.Retrying, aligned(now, errs.RetryAfter(err))
 	}
@@ -79,6 +80,10 @@ func Permanent(err error) bool {
 // Backoff doubles from First to Longest. It adds up to a quarter at random, so that many
 // pairs do not return together. A server that says when to come back is obeyed.
 func (r Retry) Backoff(attempt int, err error) time.Duration {
+	return r.backoff(attempt, err, rand.Float64())
+}
+
+func (r Retry) backoff(attempt int, err error, spread float64) time.Duration {
 	d := r.First
 	for n := 1; n < attempt && d < r.Longest; n++ {
 		d *= 2
@@ -86,6 +91,6 @@ func (r Retry) Backoff(attempt int, err error) time.Duration {
 	if d > r.Longest || Permanent(err) {
 		d = r.Longest
 	}
-	d += rand.N(d/4 + 1)
+	d += time.Duration(spread * float64(d/4))
 	return max(d, errs.RetryAfter(err))
 }

@@ -6,6 +6,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
@@ -15,7 +16,7 @@ import (
 func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	t.Parallel()
 	l, _ := newStore(t)
-	if err := l.Load(t.Context(), []appcontext.Pair{{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}}}); err != nil {
+	if err := l.Load(t.Context(), pairstore.NewContents(l.Shard(), appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}})); err != nil {
 		t.Fatal(err)
 	}
 	w := pair.Desired{

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -88,6 +90,7 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var c change
+	now, spread := s.cfg.Now(), rand.Float64() // the same for all: pairs that come out alike are stored together
 	for _, r := range results {
 		p, known := s.index.pair(r.Key)
 		if !known {
@@ -95,10 +98,10 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 		}
 		stays := true
 		if r.Err != nil {
-			p = s.fail(p, r.Err)
+			p = s.fail(p, r.Err, now, spread)
 			p.Outcome = r.Outcome
 		} else {
-			p, stays = pair.Apply(p, r, s.cfg.Now())
+			p, stays = pair.Apply(p, r, now)
 		}
 		if stays {
 			c.put = append(c.put, s.blockIfStopped(p))
@@ -117,8 +120,8 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 
 // fail notes that a step could not be delivered. A pair whose hook failed keeps that
 // reason: what failed is its cleanup.
-func (s *Store) fail(p appcontext.Pair, err error) appcontext.Pair {
-	out := s.cfg.Retry.Fail(p, err, s.cfg.Now())
+func (s *Store) fail(p appcontext.Pair, err error, now time.Time, spread float64) appcontext.Pair {
+	out := s.cfg.Retry.Fail(p, err, now, spread)
 	if p.Halted {
 		out.Phase, out.Error = p.Phase, p.Error
 	}
@@ -162,10 +165,11 @@ func (s *Store) MarkUndelivered(ctx context.Context, targets []pair.Target) erro
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var put []appcontext.Pair
+	now := s.cfg.Now()
 	for _, p := range s.index.of(targets...) {
 		switch {
 		case p.Phase == appcontext.Applied:
-			p.From, p.At = p.Desired, s.cfg.Now()
+			p.From, p.At = p.Desired, now
 		case p.Halted, pair.AtGate(p), p.Blocked == pair.Stopped:
 			continue
 		}
@@ -194,7 +198,7 @@ func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appc
 			p = pair.Reset(p)
 		}
 		if e.Held {
-			p = s.fail(p, pair.HeldError(e))
+			p = s.fail(p, pair.HeldError(e), s.cfg.Now(), rand.Float64())
 		}
 		s.recorder.Add(k, events.ExternalEdit, pair.DescribeEdit(e), p.Rev)
 		put = append(put, s.blockIfStopped(p))
@@ -243,8 +247,9 @@ func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover)
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var put []appcontext.Pair
+	now := s.cfg.Now()
 	for _, p := range s.index.of(targets...) {
-		put = append(put, h.apply(p, s.cfg.Now()))
+		put = append(put, h.apply(p, now))
 	}
 	slices.SortFunc(put, pair.CompareKeys)
 	s.addHandover()
@@ -301,11 +306,13 @@ func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]
 func (s *Store) TakeOver(handedOver []appcontext.Pair) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	states := pairstore.Interner{}
 	for _, p := range handedOver {
 		if _, known := s.index.pair(p.Key); known {
 			continue
 		}
-		s.keep(p)
+		s.writer.AddRecords(p)
+		s.keep(p, states)
 		s.addHandover()
 	}
 }

@@ -310,10 +310,10 @@ func (s *Store) otherPairs(ctx context.Context, uid string, o *order) (otherPair
 		return pair.Desired{Deployment: uid, Rev: o.rev}.Retarget(p, bundle, s.cfg.Now())
 	}
 	for at, e := range snap.Places {
-		if e.Pair == nil || e.Pair.Shard == s.cfg.Shard {
+		if e.State == nil || e.State.Common().Shard == s.cfg.Shard {
 			continue
 		}
-		p := *e.Pair
+		p := e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, "")
 		if o != nil && p.Desired != o.elsewhere[at.Cluster][at.App] {
 			p = retarget(p, o.elsewhere[at.Cluster][at.App])
 		}

@@ -3,6 +3,7 @@ package pairs
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -11,23 +12,40 @@ import (
 
 // index finds pairs by target, deployment and cluster. It does not lock.
 type index struct {
-	pairs        map[pair.Target]map[string]appcontext.Pair // by app
+	pairs        map[pair.Target][]indexed // in order of app
 	byDeployment map[string]map[pair.Target]bool
 	byCluster    map[v2.ClusterKey]map[pair.Target]bool
 }
 
-func newIndex() index {
-	return index{map[pair.Target]map[string]appcontext.Pair{}, map[string]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
+// indexed is one pair of a target. Pairs that stand alike share their state.
+type indexed struct {
+	app      string
+	identity string
+	state    *appcontext.PairState
 }
 
-func (x *index) put(p appcontext.Pair) {
-	t := pair.TargetOf(p.Key)
-	if x.pairs[t] == nil {
-		x.pairs[t] = map[string]appcontext.Pair{}
+func newIndex() index {
+	return index{map[pair.Target][]indexed{}, map[string]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
+}
+
+// find returns where a target's list has an app, or would have it.
+func find(list []indexed, app string) (int, bool) {
+	return slices.BinarySearchFunc(list, app, func(p indexed, app string) int { return strings.Compare(p.app, app) })
+}
+
+func (x *index) put(k appcontext.PairKey, identity string, state *appcontext.PairState) {
+	t := pair.TargetOf(k)
+	list := x.pairs[t]
+	if list == nil {
+		addTarget(x.byDeployment, t.UID, t)
+		addTarget(x.byCluster, t.Cluster, t)
 	}
-	x.pairs[t][p.Key.App] = p
-	addTarget(x.byDeployment, t.UID, t)
-	addTarget(x.byCluster, t.Cluster, t)
+	p := indexed{k.App, identity, state}
+	if i, known := find(list, k.App); known {
+		list[i] = p
+	} else {
+		x.pairs[t] = slices.Insert(list, i, p)
+	}
 }
 
 func addTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target) {
@@ -39,7 +57,13 @@ func addTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target
 
 func (x *index) remove(k appcontext.PairKey) {
 	t := pair.TargetOf(k)
-	if delete(x.pairs[t], k.App); len(x.pairs[t]) > 0 {
+	list := x.pairs[t]
+	i, known := find(list, k.App)
+	if !known {
+		return
+	}
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		x.pairs[t] = list
 		return
 	}
 	delete(x.pairs, t)
@@ -54,17 +78,23 @@ func removeTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Tar
 }
 
 func (x *index) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
-	p, known := x.pairs[pair.TargetOf(k)][k.App]
-	return p, known
+	list := x.pairs[pair.TargetOf(k)]
+	i, known := find(list, k.App)
+	if !known {
+		return appcontext.Pair{}, false
+	}
+	return list[i].state.Pair(k, list[i].identity), true
 }
 
 // has reports whether a deployment has pairs.
 func (x *index) has(deployment string) bool { return len(x.byDeployment[deployment]) > 0 }
 
-// of returns all pairs of targets, in no order.
+// of returns all pairs of targets, those of a target in order of app.
 func (x *index) of(targets ...pair.Target) (out []appcontext.Pair) {
 	for _, t := range targets {
-		out = slices.AppendSeq(out, maps.Values(x.pairs[t]))
+		for _, p := range x.pairs[t] {
+			out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app}, p.identity))
+		}
 	}
 	return out
 }

@@ -31,12 +31,12 @@ func newMemory() *memory {
 	return &memory{index: newIndex(), deployments: map[string]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{}}
 }
 
-// put remembers a pair, and returns what was remembered of it.
-func (m *memory) put(p appcontext.Pair) (old appcontext.Pair) {
+// put remembers a pair with its state, and returns what was remembered of it.
+func (m *memory) put(p appcontext.Pair, state *appcontext.PairState) (old appcontext.Pair) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old, _ = m.index.pair(p.Key)
-	m.index.put(p)
+	m.index.put(p.Key, p.Identity, state)
 	m.unsettled.update(p)
 	m.unconfirmed.confirm(p.Key)
 	return old
@@ -104,7 +104,7 @@ func (m *memory) setDeploymentLocked(uid string, d deployment) {
 func (m *memory) Of(t pair.Target) []appcontext.Pair {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.index.pairs[t]), pair.CompareKeys)
+	return m.index.of(t)
 }
 
 // TargetsOf returns the targets of a deployment, in order.

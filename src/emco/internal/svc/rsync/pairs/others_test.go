@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -41,9 +42,10 @@ func newTwoShards(t *testing.T) *twoShards {
 		own := contexttest.Own(t, contexts, route.Group.Shard(shard), "a")
 		*l = pairs.New(pairs.Config{
 			AppContext: contexts, Fence: own, Shard: route.Group.Shard(shard), Retry: retry, Others: n.seen,
-			Now: func() time.Time { return n.clock }, Plans: content.NewStepPlans(content.NewReader(contexts)),
+			NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return contexts.NewWriter(own, stored) },
+			Now:       func() time.Time { return n.clock }, Plans: content.NewStepPlans(content.NewReader(contexts)),
 		})
-		if err := (*l).Load(t.Context(), nil); err != nil {
+		if err := (*l).Load(t.Context(), pairstore.NewContents((*l).Shard())); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,10 +16,10 @@ func (s *Store) RecheckReports(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var keys []appcontext.PairKey
-	for _, apps := range s.index.pairs {
-		for _, p := range apps {
-			if p.Sent && !p.Halted {
-				keys = append(keys, p.Key)
+	for t, pairs := range s.index.pairs {
+		for _, p := range pairs {
+			if common := p.state.Common(); common.Sent && !common.Halted {
+				keys = append(keys, appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app})
 			}
 		}
 	}

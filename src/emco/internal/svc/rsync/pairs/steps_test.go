@@ -39,7 +39,7 @@ func newTestStore(t *testing.T) *testStore {
 func (f *testStore) restart() {
 	f.Helper()
 	next := pairs.New(config(f.T, f.r, func() time.Time { return f.clock }))
-	if err := next.Load(f.Context(), stored(f.T, f.r.Pairs(f.Context()))); err != nil {
+	if err := next.Load(f.Context(), contents(f.T, f.r.Store, next.Shard())); err != nil {
 		f.Fatal(err)
 	}
 	f.Store = next

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -31,16 +32,22 @@ import (
 
 // AppContext is where pairs and reports are stored.
 type AppContext interface {
-	PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
 	PairsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Pair, error)
 	Barrier(ctx context.Context, own appcontext.Fence) error
 	reportReader
 }
 
+// PairWriter writes the pairs of one shard; *pairstore.Writer does.
+type PairWriter interface {
+	Write(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error
+	AddRecords(pairs ...appcontext.Pair)
+}
+
 // Config is what a Store works with.
 type Config struct {
 	AppContext AppContext
+	NewWriter  func(stored *pairstore.Contents) PairWriter // of the shard's pairs, with the fence
 	Fence      appcontext.Fence
 	Shard      string // the name that the shard's pairs carry
 	Retry      pair.Retry
@@ -59,6 +66,7 @@ type Store struct {
 	// at memory to the end, also while it waits for etcd. Methods without a lock of their own
 	// say that the caller holds it.
 	writing  sync.Mutex
+	writer   PairWriter      // guarded by writing; set by Load
 	reports  reportCache     // guarded by writing
 	recorder events.Recorder // guarded by writing
 
@@ -76,14 +84,19 @@ func New(cfg Config) *Store {
 	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext), memory: newMemory()}
 }
 
-// Load remembers the shard's pairs. Those that do not carry the shard's name yet are
-// written with it, so that no other shard adopts them.
-func (s *Store) Load(ctx context.Context, stored []appcontext.Pair) error {
+// Load remembers what etcd holds of the shard's pairs, and must be called first. Pairs that do not
+// carry the shard's name yet are written with it, so that no other shard adopts them.
+func (s *Store) Load(ctx context.Context, stored *pairstore.Contents) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	s.writer = s.cfg.NewWriter(stored)
+	states := pairstore.Interner{}
 	var unnamed []appcontext.Pair
-	for _, p := range stored {
-		if s.keep(p); p.Shard != s.cfg.Shard {
+	for p, err := range stored.Pairs() {
+		if err != nil {
+			return err
+		}
+		if s.keep(p, states); p.Shard != s.cfg.Shard {
 			unnamed = append(unnamed, p)
 		}
 	}
@@ -99,8 +112,9 @@ type change struct {
 }
 
 // chunk is how many pairs are stored and then remembered at a time: when a later chunk
-// fails, earlier ones need not be stored again.
-const chunk = 2000
+// fails, earlier ones need not be stored again. Pairs that stand alike are one value, but only
+// within a chunk at first.
+const chunk = 50_000
 
 // write stores a change and then remembers it. Reports on removed pairs go with them. The
 // caller holds writing.
@@ -120,13 +134,14 @@ func (s *Store) write(ctx context.Context, c change) error {
 		if err := s.putPairs(ctx, put, nil); err != nil {
 			return err
 		}
+		states := pairstore.Interner{}
 		for _, p := range put {
 			old, known := s.index.pair(p.Key)
 			if !known {
 				s.reports.setNone(p.Key)
 			}
 			s.recorder.PairChanged(old, p)
-			s.keep(p)
+			s.keep(p, states)
 		}
 	}
 	for remove := range slices.Chunk(c.remove, chunk) {
@@ -144,7 +159,7 @@ func (s *Store) write(ctx context.Context, c change) error {
 // putPairs writes to etcd. After an error nothing is known about what etcd holds of the
 // pairs. The caller holds writing.
 func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
-	err := s.cfg.AppContext.PutPairs(ctx, s.cfg.Fence, put, remove)
+	err := s.writer.Write(ctx, put, remove)
 	if err != nil {
 		s.memory.addUnconfirmed(put, remove)
 	}
@@ -152,8 +167,8 @@ func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []ap
 }
 
 // keep remembers a pair that etcd holds. The caller holds writing.
-func (s *Store) keep(p appcontext.Pair) {
-	old := s.memory.put(p)
+func (s *Store) keep(p appcontext.Pair, states pairstore.Interner) {
+	old := s.memory.put(p, states.Of(p))
 	if p.Phase == appcontext.Applied {
 		s.reports.dropDetails(p.Key)
 	}

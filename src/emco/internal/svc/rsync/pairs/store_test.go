@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
@@ -30,12 +32,19 @@ type recorder struct {
 	unanswered int // writes of pairs that are made although they return an error
 }
 
-func (r *recorder) PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error {
+// termWriter is the writer of one term.
+type termWriter struct {
+	*pairstore.Writer
+	r *recorder
+}
+
+func (w termWriter) Write(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
+	r := w.r
 	if r.out != nil {
 		return r.out
 	}
 	r.note("pairs", len(put), len(remove))
-	err := r.Store.PutPairs(ctx, own, put, remove)
+	err := w.Writer.Write(ctx, put, remove)
 	if err == nil && r.unanswered > 0 {
 		r.unanswered--
 		err = errs.New(errs.Unavailable, "the answer is lost")
@@ -71,9 +80,11 @@ var job = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "J
 // config is that of shard 0 over a real store; the test owns the shard.
 func config(t *testing.T, r *recorder, now func() time.Time) pairs.Config {
 	t.Helper()
+	own := contexttest.Own(t, r.Store, route.Group.Shard(0), "a")
 	return pairs.Config{
-		AppContext: r, Fence: contexttest.Own(t, r.Store, route.Group.Shard(0), "a"), Shard: route.Group.Shard(0), Retry: retry,
-		Now: now, Plans: content.NewStepPlans(content.NewReader(r.Store)),
+		AppContext: r, Fence: own, Shard: route.Group.Shard(0), Retry: retry,
+		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return termWriter{r.NewWriter(own, stored), r} },
+		Now:       now, Plans: content.NewStepPlans(content.NewReader(r.Store)),
 	}
 }
 
@@ -83,7 +94,7 @@ func newStore(t *testing.T) (*pairs.Store, *recorder) {
 	contexts := contexttest.New(t)
 	r := &recorder{Store: contexts}
 	l := pairs.New(config(t, r, func() time.Time { return noon }))
-	if err := l.Load(t.Context(), nil); err != nil {
+	if err := l.Load(t.Context(), pairstore.NewContents(l.Shard())); err != nil {
 		t.Fatal(err)
 	}
 	return l, r
@@ -107,7 +118,20 @@ func setDesired(t *testing.T, l *pairs.Store, w pair.Desired) []pair.Target {
 	return due
 }
 
-// stored reads what the store holds.
+// contents reads what the store holds of a shard.
+func contents(t *testing.T, s *appcontext.Store, shard string) *pairstore.Contents {
+	t.Helper()
+	all, err := s.Contents(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[shard] == nil {
+		return pairstore.NewContents(shard)
+	}
+	return all[shard]
+}
+
+// stored reads what the store holds, in order.
 func stored(t *testing.T, all iter.Seq2[appcontext.Pair, error]) (out []appcontext.Pair) {
 	t.Helper()
 	for p, err := range all {
@@ -117,6 +141,7 @@ func stored(t *testing.T, all iter.Seq2[appcontext.Pair, error]) (out []appconte
 		p.At, p.NextRetry = p.At.UTC(), p.NextRetry.UTC()
 		out = append(out, p)
 	}
+	slices.SortFunc(out, pairstore.ComparePairs)
 	return out
 }
 
@@ -264,7 +289,7 @@ func TestRepeatedReportsAreNotWritten(t *testing.T) {
 	say(l, 4, "Failed", "")
 	say(l, 0, "Failed", once)
 	next := pairs.New(config(t, r, func() time.Time { return noon }))
-	if err := next.Load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
+	if err := next.Load(t.Context(), contents(t, r.Store, next.Shard())); err != nil {
 		t.Fatal(err)
 	}
 	say(next, 5, "Failed", "")
@@ -279,7 +304,7 @@ func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := pairs.New(config(t, r, func() time.Time { return noon })) // the same holder takes over
-	if err := next.Load(t.Context(), stored(t, r.Pairs(t.Context()))); err != nil {
+	if err := next.Load(t.Context(), contents(t, r.Store, next.Shard())); err != nil {
 		t.Fatal(err)
 	}
 	wantAgreement(t, next, r)

@@ -146,8 +146,9 @@ func (s *Shard) skipSteps(ctx context.Context, targets []pair.Target, pulls bool
 	return nil
 }
 
-// recordTogether is how many results are recorded in one go: some ten transactions.
-const recordTogether = 1280
+// recordTogether is how many results are recorded in one go. Those that come out alike take one
+// transaction, all others together some hundred.
+const recordTogether = 12_800
 
 // Record stores results, and sets the time of the next attempt where one is needed. It
 // stores some at a time, each with its own deadline: on a slow store, what was stored

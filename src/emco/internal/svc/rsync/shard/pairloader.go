@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
@@ -18,9 +18,9 @@ import (
 // PairLoader reads all pairs once for the shards of a process that start at about the same
 // time.
 type PairLoader struct {
-	pairs   func(ctx context.Context) iter.Seq2[appcontext.Pair, error]
-	shards  func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error)
-	reading chan struct{} // holds a token while a read is in progress
+	contents func(ctx context.Context) (map[string]*pairstore.Contents, error)
+	shards   func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error)
+	reading  chan struct{} // holds a token while a read is in progress
 
 	mu   sync.Mutex
 	next *pairRead // has not begun; guarded by mu
@@ -29,7 +29,7 @@ type PairLoader struct {
 // pairRead is one read of all pairs. Its result is set before done is closed.
 type pairRead struct {
 	done    chan struct{}
-	byShard map[string][]appcontext.Pair
+	byShard map[string]*pairstore.Contents
 	err     error
 }
 
@@ -38,12 +38,12 @@ const gatherTime = 50 * time.Millisecond
 
 // NewPairLoader returns a loader of the pairs of an AppContext.
 func NewPairLoader(contexts *appcontext.Store, routes *route.Resolver) *PairLoader {
-	return &PairLoader{pairs: contexts.Pairs, shards: routes.Shards, reading: make(chan struct{}, 1)}
+	return &PairLoader{contents: contexts.PairStore.Contents, shards: routes.Shards, reading: make(chan struct{}, 1)}
 }
 
 // load returns the pairs of a shard. They are read after the call begins, so they include
 // all that the shard's last owner has written.
-func (l *PairLoader) load(ctx context.Context, shard string) ([]appcontext.Pair, error) {
+func (l *PairLoader) load(ctx context.Context, shard string) (*pairstore.Contents, error) {
 	for {
 		r, own := l.join()
 		if own {
@@ -55,7 +55,10 @@ func (l *PairLoader) load(ctx context.Context, shard string) ([]appcontext.Pair,
 			return nil, errs.E(errs.Unavailable, "read", "pairs", ctx.Err())
 		}
 		if r.err == nil || own {
-			return r.byShard[shard], r.err
+			if stored := r.byShard[shard]; stored != nil || r.err != nil {
+				return stored, r.err
+			}
+			return pairstore.NewContents(shard), nil
 		} // else the shard that read may have been stopped
 	}
 }
@@ -91,23 +94,25 @@ func (l *PairLoader) read(ctx context.Context, r *pairRead) {
 
 // readAll reads all pairs by shard. A pair that names no shard belongs to the one that its
 // cluster's route names.
-func (l *PairLoader) readAll(ctx context.Context) (map[string][]appcontext.Pair, error) {
-	out, named := map[string][]appcontext.Pair{}, map[string]bool{}
+func (l *PairLoader) readAll(ctx context.Context) (map[string]*pairstore.Contents, error) {
+	out, err := l.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]bool{}
 	for n := range route.Group.Shards {
 		named[route.Group.Shard(n)] = true
 	}
 	var unnamed []appcontext.Pair
+	for name, c := range out {
+		if !named[name] {
+			unnamed = append(unnamed, c.Records...)
+			delete(out, name)
+		}
+	}
 	clusters := map[v2.ClusterKey]bool{}
-	for p, err := range l.pairs(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if named[p.Shard] {
-			out[p.Shard] = append(out[p.Shard], p)
-		} else {
-			unnamed = append(unnamed, p)
-			clusters[p.Key.Cluster] = true
-		}
+	for _, p := range unnamed {
+		clusters[p.Key.Cluster] = true
 	}
 	shards, err := l.shards(ctx, slices.Collect(maps.Keys(clusters)))
 	if err != nil {
@@ -115,7 +120,10 @@ func (l *PairLoader) readAll(ctx context.Context) (map[string][]appcontext.Pair,
 	}
 	for _, p := range unnamed {
 		name := route.Group.Shard(shards[p.Key.Cluster])
-		out[name] = append(out[name], p)
+		if out[name] == nil {
+			out[name] = pairstore.NewContents(name)
+		}
+		out[name].Records = append(out[name].Records, p)
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,30 +11,31 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 )
 
-// stock yields one pair a second, and counts its reads.
+// stock takes a second to return its pairs, and counts its reads.
 type stock struct {
 	pairs []appcontext.Pair
 	asked int
 	fail  int
 }
 
-func (s *stock) all(context.Context) iter.Seq2[appcontext.Pair, error] {
-	return func(yield func(appcontext.Pair, error) bool) {
-		s.asked++
-		time.Sleep(time.Second) // of the bubble's clock
-		if s.asked <= s.fail {
-			yield(appcontext.Pair{}, errors.New("etcd is away"))
-			return
-		}
-		for _, p := range s.pairs {
-			if !yield(p, nil) {
-				return
-			}
-		}
+func (s *stock) all(context.Context) (map[string]*pairstore.Contents, error) {
+	s.asked++
+	time.Sleep(time.Second) // of the bubble's clock
+	if s.asked <= s.fail {
+		return nil, errors.New("etcd is away")
 	}
+	out := map[string]*pairstore.Contents{}
+	for _, p := range s.pairs {
+		if out[p.Shard] == nil {
+			out[p.Shard] = pairstore.NewContents(p.Shard)
+		}
+		out[p.Shard].Records = append(out[p.Shard].Records, p)
+	}
+	return out, nil
 }
 
 func TestShardsLoadTheirPairsTogether(t *testing.T) {
@@ -49,13 +49,13 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 			}
 			s.pairs = append(s.pairs, p)
 		}
-		l := &PairLoader{pairs: s.all, shards: inFirst, reading: make(chan struct{}, 1)}
+		l := &PairLoader{contents: s.all, shards: inFirst, reading: make(chan struct{}, 1)}
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got, failed := 0, 0
 		for n := range route.Group.Shards {
 			all.Go(func() {
-				pairs, err := l.load(t.Context(), route.Group.Shard(n))
+				stored, err := l.load(t.Context(), route.Group.Shard(n))
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -66,8 +66,8 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 				if n == 0 {
 					want = 10 // with the strays
 				}
-				if got += len(pairs); len(pairs) != want {
-					t.Errorf("shard %d has %d pairs, want %d", n, len(pairs), want)
+				if got += len(stored.Records); len(stored.Records) != want {
+					t.Errorf("shard %d has %d pairs, want %d", n, len(stored.Records), want)
 				}
 			})
 			synctest.Wait() // the first one reads, the others come too late for that

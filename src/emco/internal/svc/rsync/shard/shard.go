@@ -20,6 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	kubesink "github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
@@ -111,7 +112,8 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	}
 	s.pairs = pairs.New(pairs.Config{
 		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,
-		Plans: plans, Others: shared.Others, Log: shared.Log,
+		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return shared.Contexts.NewWriter(fence, stored) },
+		Plans:     plans, Others: shared.Others, Log: shared.Log,
 	})
 	s.queues = queue.NewWorkers(s.deliver)
 	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })

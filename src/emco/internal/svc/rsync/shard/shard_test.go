@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -48,7 +49,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []v2.Cluste
 	}, number, contexttest.Own(t, contexts, route.Group.Shard(0), "a"), func() {})
 	t.Cleanup(s.retries.Stop)
 	t.Cleanup(s.orphans.timer.Stop)
-	if err := s.pairs.Load(t.Context(), nil); err != nil {
+	if err := s.pairs.Load(t.Context(), pairstore.NewContents(s.pairs.Shard())); err != nil {
 		t.Fatal(err)
 	}
 	return s, contexts, db
@@ -350,30 +351,38 @@ func TestStoppingIsNoFailure(t *testing.T) {
 
 // once refuses the first write of pairs.
 type once struct {
-	*appcontext.Store
+	pairs.PairWriter
 	refused bool
 }
 
-func (o *once) PutPairs(ctx context.Context, own appcontext.Fence, put []appcontext.Pair, remove []appcontext.PairKey) error {
-	if !o.refused {
+func (o *once) Write(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error {
+	if len(put) > 0 && !o.refused {
 		o.refused = true
 		return errs.New(errs.Unavailable, "too slow")
 	}
-	return o.Store.PutPairs(ctx, own, put, remove)
+	return o.PairWriter.Write(ctx, put, remove)
 }
 
 // Of many results, those that were recorded stay so although others were not.
 func TestRecordedResultsSurviveLaterErrors(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
-	s.pairs = pairs.New(pairs.Config{AppContext: &once{Store: contexts}, Fence: s.pairs.Fence(), Retry: retry})
+	own := s.pairs.Fence()
+	s.pairs = pairs.New(pairs.Config{
+		AppContext: contexts, Fence: own, Retry: retry,
+		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter {
+			return &once{PairWriter: contexts.NewWriter(own, stored)}
+		},
+	})
+	stored := pairstore.NewContents("")
 	var outcomes []pair.Result
 	for i := range recordTogether + 100 {
 		k := appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%04d", i)), UID: "7", App: "web"}
-		if err := s.pairs.Load(t.Context(), []appcontext.Pair{{Key: k, Desired: "bundle", Phase: appcontext.Pending}}); err != nil {
-			t.Fatal(err)
-		}
+		stored.Records = append(stored.Records, appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
 		outcomes = append(outcomes, pair.Result{Key: k, Bundle: "bundle", Commit: "c0ffee"})
+	}
+	if err := s.pairs.Load(t.Context(), stored); err != nil {
+		t.Fatal(err)
 	}
 	s.Record(t.Context(), outcomes)
 	count := map[appcontext.Phase]int{}

@@ -1,0 +1,120 @@
+// Package pairstore stores pairs: the state of each app on each cluster.
+//
+//	pair/<cluster>/<uid>/<app>          the record of one pair
+//	pairtable/<uid>/<app>/<shard>       Table: groups of pairs that stand alike, each with its clusters
+//	pairroster/<shard>/<part>           the clusters of a shard, whose numbers the tables use
+//
+// A fleet that stands alike is one group: a state and a set of numbers. A pair that stands alone
+// has a record. Only the owner of a shard writes its pairs, by a Writer, which moves them between
+// records and tables; a transaction leaves each pair in exactly one place. Store reads the pairs of
+// all shards.
+package pairstore
+
+import (
+	"cmp"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Digest names content in the blob space.
+type Digest = manifest.Digest
+
+// Key names one app of one deployment on one cluster.
+type Key struct {
+	Cluster v2.ClusterKey
+	UID     string
+	App     string
+}
+
+// Compare orders keys by cluster, deployment and app.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Cluster, other.Cluster), cmp.Compare(k.UID, other.UID), cmp.Compare(k.App, other.App))
+}
+
+// ComparePairs orders pairs by their keys.
+func ComparePairs(a, b Pair) int { return a.Key.Compare(b.Key) }
+
+// Pair is the state of one app on one cluster. It is written before the cluster is changed,
+// so Held always covers what the cluster may hold.
+type Pair struct {
+	Key       Key       `json:"-"`
+	Rev       int64     `json:"rev"`                // revision that requires Desired
+	Desired   Digest    `json:"desired,omitempty"`  // bundle that the cluster must hold; empty: none
+	Held      []Digest  `json:"held,omitempty"`     // bundles whose objects the cluster may hold
+	Identity  string    `json:"identity,omitempty"` // id of the cluster's registration at that time; another cluster of the same name has another id
+	Applied   Digest    `json:"applied,omitempty"`  // bundle that the cluster is proved to hold
+	Commit    string    `json:"commit,omitempty"`   // Git commit that contains it
+	Phase     Phase     `json:"phase"`
+	Attempt   int       `json:"attempt,omitempty"`
+	NextRetry time.Time `json:"nextRetry,omitzero"`
+	Error     string    `json:"error,omitempty"`
+	Reason    string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
+	Findings  []string  `json:"findings,omitempty"` // warnings for users
+	At        time.Time `json:"at"`                 // when Desired, Step or the outcome last changed; of an Applied pair, since when it is Applied
+
+	Change  Change `json:"change,omitempty"`  // decides which hooks run on the way to Desired; empty once the app is removed
+	From    Digest `json:"from,omitempty"`    // bundle that ran before the change; empty: none
+	Step    int    `json:"step,omitempty"`    // current step of the change, from 0
+	Sent    bool   `json:"sent,omitempty"`    // the step was delivered; the report that the next step needs is missing
+	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision continues
+	Blocked string `json:"blocked,omitempty"` // what it waits for, for users
+
+	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
+
+	Waiting string `json:"waiting,omitempty"` // for whose answer a delivery has waited for seconds, for users
+
+	Outcome *Outcome `json:"outcome,omitempty"` // of the objects, if the last attempt failed; nil: the error concerns all
+
+	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown
+}
+
+// Outcome is what became of the objects in an attempt that failed: the API server refused
+// some. It accepted the others, or did not get them if the attempt ended early.
+type Outcome struct {
+	Refused  []Refusal     `json:"refused,omitempty"`
+	Ended    bool          `json:"ended,omitempty"`    // the attempt ended early: only Accepted were accepted
+	Accepted []manifest.ID `json:"accepted,omitempty"` // if Ended
+}
+
+// Refusal is why an object was refused.
+type Refusal struct {
+	manifest.ID
+	Reason string `json:"reason"`
+}
+
+// ExternalEdit is a change of the files of a pair in Git that rsync did not make.
+type ExternalEdit struct {
+	Commit string    `json:"commit"`
+	Author string    `json:"author,omitempty"`
+	Paths  []string  `json:"paths"`            // some of them
+	More   int       `json:"more,omitempty"`   // number of other paths
+	At     time.Time `json:"at"`               // when it was found
+	Held   bool      `json:"held,omitempty"`   // it stays until an operator decides
+	Kept   bool      `json:"kept,omitempty"`   // an operator decided that it stays until the next delivery
+	Undone string    `json:"undone,omitempty"` // commit that overwrote it
+}
+
+// Phase is the state of a pair.
+type Phase string
+
+// The phases of a pair, in upstream's words where it has one.
+const (
+	Pending  Phase = "Pending"  // desired, not proved yet
+	Applied  Phase = "Applied"  // proved, by the API server's answer or the commit on the branch
+	Retrying Phase = "Retrying" // failed, retried at NextRetry
+	Failed   Phase = "Failed"   // refused permanently, or retried often; still retried, at long intervals
+	Deleting Phase = "Deleting" // being removed
+)
+
+// Change is how a pair's desired bundle changes the app, in Helm's words.
+type Change string
+
+// The changes. Pairs that were written by versions without steps have the empty one.
+const (
+	Install  Change = "install"
+	Upgrade  Change = "upgrade"
+	RollBack Change = "rollback"
+	Remove   Change = "delete"
+)

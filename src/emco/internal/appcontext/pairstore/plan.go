@@ -1,0 +1,218 @@
+package pairstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// tablePlan is how the pairs of one table change: first all that only the table must say, then
+// those with records of their own, as many at a time as a transaction can hold.
+type tablePlan struct {
+	w       *Writer
+	id      TableID
+	at      *placement
+	inTable []move // from one group to another, or to none
+	records []move // those that also write or delete a record
+	started bool
+}
+
+// move is the change of one pair.
+type move struct {
+	cluster v2.ClusterKey
+	pair    *Pair // nil: the pair is removed
+	number  uint32
+	named   bool // the table has the number in a group
+	group   bool // the pair goes into the group of its state
+	id      stateID
+}
+
+// plan decides where the changed pairs of a table are stored.
+func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan {
+	at := w.placement(id)
+	moves := make([]move, 0, len(changes))
+	for c, p := range changes {
+		m := move{cluster: c, pair: p}
+		if n, known := w.roster.find(c); known && at.table.groupOf(n) >= 0 {
+			m.number, m.named = n, true
+		}
+		if p != nil && p.Shard == w.shard {
+			m.id, m.group = idOf(p), true
+		}
+		moves = append(moves, m)
+	}
+	slices.SortFunc(moves, func(a, b move) int { return cmp.Compare(a.cluster, b.cluster) })
+	grouped := groupedStates(at.table, moves)
+	plan := &tablePlan{w: w, id: id, at: at}
+	for _, m := range moves {
+		if m.group = m.group && grouped[m.id]; m.group {
+			m.number, m.group = w.number(m.cluster, m.pair.Identity, m.named)
+		}
+		if !at.alone[m.cluster] && (m.pair == nil || m.group) {
+			plan.inTable = append(plan.inTable, m)
+		} else {
+			plan.records = append(plan.records, m)
+		}
+	}
+	return plan
+}
+
+// groupedStates returns the states for which a table has a group, or gets one.
+func groupedStates(t Table, moves []move) map[stateID]bool {
+	grouped, count := map[stateID]bool{}, map[stateID]int{}
+	for _, g := range t.groups {
+		grouped[g.id] = true
+	}
+	for _, m := range moves {
+		if !m.group || grouped[m.id] || len(grouped) >= maxGroups {
+			continue
+		}
+		if count[m.id]++; count[m.id] == minTogether && fitsGroup(m.pair) {
+			grouped[m.id] = true
+		}
+	}
+	return grouped
+}
+
+// fitsGroup reports whether a pair's state is small enough for a group.
+func fitsGroup(p *Pair) bool {
+	text, err := etcdkv.Encode(tableSpace, StateOf(*p).common)
+	return err == nil && len(text) <= maxState
+}
+
+// number returns the roster's number of a cluster, and gives it one if it has none. named says
+// that the table names the number already. It returns false if tables still name the number for an
+// earlier registration of the cluster.
+func (w *Writer) number(c v2.ClusterKey, identity string, named bool) (uint32, bool) {
+	n, known := w.roster.find(c)
+	switch {
+	case !known:
+		n = w.roster.add(rosterEntry{c, identity})
+	case w.roster.entries[n].Identity == identity:
+	case named || w.isNamed(n):
+		return n, false
+	default:
+		w.roster.identify(n, identity)
+	}
+	w.claimed[n] = true
+	return n, true
+}
+
+// isNamed reports whether a table may name a number, or will.
+func (w *Writer) isNamed(n uint32) bool {
+	if w.claimed[n] {
+		return true
+	}
+	for _, at := range w.tables {
+		if len(at.unsure) > 0 || at.table.groupOf(n) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// done reports whether the whole plan was returned by next.
+func (p *tablePlan) done() bool { return p.started && len(p.records) == 0 }
+
+// next returns the next unit of the plan: all that only the table must say comes with the first.
+func (p *tablePlan) next() (unit, error) {
+	var moves []move
+	if !p.started {
+		moves = p.inTable
+	}
+	p.started = true
+	u := unit{plan: p}
+	recorded := map[v2.ClusterKey]bool{} // whether the pair has a record of the shard afterwards
+	for len(p.records) > 0 && len(u.ops) < maxRecords && u.bytes < etcdkv.MaxTxnBytes/2 {
+		m := p.records[0]
+		key := RecordKey(p.w.kv, Key{Cluster: m.cluster, UID: p.id.UID, App: p.id.App})
+		if m.pair == nil || m.group {
+			u.add(clientv3.OpDelete(key))
+		} else {
+			text, err := etcdkv.Encode(key, *m.pair)
+			if err != nil {
+				return unit{}, err
+			}
+			u.add(clientv3.OpPut(key, text))
+		}
+		recorded[m.cluster] = m.pair != nil && !m.group && m.pair.Shard == p.w.shard
+		moves, p.records = append(moves, m), p.records[1:]
+	}
+	table, changed := p.at.table.with(moves)
+	if changed {
+		if err := u.addTable(p.w.kv, p.id, table); err != nil {
+			return unit{}, err
+		}
+	}
+	for _, m := range moves {
+		u.clusters = append(u.clusters, m.cluster)
+	}
+	u.made = func() {
+		p.at.table = table
+		for c, has := range recorded {
+			if has {
+				p.at.alone[c] = true
+			} else {
+				delete(p.at.alone, c)
+			}
+		}
+	}
+	return u, nil
+}
+
+func (u *unit) add(op clientv3.Op) {
+	u.ops, u.bytes = append(u.ops, op), u.bytes+len(op.KeyBytes())+len(op.ValueBytes())
+}
+
+// addTable adds the write of a table; an empty one is deleted.
+func (u *unit) addTable(kv *etcdkv.Client, id TableID, t Table) error {
+	key := tableKey(kv, id)
+	if len(t.groups) == 0 {
+		u.add(clientv3.OpDelete(key))
+		return nil
+	}
+	text, err := t.encode(key)
+	if err == nil {
+		u.add(clientv3.OpPut(key, text))
+	}
+	return err
+}
+
+// with returns a table after moves, and whether it differs. It shares what did not change.
+func (t Table) with(moves []move) (Table, bool) {
+	leave, join := roaring.New(), map[stateID][]uint32{}
+	pairOf := map[stateID]*Pair{}
+	for _, m := range moves {
+		if m.named {
+			leave.Add(m.number)
+		}
+		if m.group {
+			join[m.id], pairOf[m.id] = append(join[m.id], m.number), m.pair
+		}
+	}
+	if leave.IsEmpty() && len(join) == 0 {
+		return t, false
+	}
+	var out Table
+	changed := false
+	for _, g := range t.groups {
+		members := roaring.AndNot(g.members, leave)
+		members.AddMany(join[g.id])
+		delete(join, g.id)
+		changed = changed || !members.Equals(g.members)
+		if !members.IsEmpty() {
+			out.groups = append(out.groups, group{g.state, g.id, members})
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(join), func(a, b stateID) int { return int(join[a][0]) - int(join[b][0]) }) {
+		out.groups = append(out.groups, group{StateOf(*pairOf[id]), id, roaring.BitmapOf(join[id]...)})
+		changed = true
+	}
+	return out, changed
+}

@@ -1,0 +1,105 @@
+package pairstore
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// State is everything about a pair but its key and its cluster's registration: what pairs that
+// stand alike have in common. It does not change, so any number of pairs share one.
+type State struct{ common Pair }
+
+// StateOf returns the state of a pair.
+func StateOf(p Pair) *State {
+	p.Key, p.Identity = Key{}, ""
+	return &State{p}
+}
+
+// Pair returns the pair with this state and the given key and registration. Its slices and its
+// Edit are shared and must not be changed.
+func (s *State) Pair(key Key, identity string) Pair {
+	p := s.common
+	p.Key, p.Identity = key, identity
+	return p
+}
+
+// Common returns what pairs with this state have in common: a pair without Key and Identity. It
+// must not be changed. It is nil for a nil State.
+func (s *State) Common() *Pair {
+	if s == nil {
+		return nil
+	}
+	return &s.common
+}
+
+// stateID is equal for equal states alone. Times count as moments, without their zones.
+type stateID struct {
+	rev, at, nextRetry                     int64
+	desired, applied, from                 Digest
+	held, commit, errText, reason, blocked string
+	findings, edit, outcome, shard         string
+	waiting                                string
+	phase                                  Phase
+	change                                 Change
+	attempt, step                          int
+	sent, halted                           bool
+}
+
+// idOf returns the id of a pair's state. A test checks that every member of a pair counts.
+func idOf(p *Pair) stateID {
+	id := stateID{
+		rev: p.Rev, at: moment(p.At), nextRetry: moment(p.NextRetry),
+		desired: p.Desired, applied: p.Applied, from: p.From,
+		commit: p.Commit, errText: p.Error, reason: p.Reason, blocked: p.Blocked,
+		findings: strings.Join(p.Findings, "\x00"), shard: p.Shard, waiting: p.Waiting,
+		phase: p.Phase, change: p.Change, attempt: p.Attempt, step: p.Step, sent: p.Sent, halted: p.Halted,
+	}
+	switch len(p.Held) {
+	case 0:
+	case 1:
+		id.held = string(p.Held[0])
+	default:
+		var b strings.Builder
+		for _, d := range p.Held {
+			b.WriteString(string(d))
+			b.WriteByte(0)
+		}
+		id.held = b.String()
+	}
+	if p.Edit != nil {
+		id.edit = textOf(p.Edit)
+	}
+	if p.Outcome != nil {
+		id.outcome = textOf(p.Outcome)
+	}
+	return id
+}
+
+// textOf returns v as JSON. It must have only strings, numbers and times, which cannot fail.
+func textOf[T any](v *T) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+// moment returns a time as a number; 0 for the zero time.
+func moment(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// Interner gives pairs that stand alike one State.
+type Interner map[stateID]*State
+
+// Of returns the state of a pair.
+func (in Interner) Of(p Pair) *State {
+	id := idOf(&p)
+	s := in[id]
+	if s == nil {
+		s = StateOf(p)
+		in[id] = s
+	}
+	return s
+}

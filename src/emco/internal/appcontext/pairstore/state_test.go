@@ -1,0 +1,62 @@
+package pairstore
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestEveryMemberOfAPairCounts fails when a member of Pair is added that stateID leaves out: pairs
+// that differ in it would be stored as one.
+func TestEveryMemberOfAPairCounts(t *testing.T) {
+	t.Parallel()
+	of := reflect.TypeFor[Pair]()
+	for i := range of.NumField() {
+		field := of.Field(i)
+		var p Pair
+		fill(t, reflect.ValueOf(&p).Elem().Field(i))
+		counts := idOf(&p) != idOf(&Pair{})
+		if shared := field.Name != "Key" && field.Name != "Identity"; counts != shared {
+			t.Errorf("%s: counts is %v, want %v", field.Name, counts, shared)
+		}
+	}
+	two := Pair{Held: []Digest{"a", "b"}}
+	if idOf(&two) == idOf(&Pair{Held: []Digest{"ab"}}) {
+		t.Error("two held bundles are taken for one")
+	}
+}
+
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(time.Unix(1, 0)))
+		return
+	case Key:
+		v.Set(reflect.ValueOf(Key{Cluster: "p+c"}))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, v.Index(0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	default:
+		t.Fatalf("no value for a %s", v.Type())
+	}
+}
+
+func TestAStateGivesBackItsPair(t *testing.T) {
+	t.Parallel()
+	p := Pair{Key: Key{UID: "7", App: "web"}, Identity: "42", Rev: 3, Held: []Digest{"a"}, At: time.Unix(5, 0)}
+	if got := StateOf(p).Pair(p.Key, p.Identity); !reflect.DeepEqual(got, p) {
+		t.Errorf("got %+v, want %+v", got, p)
+	}
+}
