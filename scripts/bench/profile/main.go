@@ -1,0 +1,207 @@
+// Command profile runs one case of the benchmarks alone and collects profiles of the program emco
+// meanwhile: processor, allocations, live memory, contended locks, and its counts of etcd requests.
+//
+//	profile -case p1 -clusters 10000 -out DIR
+//
+// Open a profile with `go tool pprof -http 127.0.0.1:0 bin/emco DIR/install.cpu.pprof`.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var r recorder
+	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row")
+	flag.StringVar(&r.bin, "bin", "../../bin", "folder of the built programs")
+	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
+	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
+	flag.IntVar(&r.spec.Apps, "apps", 10, "number of apps")
+	flag.IntVar(&r.spec.Resources, "resources", 10, "number of manifests of an app")
+	flag.Parse()
+	r.spec.Bytes, r.spec.Shared = 1024, true
+	if err := r.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "profile:", err)
+		os.Exit(1)
+	}
+}
+
+// recorder runs the steps of a case, and profiles those that the case names.
+type recorder struct {
+	name, bin, out string
+	spec           world.Spec
+
+	address string // of emco's profiles
+	emco    *peers.Emco
+	world   *world.World
+}
+
+func (r *recorder) run(ctx context.Context) error {
+	cases := []string{"p1", "p2", "p3", "restart", "all"}
+	if !slices.Contains(cases, r.name) {
+		return fmt.Errorf("-case is %q, want one of %s", r.name, strings.Join(cases, ", "))
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = r.emco.Close(ctx) }()
+	steps := []struct {
+		name   string
+		change world.Change
+	}{
+		{"p1", world.Change{Kind: world.Install}},
+		{"p2", world.Change{Kind: world.Value, App: 0}},
+		{"p3", world.Change{Kind: world.One, Cluster: 1}},
+	}
+	for _, s := range steps {
+		if err := r.step(ctx, s.name, func() error { return r.apply(ctx, s.change) }); err != nil {
+			return err
+		}
+		if s.name == r.name {
+			return nil
+		}
+	}
+	return r.step(ctx, "restart", func() error {
+		r.emco.Program.Kill()
+		return r.emco.Start(ctx)
+	})
+}
+
+func (r *recorder) prepare(ctx context.Context) (err error) {
+	if r.bin, err = filepath.Abs(r.bin); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
+		return err
+	}
+	if r.address, err = freeAddress(); err != nil {
+		return err
+	}
+	if err := os.Setenv("EMCO_DEBUG_ADDRESS", r.address); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "emco-profile-")
+	if err != nil {
+		return err
+	}
+	r.emco, r.world = peers.NewEmco(r.bin, dir), world.New(r.spec)
+	began := time.Now()
+	err = r.emco.Prepare(ctx, r.spec, nil)
+	fmt.Printf("%s: prepared in %.1f s\n", r.spec, time.Since(began).Seconds())
+	return err
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (r *recorder) apply(ctx context.Context, change world.Change) error {
+	pairs := r.world.Make(change)
+	_, err := r.emco.Apply(ctx, peers.Turn{Change: change, Pairs: pairs, World: r.world})
+	return err
+}
+
+// step does one step, with profiles if the case names it, and prints what it cost.
+func (r *recorder) step(ctx context.Context, name string, do func() error) error {
+	wanted := name == r.name || r.name == "all"
+	stop := func() error { return nil }
+	if wanted && name != "restart" {
+		stop = r.startCPU(ctx, name)
+	}
+	before, err := r.emco.Program.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	began, used := time.Now(), peers.CPUOf(r.emco.Program.PID())
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	took, spent := time.Since(began), peers.CPUOf(r.emco.Program.PID())-used
+	if err := stop(); err != nil || !wanted {
+		return err
+	}
+	after, err := r.emco.Program.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	if name == "restart" {
+		before, spent = map[string]float64{}, spent+used
+	}
+	memory, err := r.emco.Program.Memory()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %.2f s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, resident %d MiB, at most %d MiB\n",
+		name, took.Seconds(), spent.Seconds(), after["emco_etcd_operations_total"]-before["emco_etcd_operations_total"],
+		(after["emco_etcd_bytes_total"]-before["emco_etcd_bytes_total"])/1024, memory.Resident>>20, memory.Peak>>20)
+	for _, kind := range []string{"allocs", "heap", "mutex", "block"} {
+		if err := r.fetch(ctx, name+"."+kind+".pprof", kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startCPU profiles the processor until the returned function is called, in parts of a second: how
+// long a step takes is not known before.
+func (r *recorder) startCPU(ctx context.Context, name string) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		for part := 0; ctx.Err() == nil; part++ {
+			if err := r.fetch(context.WithoutCancel(ctx), fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1"); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// fetch stores one of emco's profiles as a file.
+func (r *recorder) fetch(ctx context.Context, file, profile string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/"+profile, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	f, err := os.Create(filepath.Join(r.out, file))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: emco answered %s", profile, answer.Status)
+	}
+	return errors.Join(err, f.Close())
+}
