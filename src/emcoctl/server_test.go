@@ -20,11 +20,10 @@ import (
 )
 
 // fakeServer keeps the documents of one script and the states of its deployments, by
-// upstream's rules: a parent must exist, a name is given once, what has children or is
-// instantiated cannot be deleted, secrets are never shown, actions depend on the
-// state.
+// upstream's rules: a parent must exist, a name is unique, a document with children and an
+// instantiated deployment cannot be deleted, secrets are hidden, actions depend on the state.
 //
-// What a script puts below answers/ comes first, see prepared.
+// The files that a script puts into answers/ are answers, see prepared.
 type fakeServer struct {
 	token string // required if not empty
 	dir   string // of prepared answers; none if empty
@@ -68,10 +67,9 @@ func newFakeServer(token, dir string) *fakeServer {
 	return &fakeServer{token: token, dir: dir, docs: map[string]*entry{}}
 }
 
-// prepared answers from a file that a script has put there: METHOD-LAST.json is the answer
-// to a request of which LAST is the last segment, METHOD-LAST-FLAG.json if its query has
-// FLAG=true; .ndjson is a stream, .refused a status and a text. Such requests are noted in
-// the file requests beside it.
+// prepared answers from a file of the script. METHOD-LAST.json answers requests with the last
+// segment LAST, METHOD-LAST-FLAG.json those with FLAG=true in the query. A file .ndjson is a
+// stream, .refused a status and a text. prepared writes these requests to the file requests.
 func (s *fakeServer) prepared(w http.ResponseWriter, r *http.Request) (bool, error) {
 	name, special := r.Method+"-"+path.Base(r.URL.Path), ""
 	for _, flag := range []string{"dryRun", "follow", "watch"} {
@@ -181,7 +179,7 @@ func reply(w http.ResponseWriter, status int, body []byte) error {
 	return err
 }
 
-// kinds say which collections there are, what they decode, and what is special.
+// kinds are the collections of the server, with their decoders.
 var kinds = map[string]struct {
 	title  string
 	decode func([]byte) (name string, full, shown []byte, err error)

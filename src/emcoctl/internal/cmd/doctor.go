@@ -19,12 +19,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 )
 
-// newDoctorCommand returns the command that looks for what is wrong with a setup.
+// newDoctorCommand returns the command that checks a setup.
 func newDoctorCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the connection, the server and the fleet",
 		Long: `Doctor checks the address of each service, that it answers and is ready, the token, the clock,
-the versions, and the states of clusters and deployments. It says what to do about what is
+the versions, and the states of clusters and deployments. It prints what to do about what is
 wrong, and exits with 1 if a check fails. It changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: s.own(func(c *cobra.Command, _ []string) error {
@@ -51,8 +51,8 @@ const (
 	checkFail = "fail"
 )
 
-// say prints the result of a check.
-func (d *doctor) say(mark, check, format string, args ...any) {
+// report prints the result of a check.
+func (d *doctor) report(mark, check, format string, args ...any) {
 	if mark == checkFail {
 		d.failed++
 	}
@@ -65,7 +65,7 @@ func (d *doctor) fail(check string, err error) {
 	if next := output.Next(err); next != "" {
 		text += "; " + next
 	}
-	d.say(checkFail, check, "%s", text)
+	d.report(checkFail, check, "%s", text)
 }
 
 // serviceAnchors are anchors of all services that serve this program's commands.
@@ -77,7 +77,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("config", err)
 		return
 	}
-	d.say(checkGood, "config", "%s", servers.Notice)
+	d.report(checkGood, "config", "%s", servers.Notice)
 	var seen []string
 	for _, path := range serviceAnchors {
 		address, err := servers.For(path)
@@ -112,24 +112,24 @@ func (d *doctor) server(ctx context.Context, c *client.Client, path, url string)
 		d.fail("server", err)
 		return
 	}
-	d.say(checkGood, "server", "%s answers in %s", url, took.Round(time.Millisecond))
+	d.report(checkGood, "server", "%s answers in %s", url, took.Round(time.Millisecond))
 	switch err := res.Err(http.MethodGet, path); {
 	case errs.Is(err, errs.NotFound) && path == "projects/p/logical-clouds": // there is no such project
 	case err != nil:
 		d.fail("access", err)
 	default:
-		d.say(checkGood, "access", "%s can be read", path)
+		d.report(checkGood, "access", "%s can be read", path)
 	}
 	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
 		if skew := at.Sub(began); skew.Abs() > maxSkew {
-			d.say(checkWarn, "clock", "the clock of the server differs by %s; ages are wrong by as much", skew.Round(time.Second))
+			d.report(checkWarn, "clock", "the clock of the server differs by %s; ages are wrong by as much", skew.Round(time.Second))
 		}
 	}
 	d.ready(ctx, c)
 	d.version(ctx, c)
 }
 
-// ready checks whether the server is ready; older ones do not say it.
+// ready checks whether the server is ready; older ones have no such path.
 func (d *doctor) ready(ctx context.Context, c *client.Client) {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
 	if err == nil {
@@ -140,21 +140,21 @@ func (d *doctor) ready(ctx context.Context, c *client.Client) {
 	case err != nil:
 		d.fail("ready", err)
 	default:
-		d.say(checkGood, "ready", "the server is ready")
+		d.report(checkGood, "ready", "the server is ready")
 	}
 }
 
 func (d *doctor) version(ctx context.Context, c *client.Client) {
 	theirs, err := client.Get[version.Info](ctx, c, "/version")
 	if err != nil {
-		return // older ones do not say it
+		return // older ones have no such path
 	}
 	ours := version.Read().Version
 	mark := checkGood
 	if ours != theirs.Version {
 		mark = checkWarn
 	}
-	d.say(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
+	d.report(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
 }
 
 // fleet checks the states of clusters and deployments.
@@ -176,7 +176,7 @@ func (d *doctor) fleet(ctx context.Context) {
 			continue
 		}
 		if len(items) == 0 {
-			d.say(checkGood, word, "all are as desired")
+			d.report(checkGood, word, "all are as desired")
 			continue
 		}
 		var names []string
@@ -189,7 +189,7 @@ func (d *doctor) fleet(ctx context.Context) {
 			}
 			names = append(names, path[strings.LastIndexByte(path, '/')+1:])
 		}
-		d.say(checkWarn, word, "%d are failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
+		d.report(checkWarn, word, "%d are failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
 			len(items), strings.Join(names, ", "), map[bool]string{true: ", …"}[len(items) > len(names)], word)
 	}
 }

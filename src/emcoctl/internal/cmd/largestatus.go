@@ -49,6 +49,9 @@ func readLarge(ctx context.Context, c *client.Client, path string, f pairFilter)
 	o.query.Set("project", strings.Split(path, "/")[1])
 	o.query.Set("q", path)
 	items, err := o.read(ctx, c)
+	if err != nil {
+		return l, false
+	}
 	for _, item := range items {
 		var d v2.DeploymentView
 		if json.Unmarshal(item, &d) == nil && d.Path == path {
