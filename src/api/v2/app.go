@@ -21,15 +21,15 @@ type AppSpec struct {
 // Rollout lets a change reach clusters in waves: a wave begins when the clusters of all
 // earlier waves have been ready for Bake. The last wave is all clusters that no wave names.
 type Rollout struct {
-	Waves []Wave `json:"waves"`
-	Bake  int    `json:"bakeSeconds,omitempty"`
+	Waves []Wave `json:"waves"`                 // in order; the clusters that no wave names come last
+	Bake  int    `json:"bakeSeconds,omitempty"` // how long the clusters of a wave must be ready before the next one begins
 }
 
 // Wave is a number of clusters, or a share of all clusters of the app, rounded up; in
 // order of the clusters' names.
 type Wave struct {
-	Clusters int `json:"clusters,omitempty"`
-	Percent  int `json:"percent,omitempty"`
+	Clusters int `json:"clusters,omitempty"` // a number of clusters; either this or percent
+	Percent  int `json:"percent,omitempty"`  // a share of all clusters of the app, 1 to 100, rounded up
 }
 
 const (
@@ -60,9 +60,9 @@ type AppDependency struct {
 
 // AppDependencySpec names the app to wait for, and the state to wait for.
 type AppDependencySpec struct {
-	App      string `json:"app" alias:"app-name"`
-	OpStatus string `json:"opStatus"` // "Ready" or "Deployed", in any letter case
-	Wait     int    `json:"wait"`     // seconds to wait after that
+	App      string `json:"app" alias:"app-name"` // the app to wait for
+	OpStatus string `json:"opStatus"`             // "Ready" or "Deployed", in any letter case
+	Wait     int    `json:"wait"`                 // seconds to wait after that
 }
 
 // maxWait is the longest wait of a dependency, in seconds.

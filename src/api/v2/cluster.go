@@ -26,7 +26,7 @@ type ClusterSpec struct {
 // GitOps defines how a cluster gets its state through Git. The zero value is a direct
 // cluster.
 type GitOps struct {
-	Type      string `json:"gitOpsType"`            // canonical, see GitOpsType
+	Type      string `json:"gitOpsType"`            // what reads its state, in the canonical spelling of GitOpsType; empty for a direct cluster
 	Reference string `json:"gitOpsReferenceObject"` // a cluster-sync-object of the same provider
 	Resource  string `json:"gitOpsResourceObject"`  // another one, or the same
 
@@ -47,10 +47,10 @@ type GitOpsMove struct {
 
 // GitOpsLocation is a location of a cluster in Git, with the type that reads it there.
 type GitOpsLocation struct {
-	Type    string `json:"gitOpsType"`
-	RefMode string `json:"gitOpsRefMode,omitempty"`
-	Shard   string `json:"gitOpsShard,omitempty"`
-	FanOut  bool   `json:"gitOpsFanOut,omitempty"`
+	Type    string `json:"gitOpsType"`              // as in gitOps
+	RefMode string `json:"gitOpsRefMode,omitempty"` // as in gitOps
+	Shard   string `json:"gitOpsShard,omitempty"`   // as in gitOps
+	FanOut  bool   `json:"gitOpsFanOut,omitempty"`  // as in gitOps
 }
 
 // Location returns the present location.
@@ -203,7 +203,7 @@ func (c *Cluster) Validate() error {
 // ClusterLabel labels a cluster, so that placement intents can select all clusters with
 // that label. It has no metadata.
 type ClusterLabel struct {
-	Label string `json:"clusterLabel" alias:"label-name,cluster-label-name"`
+	Label string `json:"clusterLabel" alias:"label-name,cluster-label-name"` // placement intents select clusters by it; it is the name of the document
 }
 
 // DocName returns the label.

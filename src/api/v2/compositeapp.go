@@ -11,7 +11,7 @@ type CompositeApp struct {
 
 // CompositeAppSpec holds the version.
 type CompositeAppSpec struct {
-	Version string `json:"compositeAppVersion" alias:"version"`
+	Version string `json:"compositeAppVersion" alias:"version"` // part of the path of the document
 }
 
 // DocName returns "name/version".

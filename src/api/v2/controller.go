@@ -9,8 +9,8 @@ type Controller struct {
 
 // ControllerSpec holds the gRPC address of a controller, and its place in the order of calls.
 type ControllerSpec struct {
-	Host     string `json:"host"`
-	Port     int    `json:"port"`
+	Host     string `json:"host"`     // where it serves gRPC
+	Port     int    `json:"port"`     // where it serves gRPC
 	Type     string `json:"type"`     // "placement" or "action"; rsync has none
 	Priority int    `json:"priority"` // lower is called earlier
 }
@@ -41,9 +41,9 @@ type ClmController struct {
 
 // ClmControllerSpec has no type.
 type ClmControllerSpec struct {
-	Host     string `json:"host"`
-	Port     int    `json:"port"`
-	Priority int    `json:"priority"`
+	Host     string `json:"host"`     // where it serves gRPC
+	Port     int    `json:"port"`     // where it serves gRPC
+	Priority int    `json:"priority"` // lower is called earlier
 }
 
 // Validate requires host and port.

@@ -11,16 +11,16 @@ type DeploymentIntentGroup struct {
 
 // DeploymentIntentGroupSpec is the body of a deployment intent group.
 type DeploymentIntentGroupSpec struct {
-	Profile      string          `json:"compositeProfile" alias:"profile"`
-	Version      string          `json:"version"` // the Helm release name
-	LogicalCloud string          `json:"logicalCloud" alias:"logical-cloud"`
-	Overrides    []OverrideValue `json:"overrideValues" alias:"override-values"` // never null
+	Profile      string          `json:"compositeProfile" alias:"profile"`       // the composite profile with the values of the apps
+	Version      string          `json:"version"`                                // the Helm release name
+	LogicalCloud string          `json:"logicalCloud" alias:"logical-cloud"`     // the logical cloud whose clusters it may use
+	Overrides    []OverrideValue `json:"overrideValues" alias:"override-values"` // values that win over those of charts and profiles
 }
 
 // OverrideValue sets Helm values of one app.
 type OverrideValue struct {
-	App    string            `json:"app" alias:"app-name"`
-	Values map[string]string `json:"values"`
+	App    string            `json:"app" alias:"app-name"` // the app whose values these are
+	Values map[string]string `json:"values"`               // by the path of the value, such as image.tag
 }
 
 // MaxRelease is the longest Helm release name.
@@ -74,7 +74,7 @@ type GroupIntent struct {
 
 // GroupIntentSpec maps controller names to intent names.
 type GroupIntentSpec struct {
-	Intent map[string]string `json:"intent"`
+	Intent map[string]string `json:"intent"` // genericPlacementIntent for the placement; other keys name controllers
 }
 
 // PlacementKey is the key of a group intent that selects the generic placement

@@ -33,7 +33,7 @@ type SyncObject struct {
 // KVSpec is the pairs as the client grouped them into maps; most documents have one
 // key in each map.
 type KVSpec struct {
-	KV []map[string]Scalar `json:"kv"`
+	KV []map[string]Scalar `json:"kv"` // the pairs; of a key that stands in several maps the first counts
 }
 
 // Scalar is a string that may be given as a JSON number or boolean, too.

@@ -10,9 +10,9 @@ type LogicalCloud struct {
 
 // LogicalCloudSpec is the body of a logical cloud.
 type LogicalCloudSpec struct {
-	Namespace string            `json:"namespace"`
-	Level     string            `json:"level"` // LevelAdmin or LevelStandard
-	Labels    map[string]string `json:"labels,omitempty"`
+	Namespace string            `json:"namespace"`        // of objects that name none, for level 1; level 0 uses "default"
+	Level     string            `json:"level"`            // "0": the credentials with which the clusters are registered; "1": a namespace, a user and permissions on each cluster
+	Labels    map[string]string `json:"labels,omitempty"` // of the namespace, for level 1
 	User      User              `json:"user"`
 
 	// Account is the ServiceAccount that reconcilers of GitOps clusters apply the cloud's
@@ -28,8 +28,8 @@ const (
 
 // User is whom a logical cloud of level 1 acts as.
 type User struct {
-	Name string `json:"userName" alias:"user-name"`
-	Type string `json:"type"`
+	Name string `json:"userName" alias:"user-name"` // for level 1
+	Type string `json:"type"`                       // such as "certificate", for level 1
 }
 
 // Limits of logical clouds in upstream EMCO.
@@ -73,10 +73,10 @@ type ClusterReference struct {
 
 // ClusterReferenceSpec names the cluster.
 type ClusterReferenceSpec struct {
-	ClusterProvider string `json:"clusterProvider" alias:"cluster-provider,provider-name"`
-	Cluster         string `json:"cluster" alias:"cluster-name"`
-	LoadBalancerIP  string `json:"loadBalancerIP" alias:"loadbalancer-ip"`
-	Certificate     string `json:"certificate"` // in answers only
+	ClusterProvider string `json:"clusterProvider" alias:"cluster-provider,provider-name"` // the provider of the cluster
+	Cluster         string `json:"cluster" alias:"cluster-name"`                           // the name of the cluster
+	LoadBalancerIP  string `json:"loadBalancerIP" alias:"loadbalancer-ip"`                 // the address of the cluster's gateway; EMCO does not use it
+	Certificate     string `json:"certificate"`                                            // in answers only
 }
 
 // normalize drops what only the server may set.

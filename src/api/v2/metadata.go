@@ -10,10 +10,10 @@ const (
 // Metadata is what all documents but cluster labels begin with. Answers always show
 // its four members.
 type Metadata struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	UserData1   string `json:"userData1"`
-	UserData2   string `json:"userData2"`
+	Name        string `json:"name"`        // unique in its collection; it stands in the path of the document
+	Description string `json:"description"` // for people
+	UserData1   string `json:"userData1"`   // for programs of users; EMCO stores it and does not read it
+	UserData2   string `json:"userData2"`   // the same
 }
 
 // DocName returns the name.

@@ -15,7 +15,7 @@ type AppIntent struct {
 
 // AppIntentSpec names the app and selects clusters.
 type AppIntentSpec struct {
-	App    string             `json:"app" alias:"app-name"`
+	App    string             `json:"app" alias:"app-name"` // the app to place
 	Intent PlacementSelection `json:"intent"`
 }
 
@@ -33,9 +33,9 @@ type AllOf struct {
 
 // Selector names one cluster, or all clusters with a label.
 type Selector struct {
-	Provider string `json:"clusterProvider,omitempty" alias:"provider-name,cluster-provider"`
-	Cluster  string `json:"cluster,omitempty" alias:"cluster-name"`
-	Label    string `json:"clusterLabel,omitempty" alias:"cluster-label-name"`
+	Provider string `json:"clusterProvider,omitempty" alias:"provider-name,cluster-provider"` // the provider of the clusters
+	Cluster  string `json:"cluster,omitempty" alias:"cluster-name"`                           // one cluster; either this or clusterLabel
+	Label    string `json:"clusterLabel,omitempty" alias:"cluster-label-name"`                // all clusters of the provider with this label
 }
 
 // Selectors returns every selector of the intent, in the order of the document.

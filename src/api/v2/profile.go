@@ -13,7 +13,7 @@ type AppProfile struct {
 
 // AppProfileSpec names the app.
 type AppProfileSpec struct {
-	App string `json:"app" alias:"app-name"`
+	App string `json:"app" alias:"app-name"` // the app that the profile customises
 }
 
 // Validate checks metadata and the app's name.

@@ -258,8 +258,11 @@ func (k referenceKind) render(t *testing.T, c sourceComments) string {
 	b.WriteString("\n| member | type | default | limits | description |\n|---|---|---|---|---|\n")
 	for _, r := range c.rows(reflect.TypeOf(k.document).Elem(), "") {
 		text := r.comment
+		if text == "" {
+			t.Errorf("%s: %s has no comment in the source", k.name(), r.path)
+		}
 		if r.aliases != "" {
-			text = strings.TrimSpace(text + " Also accepted: `" + strings.ReplaceAll(r.aliases, ",", "`, `") + "`.")
+			text = strings.TrimSpace(strings.TrimSuffix(text, ".") + ". Also accepted: `" + strings.ReplaceAll(r.aliases, ",", "`, `") + "`.")
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.path, r.word, k.byDefault(t, r), k.limits(t, r), strings.ReplaceAll(text, "|", "\\|"))
 	}
