@@ -151,3 +151,19 @@ type SearchHit struct {
 	Sub   string `json:"sub"`
 	Href  string `json:"href"`
 }
+
+// StreamEvent is the data of an event of GET …/views/stream.
+type StreamEvent struct {
+	Resync   bool            `json:"resync,omitempty"`   // ask for the views again: what has changed is not known
+	Topic    string          `json:"topic,omitempty"`    // of an event "rows"
+	State    string          `json:"state,omitempty"`    // of the topic's cluster or deployment
+	Counts   ViewCounts      `json:"counts,omitempty"`   // of its places
+	Pairs    ViewCounts      `json:"pairs,omitempty"`    // of an event "fleet": all places
+	Clusters []ClusterChange `json:"clusters,omitempty"` // of an event "fleet": those that have changed
+}
+
+// ClusterChange is a cluster that has changed, with its state now.
+type ClusterChange struct {
+	Cluster ClusterKey `json:"cluster"`
+	State   string     `json:"state"`
+}

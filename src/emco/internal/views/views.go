@@ -78,6 +78,7 @@ func (v *Views) Mount(r *mux.Router) {
 	get("/deployments", v.deployments)
 	get(group+"/matrix", v.matrix)
 	get("/search", v.search)
+	get("/stream", v.stream)
 }
 
 // whole answers 503 until all records were counted: an empty fleet must not be taken for the

@@ -35,6 +35,16 @@ type Feed func(ctx context.Context, send func(document []byte) error) error
 // more than half a minute for one document is cut off. Throttled if too many streams
 // are open; that, and what feed returns before it has sent anything, is not answered yet.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, feed Feed) error {
+	return s.serve(w, r, "application/x-ndjson", feed)
+}
+
+// ServeEvents is Serve for server-sent events (text/event-stream): each document of feed is an
+// event with a line end, and an empty line follows it.
+func (s *Streams) ServeEvents(w http.ResponseWriter, r *http.Request, feed Feed) error {
+	return s.serve(w, r, "text/event-stream", feed)
+}
+
+func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, feed Feed) error {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -52,7 +62,7 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, feed Feed) error
 		}
 	}()
 	defer func() { cancel(); <-over }()
-	out := stream{w: w, control: http.NewResponseController(w)}
+	out := stream{w: w, kind: kind, control: http.NewResponseController(w)}
 	_ = out.control.SetReadDeadline(time.Time{}) // else ctx ends with the time to read a request
 	err := feed(ctx, out.send)
 	if out.begun {
@@ -69,6 +79,7 @@ var errTooMany = errs.New(errs.Throttled, "too many streams are open; close some
 // stream is an answer of many lines.
 type stream struct {
 	w       http.ResponseWriter
+	kind    string // media type
 	control *http.ResponseController
 	begun   bool
 }
@@ -76,7 +87,7 @@ type stream struct {
 func (s *stream) send(document []byte) error {
 	if !s.begun {
 		s.begun = true
-		s.w.Header().Set("Content-Type", "application/x-ndjson")
+		s.w.Header().Set("Content-Type", s.kind)
 		s.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass each line on at once
 		s.w.WriteHeader(http.StatusOK)
 	}
