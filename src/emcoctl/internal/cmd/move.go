@@ -39,9 +39,12 @@ own branch does not notice. For others the old location stays until --finish, wh
 that the reconciler reads the new branch. If you finish a move before that, the reconciler
 may remove everything that it has applied.
 
+--abort takes the cluster back: the next move leads to the old location, and ends as any move
+does. It is too late once the old location is being cleared.
+
 --status shows the progress of the last move. --wait waits until it is done, with progress
 on the error output and exit code 6 after --timeout.`,
-		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
+		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --abort\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completer{s}.cluster,
 		RunE:              s.own(func(c *cobra.Command, args []string) error { return runMove(c.Context(), s, m, args[0]) }),
@@ -51,6 +54,7 @@ on the error output and exit code 6 after --timeout.`,
 	f.StringVar(&m.request.RefMode, "ref-mode", "", "how the cluster reads: shard, or cluster for its own branch")
 	f.StringVar(&m.request.Type, "type", "", "new type, such as argocd; the location stays without --to and --ref-mode")
 	f.BoolVar(&m.request.Finish, "finish", false, "remove it from its old location: its reconciler reads the new one")
+	f.BoolVar(&m.request.Abort, "abort", false, "take it back to its old location; possible until that is being cleared")
 	f.BoolVar(&m.status, "status", false, "only show the progress of the last move")
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -83,7 +87,21 @@ func clusterPath(word string) (string, error) {
 	return key.StoreKey(), nil
 }
 
+// check refuses requests that contradict themselves.
+func (m moveCommand) check() error {
+	if r := m.request; r.Abort && r != (v2.ClusterMoveRequest{Abort: true}) {
+		return usagef("--abort stands alone: the cluster goes back to its old location")
+	}
+	if m.status && m.request != (v2.ClusterMoveRequest{}) {
+		return usagef("--status only shows the progress; leave out the flags of a move")
+	}
+	return nil
+}
+
 func runMove(ctx context.Context, s *session, m moveCommand, word string) error {
+	if err := m.check(); err != nil {
+		return err
+	}
 	path, err := clusterPath(word)
 	if err != nil {
 		return err
