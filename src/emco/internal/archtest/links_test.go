@@ -11,7 +11,7 @@ import (
 
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	unlinked = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestF32LinksLead checks that each link of a page leads to a file, and to a heading of it.
