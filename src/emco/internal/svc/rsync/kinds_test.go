@@ -100,3 +100,26 @@ func TestF03AKindThatAnotherAppDefines(t *testing.T) {
 		})
 	}
 }
+
+// A delivery that failed keeps the findings about the objects that were accepted.
+func TestF01AFailureKeepsFindings(t *testing.T) {
+	t.Parallel()
+	w := newWorks(t, 0)
+	live := kubetest.Start(t)
+	createNamespace(t, live.Kubeconfig(), "default")
+	_, err := w.db.Create(t.Context(), store.Write{
+		Key: "cluster-providers/edge/clusters/d0", Body: []byte(`{"metadata":{"name":"d0"},"spec":{"gitOps":{}}}`), Secret: seal.Secret(live.Kubeconfig()),
+	})
+	w.must(err)
+	p := w.process("one", nil)
+	p.shared.Retry = pair.Retry{First: time.Hour, Longest: time.Hour}
+	w.start(p)
+	w.deploy("7", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: default}, frob: 1}\n---\n" + widget})
+	w.phases("7", "a Failed 1 ")
+	all, err := w.contexts.PairsOf(t.Context(), "7")
+	w.must(err)
+	const want = "v1 ConfigMap default/x: field .frob was left out: the cluster does not know it"
+	if got := all[0]; len(got.Findings) != 1 || got.Findings[0] != want || got.Outcome == nil || len(got.Outcome.Refused) != 1 {
+		t.Errorf("got findings %q and outcome %+v, want %q and one refusal", got.Findings, got.Outcome, want)
+	}
+}

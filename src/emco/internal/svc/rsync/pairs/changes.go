@@ -99,7 +99,9 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 		stays := true
 		if r.Err != nil {
 			p = s.fail(p, r.Err, now, spread)
-			p.Outcome = r.Outcome
+			if p.Outcome = r.Outcome; len(r.Findings) > 0 {
+				p.Findings = pair.MergeFindings(p, r)
+			}
 		} else {
 			p, stays = pair.Apply(p, r, now)
 		}
