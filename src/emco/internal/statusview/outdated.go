@@ -2,6 +2,7 @@ package statusview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -14,7 +15,8 @@ func (s Snapshot) outdatedPlaces(places map[string][]v2.ClusterKey) string {
 	var changes []string
 	for _, a := range s.apps {
 		now, known := places[a.Name]
-		if !known || a.Failure != nil {
+		same := func(p placeStatus, c v2.ClusterKey) bool { return p.cluster == c } // both are in order
+		if !known || a.Failure != nil || slices.EqualFunc(a.places, now, same) {
 			continue
 		}
 		has, left := map[v2.ClusterKey]bool{}, []v2.ClusterKey{}
