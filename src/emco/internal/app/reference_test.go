@@ -245,7 +245,7 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	}
 	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
 	if d.Masked {
-		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value.\n")
+		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value; a sync object that names another server (scheme, host or port) needs the value itself, otherwise 400.\n")
 	}
 	if d.Optional {
 		b.WriteString("\nSome documents have no file; send these as JSON.\n")
@@ -270,6 +270,8 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
 ## Rules of all routes
 
 - **Names** in paths follow the rule of [names](documents/README.md); other ones are 400.
+- **Callers** are programs: a request for a host that is not the API's name is 421, a request that may change something from a
+  web page of another origin is 403, a body that is neither JSON nor multipart is 415 ([operating](../operate/README.md#running)).
 - **Bodies** are JSON of at most 1 MiB, 413 beyond that. An empty or wrong document is 400, and the answer lists
   every fault. What is not JSON, or has a wrong type, is 422. A method that a path does not have is 405 with ` + "`Allow`" + `.
 - **` + "`?strict=true`" + `** on POST and PUT of documents refuses unknown members with 400. Otherwise they are dropped.
