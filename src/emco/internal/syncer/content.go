@@ -19,8 +19,10 @@ import (
 // Annotations that mark hooks of charts get names of EMCO's: EMCO runs hooks, and Argo CD
 // would run them too, or drop them.
 type Writer struct {
-	keep  map[string]string // annotations of objects that outlive their app
-	cache contentCache
+	keep   map[string]string // annotations of objects that outlive their app
+	always map[string][]byte // files of each tree with apps, by path
+	cache  contentCache
+	trees  treeCache
 }
 
 // Keep returns the annotations that stop the common reconcilers from deleting an object.
@@ -43,6 +45,13 @@ const argoOptions = "argocd.argoproj.io/sync-options"
 // Helm's resource policy "keep".
 func NewWriter(keep map[string]string) *Writer {
 	return &Writer{keep: keep, cache: newCache(cacheBytes)}
+}
+
+// NewWriterWith returns a writer whose trees of apps also have the given files, by path.
+func NewWriterWith(keep map[string]string, always map[string][]byte) *Writer {
+	w := NewWriter(keep)
+	w.always = always
+	return w
 }
 
 // Write returns the content of an object's file. Callers must not change it.

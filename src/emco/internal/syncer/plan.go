@@ -1,15 +1,31 @@
 package syncer
 
 import (
+	"maps"
 	"path"
 
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// Tree returns the files of apps by path relative to Target.Dir, as every backend
-// that keeps upstream's layout writes them.
+// Tree returns the files of apps by path below the directory of a target. Targets with the same
+// apps get the same map, so that whoever writes it does the work once; callers must not change it.
 func (w *Writer) Tree(apps []App) (map[string][]byte, error) {
+	key := treeKeyOf(apps)
+	if files, ok := w.trees.get(key); ok {
+		return files, nil
+	}
+	files, err := w.tree(apps)
+	if err == nil {
+		w.trees.put(key, files)
+	}
+	return files, err
+}
+
+func (w *Writer) tree(apps []App) (map[string][]byte, error) {
 	out := map[string][]byte{}
+	if len(apps) > 0 {
+		maps.Copy(out, w.always)
+	}
 	for _, a := range apps {
 		files, err := a.Files()
 		if err != nil {

@@ -65,7 +65,7 @@ func New(o Options) (syncer.Backend, error) {
 	}
 	return backend{
 		Options:  o,
-		writer:   syncer.NewWriter(syncer.Keep()),
+		writer:   syncer.NewWriterWith(syncer.Keep(), map[string][]byte{"kustomization.yaml": []byte(barrier)}),
 		timeout:  o.Timeout.Or(gitops.DefaultInterval),
 		interval: o.Interval.Or(gitops.DefaultInterval),
 		retry:    o.Retry.Or(gitops.DefaultInterval),
@@ -131,7 +131,6 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 	}
 	kust := git.Edit{Path: t.Pointer("kust")}
 	if len(apps) > 0 {
-		files["kustomization.yaml"] = []byte(barrier)
 		if kust.File, err = b.kustomizations(t, apps); err != nil {
 			return syncer.Change{}, err
 		}
