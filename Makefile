@@ -73,6 +73,12 @@ bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json;
 	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench
 	scripts/e2e/run.sh bench
 
+CASE     ?= all
+CLUSTERS ?= 1000
+.PHONY: profile
+profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, restart or all, CLUSTERS=1000; see profiles/
+	cd scripts/bench && GOWORK=off go run ./profile -case $(CASE) -clusters $(CLUSTERS) -bin $(BIN) -out ../../profiles
+
 .PHONY: fmt
 fmt: $(GOFUMPT) ## format all Go code
 	$(GOFUMPT) -w src scripts

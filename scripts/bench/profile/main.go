@@ -156,6 +156,13 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	fmt.Printf("%s: %.2f s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, resident %d MiB, at most %d MiB\n",
 		name, took.Seconds(), spent.Seconds(), after["emco_etcd_operations_total"]-before["emco_etcd_operations_total"],
 		(after["emco_etcd_bytes_total"]-before["emco_etcd_bytes_total"])/1024, memory.Resident>>20, memory.Peak>>20)
+	for _, kind := range []string{"get", "list", "txn", "watch", "lease"} {
+		count := func(name string) float64 {
+			key := fmt.Sprintf("%s{kind=%q}", name, kind)
+			return after[key] - before[key]
+		}
+		fmt.Printf("  %-5s %5.0f requests, %6.0f KiB\n", kind, count("emco_etcd_operations_total"), count("emco_etcd_bytes_total")/1024)
+	}
 	for _, kind := range []string{"allocs", "heap", "mutex", "block"} {
 		if err := r.fetch(ctx, name+"."+kind+".pprof", kind); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 
 func configMaps(names ...string) (out []manifest.Object) {
 	for _, n := range names {
-		out = append(out, manifest.Object{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Name: n}, Content: []byte("kind: ConfigMap\nmetadata:\n  name: " + n + "\n")})
+		out = append(out, manifest.Object{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Name: n}, Content: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + n + `"}}`)})
 	}
 	return out
 }

@@ -177,18 +177,17 @@ func (s *Store) addTable(out map[string]*Contents, kv *mvccpb.KeyValue) error {
 
 // readRosters reads the rosters of shards that have tables.
 func (s *Store) readRosters(ctx context.Context, rev int64, shards map[string]*Contents) error {
-	if len(shards) == 0 {
-		return nil
-	}
-	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(rosterSpace) + "/", Revision: rev}) {
-		if err != nil {
-			return err
+	for shard, c := range shards {
+		for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(rosterSpace, shard) + "/", Revision: rev}) {
+			if err != nil {
+				return err
+			}
+			part, err := ParseRoster(s.kv, kv)
+			if err != nil {
+				return err
+			}
+			c.roster.set(part.chunk, part.entries)
 		}
-		part, err := ParseRoster(s.kv, kv)
-		if err != nil {
-			return err
-		}
-		of(shards, part.Shard).roster.set(part.chunk, part.entries)
 	}
 	return nil
 }
@@ -400,6 +399,9 @@ func (s *Store) pairsOf(ctx context.Context, uid string, rev int64) (all []Pair,
 // ShardsOf returns the clusters on which a deployment has pairs, each with the shard that one of
 // the pairs names.
 func (s *Store) ShardsOf(ctx context.Context, uid string, clusters []v2.ClusterKey) (out map[v2.ClusterKey]string, err error) {
+	if len(clusters) == 0 {
+		return nil, nil
+	}
 	err = s.atOneRevision(ctx, func(rev int64) error {
 		out, err = s.shardsOf(ctx, uid, clusters, rev)
 		return err
