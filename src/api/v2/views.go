@@ -167,3 +167,20 @@ type ClusterChange struct {
 	Cluster ClusterKey `json:"cluster"`
 	State   string     `json:"state"`
 }
+
+// PlacementViews is a page of the clusters on which the current documents of a deployment place
+// its apps, and of those on which they do not.
+type PlacementViews struct {
+	ViewPage
+	In    int             `json:"in"`  // number of placements, of all pages
+	Out   int             `json:"out"` // number of clusters that are left out, once per app
+	Items []PlacementView `json:"items"`
+}
+
+// PlacementView is the verdict on one cluster for one app.
+type PlacementView struct {
+	App     string     `json:"app"`
+	Cluster ClusterKey `json:"cluster,omitempty"` // empty if the app cannot be placed at all
+	Verdict string     `json:"verdict"`           // "in" or "out"
+	Reason  string     `json:"reason"`
+}

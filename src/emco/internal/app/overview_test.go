@@ -47,6 +47,13 @@ func TestViewsFollowDeployments(t *testing.T) {
 	if m.Total != 3 || m.Items[0].Cells != "uu" || m.Items[1].Cells != "-u" || m.Items[0].Commit == "" {
 		t.Errorf("the matrix: %+v", m)
 	}
+	p := view[v2.PlacementViews](s, g.path+"/placement?limit=3")
+	if p.In != 4 || p.Out != 0 || p.Total != 4 || p.Continue == "" || p.Items[0].App != "cache" || p.Items[0].Cluster != "edge+a" || p.Items[0].Verdict != "in" || p.Items[0].Reason != "allOf: by name" {
+		t.Errorf("the placement: %+v", p)
+	}
+	if p := view[v2.PlacementViews](s, g.path+"/placement?app=web&verdict=out"); p.In != 3 || p.Total != 0 {
+		t.Errorf("the placement of web: %+v", p)
+	}
 	c := view[v2.ClusterDetail](s, "clusters/edge/a")
 	if len(c.Places) != 2 || c.Places[0].Name != "cache" || c.Places[0].Group != "autumn" || c.Type != "git" {
 		t.Errorf("the cluster: %+v", c)

@@ -63,7 +63,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim, OnProbe: m.etcdFull, Log: a.log},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, m, st, seen, reader)
+		overview := a.views(c, m, st, seen, reader, groups)
 		overview.Mount(r)
 		services = append(services, seen, overview)
 	}
@@ -95,13 +95,13 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner) *views.Views {
 	tally := views.NewTally(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(tally)
 	m.fleet(tally.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: tally, Places: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Streams: c.Status.Streams, Now: time.Now,
+		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

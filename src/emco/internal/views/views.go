@@ -46,6 +46,7 @@ type Parts struct {
 	Deployments Deployments
 	Revisions   Revisions
 	Inventory   *inventory.Inventory
+	Planner     Planner
 	Streams     int // number of streams at the same time
 	Now         func() time.Time
 }
@@ -77,6 +78,7 @@ func (v *Views) Mount(r *mux.Router) {
 	get("/clusters/{clusterProvider}/{cluster}", v.cluster)
 	get("/deployments", v.deployments)
 	get(group+"/matrix", v.matrix)
+	get(group+"/placement", v.placement)
 	get("/search", v.search)
 	get("/stream", v.stream)
 }

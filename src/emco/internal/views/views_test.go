@@ -495,3 +495,35 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 		t.PlaceChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), UID: "1", App: "app7"}, e)
 	}
 }
+
+// planner is a Planner with fixed verdicts.
+type planner []v2.PlacementView
+
+func (p planner) Placement(context.Context, store.Doc) ([]v2.PlacementView, error) { return p, nil }
+
+func TestPlacementsAreFiltered(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	w.views.Planner = planner{
+		{App: "web", Cluster: "edge+b", Verdict: "out", Reason: "not a member of logical cloud stores"},
+		{App: "web", Cluster: "edge+a", Verdict: "in", Reason: "allOf: label store"},
+		{App: "db", Cluster: "edge+a", Verdict: "in", Reason: "allOf: by name"},
+		{App: "bad", Verdict: "out", Reason: "Missing clusterProvider in an intent"},
+	}
+	at := "/" + groupPath("prod") + "/placement"
+	all := read[v2.PlacementViews](w, at)
+	if all.In != 2 || all.Out != 2 || all.Total != 4 || all.Items[0].App != "bad" || all.Items[1].App != "db" || all.Items[3].Reason != "not a member of logical cloud stores" {
+		t.Errorf("all: %+v", all)
+	}
+	if out := read[v2.PlacementViews](w, at+"?app=web&verdict=out"); out.Total != 1 || out.In != 1 || out.Items[0].Cluster != "edge+b" {
+		t.Errorf("left out: %+v", out)
+	}
+	for query, want := range map[string]int{"?verdict=maybe": 400, "?state=ready": 400} {
+		if got := w.get(at + query); got.Code != want {
+			t.Errorf("%s: %d", query, got.Code)
+		}
+	}
+	if got := w.get("/" + groupPath("none") + "/placement"); got.Code != http.StatusNotFound {
+		t.Errorf("a group that is not there: %d", got.Code)
+	}
+}
