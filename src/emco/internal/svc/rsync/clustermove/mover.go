@@ -129,6 +129,8 @@ func (m *Mover) advance(ctx context.Context, r gitstate.Relocation) (again bool)
 		return false
 	case err == nil && (to.Move == nil || to.Move.From.Backend == nil):
 		return false
+	case err == nil && to.Move.Number < r.Number: // the move was aborted, and the registration is about to lead back
+		return true
 	case err == nil:
 		again, err = m.step(ctx, r, to)
 	}
