@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,6 +21,9 @@ func emcoctl(t *testing.T) string {
 	}
 	return dir
 }
+
+// planDigest is the digest of a plan, which contains ids that differ from run to run.
+var planDigest = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
 
 // The command line against the whole program: testdata/cli.txtar plays the life of a
 // deployment. The script may change documents by commands of its own:
@@ -47,6 +51,12 @@ func TestTheCommandLine(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"repack": func(_ *testscript.TestScript, _ bool, args []string) {
 				s.repack(args[0], strings.ReplaceAll(configMap, args[1], args[2]))
+			},
+			"cmpplan": func(ts *testscript.TestScript, _ bool, args []string) {
+				got := planDigest.ReplaceAllString(ts.ReadFile("stdout"), "sha256:DIGEST")
+				if want := ts.ReadFile(args[0]); got != want {
+					ts.Fatalf("the plan is\n%s\nwant\n%s", got, want)
+				}
 			},
 			"place": func(_ *testscript.TestScript, _ bool, args []string) { g.moveTo(args[0], args[1:]...) },
 		},
