@@ -100,19 +100,22 @@ func TestF25APlanCoversPlacesAndOrder(t *testing.T) {
 	g.make("edge")
 	g.acts("approve")
 	intent := g.path() + "/generic-placement-intents/places/app-intents/web"
-	for change, do := range map[string]func(){
-		"a label": func() { p.want(204, "DELETE cluster-providers/edge/clusters/b/labels/all", "") },
-		"an intent": func() {
+	for _, tt := range []struct {
+		change string
+		do     func()
+	}{ // in this order: without the label, the intent places the app elsewhere
+		{"a label", func() { p.want(204, "DELETE cluster-providers/edge/clusters/b/labels/all", "") }},
+		{"an intent", func() {
 			p.want(200, "PUT "+intent, `{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`)
-		},
-		"an order": func() {
+		}},
+		{"an order", func() {
 			p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", `{"metadata":{"name":"web"},"spec":{"leaveLast":true}}`, p.chart("v1"))
-		},
+		}},
 	} {
 		plan := g.plan("instantiate")
-		do()
+		tt.do()
 		if a := g.actBy(plan.Digest, "instantiate"); a.status != 412 {
-			t.Errorf("after a change of %s: got %+v, want 412", change, a)
+			t.Errorf("after a change of %s: got %+v, want 412", tt.change, a)
 		}
 	}
 }
