@@ -46,8 +46,8 @@ const (
 	ReportSpace Space = reportSpace
 )
 
-// ChangeFeed is one watch of all heads, agents, pairs and reports together, so that they
-// arrive in the order in which they were written, across the four.
+// ChangeFeed is one watch of six key spaces (Space), so that records arrive in the order in
+// which they were written, across all six.
 type ChangeFeed struct {
 	s      *Store
 	stream string // gives the watch a stream of its own: other watches cannot delay its UpTo
@@ -63,7 +63,8 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
 	// Heads, agents, operations, ownerships, pairs, rosters, tables and reports are neighbours in
-	// this order: a roster is listed before the tables that name its numbers.
+	// this order: a roster is listed before the tables that name its numbers. Keys outside of this
+	// range do not arrive.
 	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(reportSpace)+"/")
 	reports := reportDecoder{}
 	return func(yield func(Record, error) bool) {
@@ -89,7 +90,7 @@ func (f *ChangeFeed) RequestProgress(ctx context.Context) error {
 // ownStream gives the watch a stream of its own within the client: etcd answers
 // RequestProgress only when all watches of a stream are up to date.
 func (f *ChangeFeed) ownStream(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-tap", f.stream))
+	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-change-feed", f.stream))
 }
 
 // Revision returns etcd's revision; everything written before the call is at or below it.

@@ -27,9 +27,9 @@
 // leave other tries, which are never read. No value is above 256 KiB, no transaction above
 // 128 operations or 1 MiB.
 //
-// Each kind of record has a type with its operations: HeadStore, RevisionStore,
-// ContentStore, PairStore, ReportStore and EventStore, and those of packages agents,
-// gitstate and pairstore. Store joins them.
+// Each kind of record has a type with its operations: HeadStore, RevisionStore, ContentStore,
+// ReportStore and EventStore here, and those of packages agents, gitstate and pairstore. Store joins
+// them.
 package appcontext
 
 import (

@@ -23,7 +23,7 @@ func (l *LastSign) set(a *agents.Agent) {
 	l.last.Store(a)
 }
 
-// At is its time; the zero time if there was none, and for a nil Life.
+// At is its time; the zero time if there was none, and for a nil LastSign.
 func (l *LastSign) At() time.Time {
 	if l == nil {
 		return time.Time{}

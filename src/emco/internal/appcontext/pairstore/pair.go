@@ -67,7 +67,7 @@ type Pair struct {
 
 	Outcome *Outcome `json:"outcome,omitempty"` // of the objects, if the last attempt failed; nil: the error concerns all
 
-	Shard string `json:"shard,omitempty"` // of rsync that it belongs to, for its whole life; empty: unknown
+	Shard string `json:"shard,omitempty"` // of rsync that owns it; only a move of the cluster changes that; empty: unknown
 }
 
 // Outcome is what became of the objects in an attempt that failed: the API server refused

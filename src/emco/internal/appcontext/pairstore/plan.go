@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// tablePlan is how the pairs of one table change: first all that only the table must say, then
-// those with records of their own, as many at a time as a transaction can hold.
+// tablePlan is how the pairs of one table change. The first transaction makes all moves that change
+// only the table. The others make the moves that also write or delete a record.
 type tablePlan struct {
 	w       *Writer
 	id      TableID
@@ -120,7 +120,7 @@ func (w *Writer) isNamed(n uint32) bool {
 // done reports whether the whole plan was returned by next.
 func (p *tablePlan) done() bool { return p.started && len(p.records) == 0 }
 
-// next returns the next unit of the plan: all that only the table must say comes with the first.
+// next returns the next unit of the plan. The first one has all moves that change only the table.
 func (p *tablePlan) next() (unit, error) {
 	var moves []move
 	if !p.started {
@@ -153,7 +153,7 @@ func (p *tablePlan) next() (unit, error) {
 	for _, m := range moves {
 		u.clusters = append(u.clusters, m.cluster)
 	}
-	u.made = func() {
+	u.onWritten = func() {
 		p.at.table = table
 		for c, has := range recorded {
 			if has {

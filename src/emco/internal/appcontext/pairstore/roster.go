@@ -39,18 +39,18 @@ func (e *rosterEntry) UnmarshalJSON(text []byte) error {
 // keeps its cluster as long as a table names it.
 type roster struct {
 	entries  []rosterEntry // by number; a zero Cluster is free
-	byNumber map[v2.ClusterKey]uint32
+	numberOf map[v2.ClusterKey]uint32
 	free     []uint32     // numbers that no table names
 	dirty    map[int]bool // chunks that etcd does not hold as they are here
 }
 
 func newRoster() *roster {
-	return &roster{byNumber: map[v2.ClusterKey]uint32{}, dirty: map[int]bool{}}
+	return &roster{numberOf: map[v2.ClusterKey]uint32{}, dirty: map[int]bool{}}
 }
 
 // find returns the number of a cluster.
 func (r *roster) find(c v2.ClusterKey) (uint32, bool) {
-	n, known := r.byNumber[c]
+	n, known := r.numberOf[c]
 	return n, known
 }
 
@@ -62,12 +62,12 @@ func (r *roster) set(chunk int, entries []rosterEntry) {
 	}
 	for i, e := range entries {
 		n := uint32(first + i)
-		if old := r.entries[n].Cluster; old != "" && r.byNumber[old] == n {
-			delete(r.byNumber, old)
+		if old := r.entries[n].Cluster; old != "" && r.numberOf[old] == n {
+			delete(r.numberOf, old)
 		}
 		r.entries[n] = e
 		if e.Cluster != "" {
-			r.byNumber[e.Cluster] = n
+			r.numberOf[e.Cluster] = n
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (r *roster) add(e rosterEntry) uint32 {
 		n = uint32(len(r.entries))
 		r.entries = append(r.entries, rosterEntry{})
 	}
-	r.entries[n], r.byNumber[e.Cluster] = e, n
+	r.entries[n], r.numberOf[e.Cluster] = e, n
 	r.dirty[int(n)/rosterChunk] = true
 	return n
 }
@@ -98,7 +98,7 @@ func (r *roster) release(used func(n uint32) bool) {
 	for n := range r.entries {
 		if !used(uint32(n)) {
 			if c := r.entries[n].Cluster; c != "" {
-				delete(r.byNumber, c)
+				delete(r.numberOf, c)
 				r.entries[n] = rosterEntry{}
 			}
 			r.free = append(r.free, uint32(n))

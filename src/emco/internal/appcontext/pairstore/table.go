@@ -92,8 +92,8 @@ func (t Table) groupOf(n uint32) int {
 	return -1
 }
 
-// withState returns the index of the group with a state, -1 if there is none.
-func (t Table) withState(id stateID) int {
+// indexOf returns the index of the group with a state, -1 if there is none.
+func (t Table) indexOf(id stateID) int {
 	for i := range t.groups {
 		if t.groups[i].id == id {
 			return i

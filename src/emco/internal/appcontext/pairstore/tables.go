@@ -50,7 +50,7 @@ func (t *Tables) Replace(id TableID, next *Table) iter.Seq2[Move, error] {
 	return func(yield func(Move, error) bool) {
 		for _, g := range now.groups {
 			joined := g.members
-			if i := old.withState(g.id); i >= 0 {
+			if i := old.indexOf(g.id); i >= 0 {
 				joined = roaring.AndNot(g.members, old.groups[i].members)
 			}
 			if !t.yieldMoves(id, joined, func(n uint32) (from, to *State) { return old.stateOf(n), g.state }, yield) {
@@ -112,7 +112,7 @@ func (t Table) stateOf(n uint32) *State {
 func (t Table) sharing(old Table) Table {
 	out := Table{groups: make([]group, len(t.groups))}
 	for i, g := range t.groups {
-		if j := old.withState(g.id); j >= 0 {
+		if j := old.indexOf(g.id); j >= 0 {
 			g.state = old.groups[j].state
 		}
 		out.groups[i] = g

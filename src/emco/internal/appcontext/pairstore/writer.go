@@ -16,7 +16,7 @@ import (
 
 // Bounds of a table. Pairs beyond them get records of their own.
 const (
-	minTogether = 4                 // as many pairs that begin to stand alike in one Write form a group
+	minTogether = 4                 // a new group needs this many pairs that get the same state in one Write
 	maxGroups   = 32                // groups of a table
 	maxState    = 2 << 10           // bytes of a group's state, as JSON
 	maxRecords  = etcdkv.MaxOps - 8 // records that one transaction writes beside their table
@@ -176,11 +176,11 @@ func (w *Writer) writeRoster(ctx context.Context) error {
 
 // unit is a part of a plan that one transaction must make as a whole.
 type unit struct {
-	plan     *tablePlan
-	ops      []clientv3.Op
-	bytes    int
-	clusters []v2.ClusterKey // whose pairs it changes
-	made     func()          // notes that etcd has made it
+	plan      *tablePlan
+	ops       []clientv3.Op
+	bytes     int
+	clusters  []v2.ClusterKey // whose pairs it changes
+	onWritten func()          // notes that etcd has stored it
 }
 
 // send sends units in as few transactions as possible, several at the same time. Units must be of
@@ -207,7 +207,7 @@ func (w *Writer) send(ctx context.Context, units []unit) error {
 	for i, txn := range txns {
 		for _, u := range txn {
 			if results[i] == nil {
-				u.made()
+				u.onWritten()
 				continue
 			}
 			for _, c := range u.clusters {
@@ -238,7 +238,8 @@ func packUnits(units []unit) (txns [][]unit) {
 }
 
 // settle asks etcd where pairs are stored whose last write was not answered, for the tables that
-// are about to change. Once the fence has passed, no unanswered write can still be made.
+// are about to change. Barrier renews the fence's key; after that, etcd refuses every earlier
+// write that was not answered.
 func (w *Writer) settle(ctx context.Context, changes map[TableID]map[v2.ClusterKey]*Pair) error {
 	var unsure []TableID
 	for id := range changes {

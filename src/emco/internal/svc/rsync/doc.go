@@ -14,7 +14,7 @@
 //	                      ▼
 //	             pairs ── pair: which pairs change        all pairs of the shard
 //	               │   └─ gate: which may start now
-//	               └───► [pair/…]                         written before any work
+//	               └───► [pairtable/…], [pair/…]          written before any work
 //	                      │ Requeue
 //	                      ▼
 //	             queue ─► shard (deliver.go)              one worker per branch or direct cluster
@@ -24,7 +24,7 @@
 //	                        └─► deliver/kubeapplier
 //	                      │ Record
 //	                      ▼
-//	             pairs ──► [pair/…], [event/…]            proof: a commit, or applied objects
+//	             pairs ──► [pairtable/…], [pair/…]        proof: a commit, or applied objects
 //
 //	 agents ─► Source ─► Service.deliverReport ─┐         to all shards
 //	 watches of direct clusters ────────────────┤

@@ -366,7 +366,7 @@ func TestF09TheReasonOfAPauseIsGiven(t *testing.T) {
 		fault func(b *backendFixture)
 		want  string
 	}{
-		"Azure is unreachable":   {func(b *backendFixture) { b.Break(arctest.Fault{Drop: true}) }, "Azure cannot be reached: sign in to Azure: "},
+		"Azure is unreachable":   {func(b *backendFixture) { b.Break(arctest.Fault{Drop: true}) }, "cannot reach Azure: sign in to Azure: "},
 		"Azure asks for a pause": {func(b *backendFixture) { b.Limit(0) }, "Azure answered another request with 429 Too Many Requests"},
 	} {
 		b := newBench(t, options())

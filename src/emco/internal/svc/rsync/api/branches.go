@@ -1,7 +1,6 @@
-// Package api serves two decisions of operators about Git branches. Adopt keeps what others
-// did to a branch, restore undoes it: edits that are held if there are any, else a rewritten
-// history. Any process answers; the
-// shard that writes the branch acts on it.
+// Package api serves the decisions of operators about Git branches: adopt keeps what others did to a
+// branch, and restore undoes it. If edits are held, the decision is about these; otherwise it is
+// about a rewritten history. Any process answers; the shard that writes the branch acts on it.
 package api
 
 import (

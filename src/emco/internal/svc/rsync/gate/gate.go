@@ -1,7 +1,7 @@
-// Package gate decides which pairs may start: apps wait for the apps they depend on,
-// clusters for the waves before theirs, removals for dependents and for other places. It
-// writes nothing, and decides from stored records alone, so every process comes to the same
-// answers. It asks Input.Reports for readiness on demand, which may read etcd.
+// Package gate decides which pairs may start. An app waits for the apps that it depends on, and a
+// cluster for the waves before its own. A removal waits until the dependent apps are gone, or until
+// the app is ready on its other clusters. The package writes nothing, and decides from stored
+// records and the time, so every process comes to the same answers. It asks Input.Reports for readiness on demand, which may read etcd.
 package gate
 
 import (

@@ -2,8 +2,9 @@
 // are written to etcd first and remembered then, so the pairs that the Store returns are
 // never ahead of what survives a crash. What is known of a deployment besides its pairs
 // (head, order, whether it is stopped, its document and logical cloud) is never stored: it
-// is set before the pairs are written, and a start gets it from the head again. Readiness is
-// remembered before the pairs of the same change are written.
+// is set before the pairs are written, and a start gets it from the head again. A change stores
+// reports first, updates readiness in memory, and stores pairs last: a pair never becomes Applied
+// with the readiness of what it held before.
 //
 // The package also checks gates when they may open (RunGates), watches the pairs of other
 // shards for that, moves pairs from step to step as reports arrive, hands pairs over to
@@ -30,7 +31,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// AppContext is where pairs and reports are stored.
+// AppContext is where reports are stored, and pairs are read.
 type AppContext interface {
 	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
 	PairsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Pair, error)
@@ -52,7 +53,7 @@ type Config struct {
 	Shard      string // the name that the shard's pairs carry
 	Retry      pair.Retry
 	Plans      *content.StepPlans
-	Others     Others           // nil if there are no other shards
+	Others     Others           // nil: no pair waits for pairs of other shards
 	Now        func() time.Time // nil for the clock
 	Log        *slog.Logger     // nil discards
 }
@@ -112,8 +113,8 @@ type change struct {
 }
 
 // chunk is how many pairs are stored and then remembered at a time: when a later chunk
-// fails, earlier ones need not be stored again. Pairs that stand alike are one value, but only
-// within a chunk at first.
+// fails, earlier ones need not be stored again. Equal pairs of one
+// chunk share one State in memory; equal pairs of two chunks have two.
 const chunk = 50_000
 
 // write stores a change and then remembers it. Reports on removed pairs go with them. The

@@ -146,8 +146,8 @@ func (s *Shard) skipSteps(ctx context.Context, targets []pair.Target, pulls bool
 	return nil
 }
 
-// recordTogether is how many results are recorded in one go. Those that come out alike take one
-// transaction, all others together some hundred.
+// recordTogether is how many results are recorded in one go. Results that give equal
+// states need one transaction; if all differ, they need about a hundred.
 const recordTogether = 12_800
 
 // Record stores results, and sets the time of the next attempt where one is needed. It

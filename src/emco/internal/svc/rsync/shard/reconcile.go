@@ -60,8 +60,9 @@ func (s *Shard) followHeads(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// handleHead reconciles a head and requeues the targets that must change. No head is
-// skipped: while a store is unreachable, it tries again.
+// handleHead reconciles a head and requeues the targets that must change. It tries again while
+// a store is unreachable. After six attempts it returns the error, which ends the shard's term; the
+// next term begins with all heads.
 func (s *Shard) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
 	for attempt := 1; ; attempt++ {
 		due, err := s.reconcileHead(ctx, e)

@@ -39,7 +39,7 @@ import (
 // Shared is what all shards of a process use.
 type Shared struct {
 	Contexts  *appcontext.Store
-	Others    pairs.Others // nil if no app waits for another one
+	Others    pairs.Others // nil: no pair waits for pairs of other shards
 	Heads     Heads
 	Revisions *RevisionCache
 	Loader    *PairLoader

@@ -80,7 +80,7 @@ func (b *budget) heed(status int, h http.Header) {
 
 // unreachable pauses all requests for a while: each attempt costs a timeout.
 func (b *budget) unreachable(why error) {
-	b.hold(&b.all, recover, fmt.Errorf("Azure cannot be reached: %w", why))
+	b.hold(&b.all, recover, fmt.Errorf("cannot reach Azure: %w", why))
 }
 
 func (b *budget) hold(what *pause, d time.Duration, why error) {
