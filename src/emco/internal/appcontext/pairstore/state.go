@@ -82,6 +82,11 @@ func textOf[T any](v *T) string {
 	return string(text)
 }
 
+// Equal reports whether two pairs are the same in all their members. Times count as moments.
+func Equal(a, b *Pair) bool {
+	return a.Key == b.Key && a.Identity == b.Identity && idOf(a) == idOf(b)
+}
+
 // moment returns a time as a number; 0 for the zero time.
 func moment(t time.Time) int64 {
 	if t.IsZero() {

@@ -107,6 +107,20 @@ func (m *memory) Of(t pair.Target) []appcontext.Pair {
 	return m.index.of(t)
 }
 
+// Has reports whether a target has pairs.
+func (m *memory) Has(t pair.Target) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.index.pairs[t]) > 0
+}
+
+// HasDeliverable reports whether a pair of a target has a step to deliver.
+func (m *memory) HasDeliverable(t pair.Target) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.index.pairs[t], func(p indexed) bool { return pair.Deliverable(*p.state.Common()) })
+}
+
 // TargetsOf returns the targets of a deployment, in order.
 func (m *memory) TargetsOf(deployment string) []pair.Target {
 	m.mu.Lock()

@@ -19,7 +19,6 @@ package pairs
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -189,7 +188,7 @@ func (s *Store) forget(k appcontext.PairKey) {
 func (s *Store) changed(pairs []appcontext.Pair) []appcontext.Pair {
 	return slices.DeleteFunc(slices.Clone(pairs), func(p appcontext.Pair) bool {
 		old, known := s.index.pair(p.Key)
-		return known && !s.unconfirmed.known[p.Key] && reflect.DeepEqual(p, old)
+		return known && !s.unconfirmed.known[p.Key] && pairstore.Equal(&p, &old)
 	})
 }
 

@@ -28,7 +28,7 @@ func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
 		}
 		s.guard.Track(t, r)
 		role := r.Role(s.number)
-		idle := r.Backend != nil && len(pair.AllDeliverable(s.pairs.Of(t))) == 0 // a direct cluster is watched too
+		idle := r.Backend != nil && !s.pairs.HasDeliverable(t) // a direct cluster is watched too
 		if role == route.Wait || role == route.Deliver && idle {
 			continue
 		}
@@ -201,6 +201,9 @@ func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
 		s.retries.Set(t, storeRetry.Backoff(1, unrecorded))
 		return
 	}
+	if !s.pairs.HasDeliverable(t) {
+		return
+	}
 	due := pair.AllDeliverable(s.pairs.Of(t))
 	if len(due) == 0 {
 		return
@@ -211,7 +214,7 @@ func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
 
 // release forgets what is known of a target that has no pairs in this shard any longer.
 func (s *Shard) release(ctx context.Context, t pair.Target) {
-	if len(s.pairs.Of(t)) > 0 {
+	if s.pairs.Has(t) {
 		return
 	}
 	s.retries.Cancel(t)

@@ -136,7 +136,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	})
 	s.platforms = platform.NewRegistrar(ctx, platform.Options{
 		Slots: shared.PlatformSlots, Cancellations: s.cancellations, Address: s.pairs.Address,
-		Open:   func(t pair.Target) bool { return len(pair.AllDeliverable(s.pairs.Of(t))) > 0 },
+		Open:   s.pairs.HasDeliverable,
 		Record: s.Record,
 	})
 	s.guard = branchguard.New(branchguard.Options{

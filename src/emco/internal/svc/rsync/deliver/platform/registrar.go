@@ -75,11 +75,16 @@ func (r *Registrar) Register(ctx context.Context, done []pair.Result, routes map
 	calls := map[pair.Target]call{}
 	for _, result := range done {
 		t := pair.TargetOf(result.Key)
-		c, begun := calls[t]
-		if result.Err == nil && !begun {
-			c = r.newCall(t, routes[t], result.Apps)
+		platform := syncer.Bootstrapping(routes[t].Backend)
+		if result.Err != nil || platform == nil {
+			others = append(others, result)
+			continue
 		}
-		if result.Err != nil || c.platform == nil || r.isCurrent(t, c) {
+		c, begun := calls[t]
+		if !begun {
+			c = r.newCall(t, platform, routes[t], result.Apps)
+		}
+		if r.isCurrent(t, c) {
 			others = append(others, result)
 			continue
 		}
@@ -92,10 +97,9 @@ func (r *Registrar) Register(ctx context.Context, done []pair.Result, routes map
 	return others
 }
 
-// newCall returns the call for a target with the given apps; without a platform if the
-// backend has none.
-func (r *Registrar) newCall(t pair.Target, to route.Route, apps []string) call {
-	c := call{at: r.Address(t, to), platform: syncer.Bootstrapping(to.Backend), apps: apps}
+// newCall returns the call for a target with the given apps.
+func (r *Registrar) newCall(t pair.Target, platform syncer.Bootstrapper, to route.Route, apps []string) call {
+	c := call{at: r.Address(t, to), platform: platform, apps: apps}
 	c.digest = sha256.Sum256(fmt.Append(nil, to.Settings.Kind, to.Settings.Options, c.at, apps)) // fmt writes maps in order of their keys
 	if len(apps) == 0 {
 		c.after = time.Now().Add(to.Settings.Delay)
