@@ -62,13 +62,24 @@ func (s *testStage) onboard(apps ...string) {
 	s.expect(201, "POST", "projects/shop/composite-apps", `{"metadata":{"name":"till"},"spec":{"compositeAppVersion":"v1"}}`)
 	s.expect(201, "POST", till+"/composite-profiles", named("small"))
 	for _, app := range apps {
-		s.upload("POST", till+"/apps", named(app), s.chart(app, configMap))
-		s.upload("POST", till+"/composite-profiles/small/profiles",
-			`{"metadata":{"name":"`+app+`"},"spec":{"app":"`+app+`"}}`, s.pack(map[string]string{
-				"manifest.yaml":        "version: v1\ntype:\n  values: override_values.yaml\n",
-				"override_values.yaml": "greeting: profile\n",
-			}))
+		s.app(app)
 	}
+}
+
+// app makes an app of one ConfigMap, with its profile.
+func (s *testStage) app(name string) {
+	s.Helper()
+	s.upload("POST", till+"/apps", named(name), s.chart(name, configMap))
+	s.profile("POST", till+"/composite-profiles/small/profiles", name, "profile")
+}
+
+// profile creates or replaces the profile of an app, with one value.
+func (s *testStage) profile(method, path, app, greeting string) {
+	s.Helper()
+	s.upload(method, path, `{"metadata":{"name":"`+app+`"},"spec":{"app":"`+app+`"}}`, s.pack(map[string]string{
+		"manifest.yaml":        "version: v1\ntype:\n  values: override_values.yaml\n",
+		"override_values.yaml": "greeting: " + greeting + "\n",
+	}))
 }
 
 // Templates of charts.
@@ -117,21 +128,27 @@ func (s *testStage) group(name string, p appPlaces) testGroup {
 		`{"metadata":{"name":"`+name+`"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	s.expect(201, "POST", g.path+"/generic-placement-intents", named("places"))
 	for _, app := range slices.Sorted(maps.Keys(p)) {
-		selectors := []v2.Selector{{Provider: "edge", Label: "all"}}
-		if len(p[app]) > 0 {
-			selectors = nil
-		}
-		for _, c := range p[app] {
-			selectors = append(selectors, v2.Selector{Provider: "edge", Cluster: c})
-		}
-		text, err := json.Marshal(selectors)
-		s.must("write selectors", err)
-		s.expect(201, "POST", g.path+"/generic-placement-intents/places/app-intents",
-			fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"app":%q,"intent":{"allOf":%s}}}`, app, app, text))
+		g.place(app, p[app]...)
 	}
 	s.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"all"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`)
 	g.act("approve")
 	return g
+}
+
+// place makes the placement of an app; without names, it goes to all clusters with the label "all".
+func (g testGroup) place(app string, clusters ...string) {
+	g.Helper()
+	selectors := []v2.Selector{{Provider: "edge", Label: "all"}}
+	if len(clusters) > 0 {
+		selectors = nil
+	}
+	for _, c := range clusters {
+		selectors = append(selectors, v2.Selector{Provider: "edge", Cluster: c})
+	}
+	text, err := json.Marshal(selectors)
+	g.must("write selectors", err)
+	g.expect(201, "POST", g.path+"/generic-placement-intents/places/app-intents",
+		fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"app":%q,"intent":{"allOf":%s}}}`, app, app, text))
 }
 
 // act runs an action, which must be accepted.

@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,8 +66,8 @@ func (a *clusterAgent) sees(state string) status.Report {
 			Version: "v1", Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Status: state, Content: o.Metadata.Annotations[status.ContentAnnotation],
 		})
 	}
-	for label, objects := range apps {
-		r.Apps = append(r.Apps, status.App{Label: label, Objects: objects})
+	for _, label := range slices.Sorted(maps.Keys(apps)) {
+		r.Apps = append(r.Apps, status.App{Label: label, Objects: apps[label]})
 	}
 	return r
 }

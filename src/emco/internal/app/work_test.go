@@ -1,0 +1,247 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+)
+
+// workFleet is a fleet whose clusters share a branch and the content of three apps, and a deployment
+// on all of them.
+type workFleet struct {
+	testGroup
+	clusters, apps int
+	revision       int64
+	agent          *clusterAgent // of the first cluster
+	token          string        // of agent
+	reported       time.Time     // the agent's last report, as the status shows it
+	last           etcdWork      // before the change
+}
+
+// etcdWork is the requests of the whole program to etcd, without those that watch keys and keep
+// leases alive.
+type etcdWork struct {
+	txns, written float64 // transactions, and the bytes of their keys and values
+	reads, read   float64 // gets and lists, and the bytes of their answers
+}
+
+// minus returns the work since an earlier time.
+func (w etcdWork) minus(before etcdWork) etcdWork {
+	return etcdWork{w.txns - before.txns, w.written - before.written, w.reads - before.reads, w.read - before.read}
+}
+
+func (w etcdWork) plus(more etcdWork) etcdWork {
+	return etcdWork{w.txns + more.txns, w.written + more.written, w.reads + more.reads, w.read + more.read}
+}
+
+// size is a number of bytes: a constant, and so many for each cluster of the fleet.
+type size struct{ constant, each float64 }
+
+func (z size) of(clusters int) float64 { return z.constant + z.each*float64(clusters) }
+
+// A change costs etcd as many requests in a fleet of 500 clusters as in one of 50. What a row writes or
+// reads for each cluster is only what its rule names: placements (14 bytes) and the roster (36 bytes).
+func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
+	t.Parallel()
+	const kib = 1 << 10
+	rows := []struct {
+		name    string
+		change  func(*workFleet) (complaint func() string) // complaint returns "" when the change is done
+		txns    float64                                    // at most, for any number of clusters
+		written size                                       // at most
+		reads   float64                                    // at most, for any number of clusters
+		read    size                                       // at most
+		rule    string
+	}{
+		{"first installation", (*workFleet).install, 20, size{10 * kib, 60}, 50, size{20 * kib, 70}, "each app has one table; placements and roster name each cluster once"},
+		{"an update that changes nothing", (*workFleet).update, 6, size{4 * kib, 20}, 55, size{30 * kib, 20}, "a revision with its placements, and no pair"},
+		{"one value of one app", (*workFleet).changeValue, 14, size{7 * kib, 20}, 60, size{30 * kib, 30}, "a revision with its placements, one content, one table"},
+		{"one cluster more", (*workFleet).addCluster, 12, size{9 * kib, 20}, 60, size{34 * kib, 64}, "a revision with its placements, the records of one cluster; a look into roster and tables"},
+		{"one app more", (*workFleet).addApp, 15, size{21 * kib, 20}, 60, size{38 * kib, 30}, "a revision with its placements, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters"},
+		{"a first report", (*workFleet).report, 3, size{4 * kib, 0}, 5, size{4 * kib, 0}, "what one cluster reports"},
+		{"the same report again", (*workFleet).report, 2, size{kib / 2, 0}, 2, size{kib, 0}, "the sign of life of one cluster"},
+		{"a restart", (*workFleet).restart, 34, size{2 * kib, 0}, 75, size{24 * kib, 110}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages"},
+	}
+	sizes := []int{50, 500}
+	work := make([][]etcdWork, len(sizes)) // by size and row
+	t.Run("fleets", func(t *testing.T) {
+		for i, n := range sizes {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				f := newWorkFleet(t, n)
+				for _, row := range rows {
+					work[i] = append(work[i], f.done(row.name, row.change(f)))
+				}
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "change\tclusters\ttransactions\tbytes written\treads\tbytes read\trule")
+	for r, row := range rows {
+		for i, n := range sizes {
+			w := work[i][r]
+			_, _ = fmt.Fprintf(table, "%s\t%d\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%s\n", row.name, n,
+				w.txns, row.txns, w.written, row.written.of(n), w.reads, row.reads, w.read, row.read.of(n), row.rule)
+			if w.written == 0 || w.txns > row.txns || w.written > row.written.of(n) || w.reads > row.reads || w.read > row.read.of(n) {
+				t.Errorf("%s, %d clusters: the work is %+v; the rule: %s", row.name, n, w, row.rule)
+			}
+		}
+	}
+	_ = table.Flush()
+	t.Logf("requests to etcd and their bytes, each with its limit:\n%s", &text)
+}
+
+// newWorkFleet registers the clusters and everything else that the first installation needs.
+func newWorkFleet(t *testing.T, clusters int) *workFleet {
+	t.Helper()
+	s := newStage(t)
+	names := make([]string, clusters)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%03d", i)
+	}
+	s.fleet(names...)
+	s.reportByHTTPS()
+	s.onboard("cache", "db", "web")
+	f := &workFleet{testGroup: s.group("autumn", appPlaces{"cache": nil, "db": nil, "web": nil}), clusters: clusters, apps: 3}
+	f.agent, f.token = s.agent(names[0]), s.reportToken(names[0])
+	f.last = f.settled()
+	return f
+}
+
+func (f *workFleet) install() func() string {
+	f.Helper()
+	f.act("instantiate")
+	return f.delivered()
+}
+
+func (f *workFleet) update() func() string {
+	f.Helper()
+	f.act("update")
+	return f.delivered()
+}
+
+func (f *workFleet) changeValue() func() string {
+	f.Helper()
+	f.profile("PUT", till+"/composite-profiles/small/profiles/web", "web", "changed")
+	return f.update()
+}
+
+func (f *workFleet) addCluster() func() string {
+	f.Helper()
+	f.cluster("new", "repo")
+	f.member("new")
+	f.clusters++
+	return f.update()
+}
+
+func (f *workFleet) addApp() func() string {
+	f.Helper()
+	f.app("more")
+	f.place("more")
+	f.apps++
+	return f.update()
+}
+
+func (f *workFleet) report() func() string {
+	f.Helper()
+	got, err := f.agent.post(f.address, f.token, f.agent.sees(status.Current))
+	f.must("report", err)
+	if got.code != http.StatusNoContent {
+		f.Fatalf("the report was answered with %d", got.code)
+	}
+	return func() string {
+		at := pair(f.query("?status=ready"), "web", "c000").LastReport
+		if at == nil || !at.After(f.reported) {
+			return "the status does not show the report"
+		}
+		f.reported = *at
+		return ""
+	}
+}
+
+func (f *workFleet) restart() func() string {
+	f.Helper()
+	f.stop()
+	f.start()
+	f.last = etcdWork{} // the counters begin again
+	return f.shown()
+}
+
+// delivered complains until the next revision is on all clusters.
+func (f *workFleet) delivered() func() string {
+	f.revision++
+	return f.shown()
+}
+
+// shown complains until the status shows the current revision on all clusters.
+func (f *workFleet) shown() func() string {
+	return func() string {
+		st, n := f.status(), 0
+		for _, a := range st.Apps {
+			for _, c := range a.Clusters {
+				if c.Phase == "Applied" && c.Revision == f.revision {
+					n++
+				}
+			}
+		}
+		return unless(fmt.Sprint(st.DeployedStatus, " ", n), fmt.Sprint("Instantiated ", f.clusters*f.apps))
+	}
+}
+
+// done waits until a change is done, and returns its work, without that of looking at the status.
+func (f *workFleet) done(name string, complaint func() string) (w etcdWork) {
+	f.Helper()
+	f.eventually(name, func() string {
+		now := f.settled()
+		w = now.minus(f.last)
+		last := complaint()
+		f.last = f.last.plus(f.work().minus(now))
+		return last
+	})
+	f.last = f.work()
+	return w
+}
+
+// settled returns the work when it no longer grows: events and records of commits follow what the
+// status shows.
+func (f *workFleet) settled() (w etcdWork) {
+	f.Helper()
+	still := 0
+	f.eventually("the work ends", func() string {
+		now := f.work()
+		if still++; now != w {
+			w, still = now, 0
+		}
+		return unless(min(still, 5), 5)
+	})
+	return w
+}
+
+// work reads the counters.
+func (f *workFleet) work() (w etcdWork) {
+	f.Helper()
+	text := "\n" + f.do("GET", "/metrics", "").Body
+	count := func(name, kind string) float64 {
+		_, value, _ := strings.Cut(text, "\nemco_etcd_"+name+`_total{kind="`+kind+`"} `)
+		value, _, _ = strings.Cut(value, "\n")
+		if value == "" {
+			return 0
+		}
+		return number(value)
+	}
+	w.txns, w.written = count("operations", "txn"), count("bytes", "txn")
+	for _, kind := range []string{"get", "list"} {
+		w.reads, w.read = w.reads+count("operations", kind), w.read+count("bytes", kind)
+	}
+	return w
+}
