@@ -105,7 +105,7 @@ type Render struct {
 // Git configures the Git writers.
 type Git struct {
 	Window     Duration `json:"window" help:"how long a busy writer collects changes before the next commit"`
-	Hosted     Duration `json:"hostedWindow" help:"the same for repositories at GitHub and GitLab, which limit pushes; all branches of a repository share it"`
+	Hosted     Duration `json:"hostedWindow" help:"how long a writer of a repository at GitHub or GitLab, which limit pushes, collects changes before the next commit; all branches of a repository share it"`
 	Rest       Duration `json:"rest" help:"longest pause for a repository whose server is down, refuses the credential or throttles; the first pause is retry.first"`
 	Look       Duration `json:"look" help:"how often branches are checked for external edits of owned files, with one read per branch; 0: only before commits"`
 	Timeout    Duration `json:"timeout" help:"longest single exchange with a Git server"`
@@ -115,7 +115,7 @@ type Git struct {
 	AllowFile  bool     `json:"allowFile" help:"allow file:// repositories; for tests only"`
 
 	SSHProgram string `json:"sshProgram" help:"the ssh program, for repositories with sshClient: program"`
-	SSHConfig  string `json:"sshConfig" help:"file with settings for that program, as in ~/.ssh/config, such as a jump host or a hardware key; empty: no file"`
+	SSHConfig  string `json:"sshConfig" help:"file with settings for the ssh program of git.sshProgram, as in ~/.ssh/config, such as a jump host or a hardware key; empty: no file"`
 
 	GitHub Rates `json:"github"`
 	GitLab Rates `json:"gitlab"`

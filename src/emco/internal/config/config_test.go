@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,7 +121,7 @@ func TestF57AddressesBeyondLoopback(t *testing.T) {
 			if exposed != (err != nil) || err != nil && (!strings.Contains(err.Error(), setting+": ") || !strings.Contains(err.Error(), "http.insecure")) {
 				t.Errorf("%s=%s: got %v", setting, address, err)
 			}
-			c, err := load(t, nil, "-http.insecure", "true", "-"+setting, address)
+			c, err := load(t, nil, "-http.insecure", "-"+setting, address)
 			if err != nil || exposed != slices.Contains(c.Exposed(), setting) {
 				t.Errorf("%s=%s with http.insecure: exposed %v, %v", setting, address, c.Exposed(), err)
 			}
@@ -214,6 +215,47 @@ func TestHelpNamesEachSettingThreeWays(t *testing.T) {
 	for _, want := range []string{"-http.packageLimit", "EMCO_HTTP_PACKAGE_LIMIT", "EMCO_OCI_PLAIN_HTTP", "(default 127.0.0.1:9015)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help lacks %q", want)
+		}
+	}
+}
+
+func TestABooleanFlagAloneMeansTrue(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"-git.allowFile", "-log.level", "error"}, true},
+		{[]string{"-log.level", "error", "-git.allowFile"}, true},
+		{[]string{"-git.allowFile=true", "-log.level=error"}, true},
+		{[]string{"-git.allowFile=false", "-log.level", "error"}, false},
+	}
+	for _, tt := range tests {
+		c, err := load(t, map[string]string{"EMCO_GIT_ALLOW_FILE": strconv.FormatBool(!tt.want)}, tt.args...)
+		if err != nil || c.Git.AllowFile != tt.want || c.Log.Level != "error" {
+			t.Errorf("%q: git.allowFile is %v, log.level %s, error %v", tt.args, c.Git.AllowFile, c.Log.Level, err)
+		}
+	}
+	if _, err := load(t, nil, "-git.allowFile", "true"); err == nil || !strings.Contains(err.Error(), `unexpected argument "true"`) {
+		t.Errorf("a value after a space: %v", err)
+	}
+	if _, err := load(t, nil, "-git.allowFile=maybe"); err == nil {
+		t.Error("maybe is a boolean")
+	}
+}
+
+func TestHelpShowsBooleansWithoutValue(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
+	fs.SetOutput(&out)
+	if _, err := Load(fs, []string{"-help"}, lookup(nil), func(string) {}); !errors.Is(err, flag.ErrHelp) {
+		t.Fatalf("got %v", err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for _, want := range []string{"  -git.allowFile", "  -http.insecure", "  -git.timeout value"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("help lacks the line %q", want)
 		}
 	}
 }

@@ -21,7 +21,12 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 	leaves := leavesOf(&c)
 	set := map[string]string{} // flags given, applied after file and environment
 	for _, l := range leaves {
-		fs.Func(l.name, l.usage(), func(v string) error { set[l.name] = v; return l.check(v) })
+		take := func(v string) error { set[l.name] = v; return l.check(v) }
+		if l.val.Kind() == reflect.Bool {
+			fs.BoolFunc(l.name, l.usage(), take) // the flag alone is "true"
+		} else {
+			fs.Func(l.name, l.usage(), take)
+		}
 	}
 	file, _ := getenv("EMCO_CONFIG")
 	fs.StringVar(&file, "config", file, "configuration file in YAML (EMCO_CONFIG)")
@@ -29,7 +34,7 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 		return c, err
 	}
 	if fs.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q; see -help", fs.Arg(0))
+		return c, fmt.Errorf("unexpected argument %q; write a flag's value as -name=value if it is true or false; see -help", fs.Arg(0))
 	}
 	if err := readFile(file, &c); err != nil {
 		return c, err
