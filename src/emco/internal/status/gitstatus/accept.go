@@ -24,7 +24,7 @@ func (p *poller) accept(ctx context.Context, d intake.Document) error {
 	if err != nil {
 		return fmt.Errorf("read the last report of %s: %w", d.Cluster, err)
 	}
-	r, err := intake.Check(d, rec.seq)
+	r, err := intake.Check(d, rec.seq, p.source.options.Now())
 	if err != nil {
 		p.recordRefused(d, err)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -167,6 +168,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 			r.Apps = nil
 			return encode(r)
 		}},
+		{"no later sequence is left", intake.Ahead, func(l *gitFixture) []byte { return encode(l.good("edge+a", math.MaxUint64)) }},
 		{"a future schema", intake.Schema, func(*gitFixture) []byte {
 			return []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{"42-web":"splendid"}}`)
 		}},

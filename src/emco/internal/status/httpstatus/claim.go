@@ -53,7 +53,7 @@ func (c *reportClaim) updateOf(base agents.Agent) (agents.Update, error) {
 	if c.key != nil && !matchesToken(base, *c.key, c.received) {
 		return agents.Update{}, errDenied
 	}
-	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq); err != nil {
+	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq, c.received); err != nil {
 		return agents.Update{}, &outdatedError{err, base.Seq}
 	}
 	if c.report.Same != "" && c.report.Same != base.DocumentID {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -63,11 +64,10 @@ func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return e.recordRefused(w, cluster, err)
 	}
-	c, err := body.claim(cluster, k)
+	c, err := body.claim(cluster, k, e.options.Now().UTC())
 	if err != nil {
 		return e.recordRefused(w, cluster, err)
 	}
-	c.received = e.options.Now().UTC()
 	if err := e.writer.Write(r.Context(), c); err != nil {
 		return e.recordRefused(w, cluster, err)
 	}
@@ -152,14 +152,14 @@ func unpack(packed []byte, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// claim decodes the document.
-func (b requestBody) claim(cluster v2.ClusterKey, k tokenSum) (*reportClaim, error) {
+// claim decodes a document that was received now.
+func (b requestBody) claim(cluster v2.ClusterKey, k tokenSum, now time.Time) (*reportClaim, error) {
 	d := intake.Document{Cluster: cluster, Text: b.plain, First: true} // ReportWriter compares the sequence
-	r, err := intake.Check(d, 0)
+	r, err := intake.Check(d, 0, now)
 	if err != nil {
 		return nil, err
 	}
-	c := &reportClaim{cluster: cluster, report: r, key: &k}
+	c := &reportClaim{cluster: cluster, report: r, received: now, key: &k}
 	if r.Same != "" {
 		return c, nil
 	}
@@ -219,6 +219,8 @@ func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster v2.ClusterKey, e
 	case late:
 		w.Header().Set(status.SequenceHeader, strconv.FormatUint(last, 10))
 		return errs.E(errs.Conflict, "take", "report of "+string(cluster), err)
+	case result == intake.Ahead:
+		return errs.E(errs.Invalid, "take", "report of "+string(cluster), err)
 	case result == intake.Forged:
 		return errs.E(errs.Forbidden, "take", "report of "+string(cluster), err)
 	}

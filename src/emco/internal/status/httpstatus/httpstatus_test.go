@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"runtime"
@@ -102,6 +103,9 @@ func TestWhatDoesNotCount(t *testing.T) {
 		}},
 		{"it is older", "replayed", 409, func(p *process, token string) agentAnswer { return p.post(token, good("edge+a", 9, "lie")) }},
 		{"the same sequence with other news", "replayed", 409, func(p *process, token string) agentAnswer { return p.post(token, good("edge+a", 10, "lie")) }},
+		{"no later sequence is left", "ahead", 400, func(p *process, token string) agentAnswer {
+			return p.post(token, good("edge+a", math.MaxUint64, "lie"))
+		}},
 		{"a future schema", "schema", 400, func(p *process, token string) agentAnswer {
 			return p.do(http.MethodPost, path("edge+a")+"/report", token, []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{}}`))
 		}},
@@ -205,6 +209,39 @@ func TestTokens(t *testing.T) {
 	}
 	if got := one.do(http.MethodPost, path("edge+a")+"/token?overlap=for%20ever", "", nil); got.code != http.StatusBadRequest {
 		t.Errorf("no overlap: %d %s", got.code, got.body)
+	}
+}
+
+// One report of a stolen token must not silence the cluster for ever.
+func TestF63AReportCannotSilenceACluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a", "edge+old")
+	one := l.process()
+	stolen := one.token("edge+a", "")
+	one.want(http.StatusNoContent, stolen, good("edge+a", 5, "true"))
+	highest := uint64(l.now().Unix()) + 1<<32 - 1
+	one.want(http.StatusNoContent, stolen, good("edge+a", highest, "lie"))
+	fresh := one.token("edge+a", "?overlap=0s")
+	one.want(http.StatusNoContent, fresh, good("edge+a", 6, "true again"))
+	if got := l.stored("edge+a"); got != "#6 true again" {
+		t.Errorf("etcd has %q", got)
+	}
+
+	// An older version accepted any sequence.
+	token := one.token("edge+old", "")
+	one.want(http.StatusNoContent, token, good("edge+old", 5, ""))
+	a, err := l.store.Agent(t.Context(), "edge+old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Seq = math.MaxUint64
+	if _, ok, err := l.store.UpdateAgents(t.Context(), []agents.Update{{Agent: a}}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	two := l.process()
+	two.want(http.StatusNoContent, token, good("edge+old", 7, "heard"))
+	if got := l.stored("edge+old"); got != "#7 heard" {
+		t.Errorf("etcd has %q", got)
 	}
 }
 

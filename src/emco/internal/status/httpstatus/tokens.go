@@ -26,7 +26,7 @@ const (
 )
 
 // Make makes a token for a cluster. Older tokens stay valid for an hour, or for the duration
-// ?overlap=, so that the agent can change over without a gap.
+// ?overlap=, so that the agent can change over without a gap. The sequence of reports starts again.
 func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	cluster, err := web.Cluster(r)
 	if err != nil {
@@ -100,6 +100,7 @@ func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made
 				a.Tokens[i].Ends = ends
 			}
 		}
+		a.Seq = 0 // whoever holds the new token counts from the start
 		if a.Tokens = append(validTokens(a.Tokens, made.Made), made); len(a.Tokens) > maxTokens {
 			return errs.New(errs.Conflict, "the cluster has too many tokens that are still valid; revoke some")
 		}

@@ -13,6 +13,7 @@ package intake
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -37,6 +38,7 @@ const (
 	Accepted     = "taken"
 	Forged       = "forged"       // it names another cluster than the one that sent it
 	Replayed     = "replayed"     // it is not newer than the last accepted document
+	Ahead        = "ahead"        // its sequence leaves no room for later ones
 	TooLarge     = "toolarge"     // above the limits
 	Schema       = "schema"       // its schema is unknown here: the agent is newer
 	Malformed    = "malformed"    // it is not a report
@@ -46,7 +48,7 @@ const (
 
 // Results returns every result of a check.
 func Results() []string {
-	return []string{Accepted, Forged, Replayed, TooLarge, Schema, Malformed, Unregistered, Unauthorized}
+	return []string{Accepted, Forged, Replayed, Ahead, TooLarge, Schema, Malformed, Unregistered, Unauthorized}
 }
 
 // Document is one status document of a cluster.
@@ -60,7 +62,7 @@ type Document struct {
 
 // Check decodes a document and compares its sequence with last, that of the last accepted
 // document. ResultOf classifies the error.
-func Check(d Document, last uint64) (status.Report, error) {
+func Check(d Document, last uint64, now time.Time) (status.Report, error) {
 	if d.Err != nil {
 		return status.Report{}, d.Err
 	}
@@ -68,15 +70,27 @@ func Check(d Document, last uint64) (status.Report, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, CheckOrder(d, r, last)
+	return r, CheckOrder(d, r, last, now)
 }
 
+// maxAhead is how far a sequence may be above the time in seconds, which agents count from. It
+// allows any clock of an agent or of this machine, and rises by one per second: a report at the
+// limit delays later ones by a second.
+const maxAhead = 1 << 32
+
 // CheckOrder reports whether r may follow the report with the sequence last. It returns an error
-// of result Forged or Replayed if not.
-func CheckOrder(d Document, r status.Report, last uint64) error {
+// of result Forged, Ahead or Replayed if not. A last sequence above the limit, which versions
+// without a limit accepted, does not count.
+func CheckOrder(d Document, r status.Report, last uint64, now time.Time) error {
+	limit := uint64(max(0, now.Unix())) + maxAhead
+	if last > limit {
+		last = 0
+	}
 	switch {
 	case r.Cluster != string(d.Cluster):
 		return &refusedError{Forged, fmt.Sprintf("the report names cluster %s", r.Cluster)}
+	case r.Seq > limit:
+		return &refusedError{Ahead, fmt.Sprintf("the sequence is %d; the limit is now %d, because later reports need higher ones", r.Seq, limit)}
 	case r.Seq < last || r.Seq == last && !d.First:
 		return &refusedError{Replayed, fmt.Sprintf("the sequence is %d; the last report had %d", r.Seq, last)}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -258,7 +259,7 @@ func TestCheckRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.d.Cluster = cluster
-			_, err := intake.Check(c.d, 4)
+			_, err := intake.Check(c.d, 4, time.Now())
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("Check = %v, want it accepted", err)
@@ -266,6 +267,50 @@ func TestCheckRefuses(t *testing.T) {
 				t.Errorf("Check = %v, want a result of %s", err, c.want)
 			}
 		})
+	}
+}
+
+// No accepted sequence leaves a cluster without higher ones, and one that an older version
+// accepted does not either.
+func TestF63SequencesCannotBePoisoned(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	order := func(seq, last uint64, now time.Time) string {
+		err := intake.CheckOrder(intake.Document{Cluster: cluster}, status.Report{Cluster: cluster, Seq: seq}, last, now)
+		if err == nil {
+			return ""
+		}
+		return intake.ResultOf(err)
+	}
+	honest := uint64(at.Unix())
+	highest := honest
+	for bit := range 64 { // the highest that is accepted, by bisection
+		if try := highest | 1<<(63-bit); order(try, honest-1, at) == "" {
+			highest = try
+		}
+	}
+	if highest < honest+100*365*24*3600 || highest > 1<<40 {
+		t.Errorf("the highest accepted sequence is %d, at %d s", highest, honest)
+	}
+	for name, c := range map[string]struct {
+		seq, last uint64
+		now       time.Time
+		want      string
+	}{
+		"the largest number":                   {math.MaxUint64, 4, at, intake.Ahead},
+		"half of it":                           {math.MaxInt64, 4, at, intake.Ahead},
+		"after the highest, two seconds later": {highest + 1, highest, at.Add(2 * time.Second), ""},
+		"after one of an older version":        {honest, math.MaxUint64, at, ""},
+		"a clock a day ahead":                  {honest + 86400, 4, at, ""},
+		"a clock a day behind":                 {honest - 86400, 4, at, ""},
+		"here the clock fell back to 1970":     {honest + 1, honest, time.Unix(9, 0), ""},
+		"here the clock fell back a day":       {honest + 1, honest, at.Add(-24 * time.Hour), ""},
+		"here the clock jumped a day ahead":    {honest + 1, honest, at.Add(24 * time.Hour), ""},
+		"an older one":                         {honest - 1, honest, at, intake.Replayed},
+	} {
+		if got := order(c.seq, c.last, c.now); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 
