@@ -133,7 +133,7 @@ func (t Table) Next(s appcontext.State, a Action) (appcontext.State, error) {
 	if transition, ok := t[a][s]; ok {
 		return transition.To, nil
 	}
-	return s, errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s; it is in %s", s, t.allowed(a)))
+	return s, errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s; allowed in %s", s, t.allowed(a)))
 }
 
 // If returns the condition that must hold in addition to the state.
@@ -141,7 +141,7 @@ func (t Table) If(s appcontext.State, a Action) Condition { return t[a][s].If }
 
 // Refuse returns the error for an action whose condition does not hold.
 func (t Table) Refuse(s appcontext.State, a Action) error {
-	return errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s now; it is in %s", s, t.allowed(a)))
+	return errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s now; allowed in %s", s, t.allowed(a)))
 }
 
 func (t Table) allowed(a Action) string {

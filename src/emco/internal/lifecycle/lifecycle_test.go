@@ -82,11 +82,11 @@ func wantTransition(t *testing.T, table Table, from appcontext.State, a Action, 
 func TestRefusalsNameTheStatesThatWouldDo(t *testing.T) {
 	t.Parallel()
 	_, err := Groups().Next(appcontext.Created, Instantiate)
-	if want := "instantiate: not allowed in state Created; it is in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
+	if want := "instantiate: not allowed in state Created; allowed in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	err = Groups().Refuse(appcontext.Terminated, Stop)
-	if want := "stop: not allowed in state Terminated now; it is in Instantiated while it is under way, Terminated while it is under way"; err.Error() != want || !errs.Is(err, errs.Conflict) {
+	if want := "stop: not allowed in state Terminated now; allowed in Instantiated while it is under way, Terminated while it is under way"; err.Error() != want || !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }

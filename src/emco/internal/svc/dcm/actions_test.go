@@ -63,7 +63,7 @@ func TestCloudsLive(t *testing.T) {
 	c.refer()
 	c.Run(t,
 		step{Do: "POST " + lc + "/instantiate", Body: `{"metadata":{"name":""}}`, Status: 202, Text: "="},
-		step{Do: "POST " + lc + "/instantiate", Status: 409, Text: "not allowed in state Instantiated; it is in Created, Terminated"},
+		step{Do: "POST " + lc + "/instantiate", Status: 409, Text: "not allowed in state Instantiated; allowed in Created, Terminated"},
 		step{Do: "GET " + lc + "/status?status=ready", Status: 200, Text: `"deployedStatus":"Instantiated","readyStatus":"Ready"`},
 		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc"},"spec":{"level":"0"}}`, Status: 201}, // it changes nothing
 		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc","description":"new"},"spec":{"level":"0"}}`, Status: 409, Text: "terminate it before it is changed"},
@@ -72,7 +72,7 @@ func TestCloudsLive(t *testing.T) {
 	c.refer()
 	c.Run(t,
 		step{Do: "POST " + lc + "/terminate", Status: 202},
-		step{Do: "POST " + lc + "/terminate", Status: 409, Text: "not allowed in state Terminated; it is in Instantiated"},
+		step{Do: "POST " + lc + "/terminate", Status: 409, Text: "not allowed in state Terminated; allowed in Instantiated"},
 		step{Do: "GET " + lc + "/status", Status: 200, Text: `"deployedStatus":"Terminated"`},
 		step{Do: "POST " + lc + "/instantiate", Status: 202},
 	)
@@ -158,7 +158,7 @@ func TestCloudsStop(t *testing.T) {
 	c := newCloudFixture(t)
 	c.refer()
 	c.Run(t,
-		step{Do: "POST " + lc + "/stop", Status: 409, Text: "not allowed in state Created; it is in Instantiated, Terminated"},
+		step{Do: "POST " + lc + "/stop", Status: 409, Text: "not allowed in state Created; allowed in Instantiated, Terminated"},
 		step{Do: "POST " + lc + "/instantiate", Status: 202},
 		step{Do: "POST " + lc + "/stop", Status: 200, Text: "="},
 		step{Do: "POST " + lc + "/stop", Status: 409},
