@@ -5,8 +5,8 @@ import "time"
 // The views below /v2/views are additions to upstream's API: counts and pages of the whole
 // fleet. docs/views.md describes them.
 
-// States of places (one app on one cluster), clusters and deployments in views, the worst
-// first. A cluster or deployment is as bad as its worst place.
+// States of pairs (one app on one cluster), clusters and deployments in views, the worst
+// first. A cluster or deployment is as bad as its worst pair.
 const (
 	ViewFailed      = "failed"      // a user must act
 	ViewNotReady    = "notReady"    // the cluster reports that something is wrong
@@ -29,7 +29,7 @@ type ViewPage struct {
 // ViewCounts counts by state. States that count nothing are left out.
 type ViewCounts map[string]int
 
-// FleetView counts all clusters and places.
+// FleetView counts all clusters and pairs.
 type FleetView struct {
 	At       time.Time    `json:"at"`
 	Mark     int64        `json:"mark"`
@@ -61,19 +61,19 @@ type ClusterView struct {
 	Type        string     `json:"type,omitempty"`   // its sync type; empty for a direct cluster
 	Branch      string     `json:"branch,omitempty"` // its branch shard
 	State       string     `json:"state"`
-	Counts      ViewCounts `json:"counts"` // of its places
+	Counts      ViewCounts `json:"counts"` // of its pairs
 	LastHeard   time.Time  `json:"lastHeard,omitzero"`
 	SilentSince time.Time  `json:"silentSince,omitzero"`
 	Why         string     `json:"why,omitempty"` // of its worst place
 }
 
-// ClusterDetail is one cluster with all places on it.
+// ClusterDetail is one cluster with all pairs on it.
 type ClusterDetail struct {
 	At   time.Time `json:"at"`
 	Mark int64     `json:"mark"`
 	ClusterView
-	Places []PlaceView `json:"places"`
-	More   int         `json:"more,omitempty"` // places that are left out
+	Places []PlaceView `json:"places"`         // the pairs
+	More   int         `json:"more,omitempty"` // pairs that are left out
 }
 
 // PlaceView is one app of a deployment on one cluster.
@@ -113,7 +113,7 @@ type DeploymentView struct {
 	Since     time.Time  `json:"since,omitzero"`   // of the revision
 	Apps      int        `json:"apps"`
 	Clusters  int        `json:"clusters"`
-	Counts    ViewCounts `json:"counts"` // of its places
+	Counts    ViewCounts `json:"counts"` // of its pairs
 	Why       string     `json:"why,omitempty"`
 	MovedTo   string     `json:"movedTo,omitempty"` // the group that took its deployment over
 }
@@ -124,7 +124,7 @@ type MatrixView struct {
 	Apps     []string    `json:"apps"` // in order of the letters of cells
 	AllApps  int         `json:"allApps"`
 	Revision int64       `json:"revision"`
-	Counts   ViewCounts  `json:"counts"` // of all places of the deployment
+	Counts   ViewCounts  `json:"counts"` // of all pairs of the deployment
 	Items    []MatrixRow `json:"items"`
 }
 
@@ -157,8 +157,8 @@ type StreamEvent struct {
 	Resync   bool            `json:"resync,omitempty"`   // ask for the views again: what has changed is not known
 	Topic    string          `json:"topic,omitempty"`    // of an event "rows"
 	State    string          `json:"state,omitempty"`    // of the topic's cluster or deployment
-	Counts   ViewCounts      `json:"counts,omitempty"`   // of its places
-	Pairs    ViewCounts      `json:"pairs,omitempty"`    // of an event "fleet": all places
+	Counts   ViewCounts      `json:"counts,omitempty"`   // of its pairs
+	Pairs    ViewCounts      `json:"pairs,omitempty"`    // of an event "fleet": all pairs
 	Clusters []ClusterChange `json:"clusters,omitempty"` // of an event "fleet": those that have changed
 }
 

@@ -100,7 +100,7 @@ func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mir
 	seen.Observe(tally)
 	m.fleet(tally.Totals)
 	return views.New(views.Parts{
-		DB: st.db, Tally: tally, Places: seen, Deployments: reader, Revisions: st.contexts,
+		DB: st.db, Tally: tally, Pairs: seen, Deployments: reader, Revisions: st.contexts,
 		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Streams: c.Status.Streams, Now: time.Now,
 	})
 }

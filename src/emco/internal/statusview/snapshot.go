@@ -101,13 +101,13 @@ func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int6
 	for name, places := range c.places {
 		list := make([]placeStatus, len(places))
 		for i, p := range places {
-			at := mirror.Place{Cluster: p.cluster, App: name}
+			at := mirror.Pair{Cluster: p.cluster, App: name}
 			list[i] = placeStatus{cluster: p.cluster, bundle: p.bundle}
-			if e := snap.Places[at]; e != nil {
+			if e := snap.Pairs[at]; e != nil {
 				list[i].pair, list[i].report, list[i].reportedAt = e.State.Common(), e.Report, e.Heard()
 			}
 			if !snap.Head.Gone {
-				delete(snap.Places, at)
+				delete(snap.Pairs, at)
 			}
 		}
 		out[name] = list
@@ -121,7 +121,7 @@ func remainingPairs(snap mirror.Snapshot) (out []appcontext.Pair) {
 	if snap.Head == nil {
 		return nil
 	}
-	for at, e := range snap.Places {
+	for at, e := range snap.Pairs {
 		if e.State != nil {
 			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, UID: snap.Head.Deployment(), App: at.App}, ""))
 		}

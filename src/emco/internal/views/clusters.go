@@ -34,7 +34,7 @@ func (t *Tally) sums(names []string) (map[string]clusterSum, int64) {
 	return out, t.mark
 }
 
-// sum returns what is known of a cluster; nil is one without places.
+// sum returns what is known of a cluster; nil is one without pairs.
 func (c *clusterTally) sum() clusterSum {
 	if c == nil {
 		return clusterSum{state: Idle}
@@ -92,7 +92,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	out := v2.ClusterViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.ClusterView{}}
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
-		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Places.Cluster(v2.ClusterKey(row.name)))
+		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Pairs.Cluster(v2.ClusterKey(row.name)))
 		if err != nil {
 			return err
 		}
@@ -102,11 +102,11 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 }
 
 // clusterRow returns a row of a page.
-func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, places []mirror.Placed) (v2.ClusterView, error) {
+func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, pairs []mirror.ClusterPair) (v2.ClusterView, error) {
 	key := v2.NewClusterKey(c.Provider, c.Name)
 	out := v2.ClusterView{
 		Provider: c.Provider, Cluster: c.Name, Labels: slices.Sorted(slices.Values(c.Labels)),
-		State: s.state.String(), Counts: s.counts.answer(), LastHeard: s.heard.UTC(), Why: worstReason(places, s),
+		State: s.state.String(), Counts: s.counts.answer(), LastHeard: s.heard.UTC(), Why: worstReason(pairs, s),
 	}
 	if s.heard.IsZero() {
 		out.LastHeard = time.Time{}
@@ -126,10 +126,10 @@ func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSu
 	return out, err
 }
 
-// worstReason returns why the worst place of a cluster is not ready.
-func worstReason(places []mirror.Placed, s clusterSum) string {
+// worstReason returns why the worst pair of a cluster is not ready.
+func worstReason(pairs []mirror.ClusterPair, s clusterSum) string {
 	worst, text := Idle, ""
-	for _, e := range places {
+	for _, e := range pairs {
 		state, why := describe(e.Entry, s)
 		if state == None || e.State == nil {
 			continue
@@ -150,7 +150,7 @@ func worstReason(places []mirror.Placed, s clusterSum) string {
 
 func silence(s clusterSum) string { return "no report since " + s.heard.UTC().Format(time.RFC3339) }
 
-// describe returns the state of a place, and why it is not ready.
+// describe returns the state of a pair, and why it is not ready.
 func describe(e *mirror.Entry, s clusterSum) (State, string) {
 	c := cellOf(e)
 	state := c.at(s.silent)
@@ -191,8 +191,8 @@ func firstProblem(r *mirror.Report) string {
 	return ""
 }
 
-// maxPlaces bounds the places of one cluster in an answer.
-const maxPlaces = 200
+// maxPairs bounds the pairs of one cluster in an answer.
+const maxPairs = 200
 
 // cluster answers with one cluster and what runs on it.
 func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
@@ -213,18 +213,18 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		return errs.New(errs.NotFound, "Cluster not found")
 	}
 	sums, mark := v.Tally.sums([]string{name})
-	places := v.Places.Cluster(v2.ClusterKey(name))
+	pairs := v.Pairs.Cluster(v2.ClusterKey(name))
 	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
-	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[name], places); err != nil {
+	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[name], pairs); err != nil {
 		return err
 	}
 	owners, err := v.owners(r.Context())
 	if err != nil {
 		return err
 	}
-	for _, e := range places {
+	for _, e := range pairs {
 		if e.State != nil {
-			out.Places = append(out.Places, placeView(e, sums[name], owners[e.UID]))
+			out.Places = append(out.Places, pairView(e, sums[name], owners[e.UID]))
 		}
 	}
 	slices.SortFunc(out.Places, func(a, b v2.PlaceView) int {
@@ -232,14 +232,14 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		sb, _ := stateOf(b.State)
 		return cmp.Or(cmp.Compare(sa, sb), cmp.Compare(a.Project, b.Project), cmp.Compare(a.App, b.App), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
-	if out.More = max(0, len(out.Places)-maxPlaces); out.More > 0 {
-		out.Places = out.Places[:maxPlaces]
+	if out.More = max(0, len(out.Places)-maxPairs); out.More > 0 {
+		out.Places = out.Places[:maxPairs]
 	}
 	return answer(w, r, &out, func(o *v2.ClusterDetail) { o.At = v.Now().UTC() })
 }
 
-// placeView returns a place of a group.
-func placeView(e mirror.Placed, s clusterSum, group string) v2.PlaceView {
+// pairView returns a pair of a group.
+func pairView(e mirror.ClusterPair, s clusterSum, group string) v2.PlaceView {
 	state, why := describe(e.Entry, s)
 	p := e.State.Common()
 	out := v2.PlaceView{

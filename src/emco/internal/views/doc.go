@@ -2,9 +2,9 @@
 // are the worst, what runs where.
 //
 //	etcd ──► mirror ──record by record──► Tally ──counts, letters──► /v2/views
-//	                └──places of the clusters of one page────────────┘
+//	                └──pairs of the clusters of one page────────────┘
 //
-// No answer walks all places. The tally changes its counts with each record; an answer reads
-// counts, walks at most the clusters of the fleet or the deployments, and reads single places
+// No answer walks all pairs. The tally changes its counts with each record; an answer reads
+// counts, walks at most the clusters of the fleet or the deployments, and reads single pairs
 // only for the rows of its page, which has at most 200.
 package views

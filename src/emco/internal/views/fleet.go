@@ -154,7 +154,7 @@ func (v *Views) nth(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || i < 0 || i >= len(names) {
 		return errs.New(errs.NotFound, "the group "+strconv.Quote(values.Get("group"))+" has no cluster of this number; ask for the fleet again")
 	}
-	item, err := v.clusterRow(r.Context(), f.known[names[i]], f.sums[names[i]], v.Places.Cluster(v2.ClusterKey(names[i])))
+	item, err := v.clusterRow(r.Context(), f.known[names[i]], f.sums[names[i]], v.Pairs.Cluster(v2.ClusterKey(names[i])))
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
 		out.Cells += letters[s : s+1]
 	}
 	worst := Idle
-	for _, e := range v.Places.Cluster(v2.ClusterKey(cluster)) {
+	for _, e := range v.Pairs.Cluster(v2.ClusterKey(cluster)) {
 		if e.State == nil || e.UID != m.head.Deployment() {
 			continue
 		}

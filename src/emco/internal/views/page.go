@@ -76,7 +76,7 @@ func (q pageQuery) admits(s State, name string) bool {
 	return (q.states == nil || q.states[s]) && (q.text == "" || strings.Contains(strings.ToLower(name), q.text))
 }
 
-// row is a row of a page before it is filled in: its place in the order.
+// row is a row of a page before it is filled in: its position in the order.
 type row struct{ key, name string }
 
 // worstFirst is the sort key of a state and a name.

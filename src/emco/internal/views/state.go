@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
-// State is the state of a place, a cluster or a deployment. A smaller one is worse.
+// State is the state of a pair, a cluster or a deployment. A smaller one is worse.
 type State uint8
 
 // The states, the worst first. None is that of an app that is not on a cluster.
@@ -41,7 +41,7 @@ func stateOf(name string) (State, bool) {
 	return State(i + 1), i >= 0
 }
 
-// Counts counts places or clusters by state.
+// Counts counts pairs or clusters by state.
 type Counts [states]int
 
 // Worst returns the worst state that is counted; Idle if nothing is.
@@ -72,7 +72,7 @@ func (c Counts) answer() v2.ViewCounts {
 	return out
 }
 
-// cell is the state of a place, with the bit aging if the place becomes unknown when its
+// cell is the state of a pair, with the bit aging if the pair becomes unknown when its
 // cluster is silent. The zero cell is an app that is not on the cluster.
 type cell uint8
 
@@ -87,7 +87,7 @@ func (c cell) at(silent bool) State {
 	return s
 }
 
-// cellOf returns the cell of the records of a place. Ready needs a report of this very
+// cellOf returns the cell of the records of a pair. Ready needs a report of this very
 // content.
 func cellOf(e *mirror.Entry) cell {
 	if e == nil || e.State == nil {

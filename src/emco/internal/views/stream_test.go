@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-func placeKey(cluster v2.ClusterKey, app string) appcontext.PairKey {
+func pairKey(cluster v2.ClusterKey, app string) appcontext.PairKey {
 	return appcontext.PairKey{Cluster: cluster, UID: "1", App: app}
 }
 
@@ -52,7 +52,7 @@ func TestAStreamTellsWhatHasChanged(t *testing.T) {
 		tally := NewTally(stale, time.Now)
 		h := appcontext.Head{UID: "1", Rev: 1}
 		tally.HeadChanged("1", &h)
-		tally.PlaceChanged(placeKey("edge+a", "web"), ready(true, time.Now()))
+		tally.PairChanged(pairKey("edge+a", "web"), ready(true, time.Now()))
 		tally.Advanced(1)
 		f := follow(t, tally, -1, subject{topic: "fleet"}, subject{topic: "cluster:edge+b", cluster: "edge+b"}, subject{topic: "group:g", uid: "1"})
 		defer func() { f.stop() }()
@@ -63,8 +63,8 @@ func TestAStreamTellsWhatHasChanged(t *testing.T) {
 			t.Errorf("nothing has changed: %s", got)
 		}
 		for range 5 { // five changes in one second are one event
-			tally.PlaceChanged(placeKey("edge+b", "web"), failed("no"))
-			tally.PlaceChanged(placeKey("edge+b", "web"), ready(false, time.Now()))
+			tally.PairChanged(pairKey("edge+b", "web"), failed("no"))
+			tally.PairChanged(pairKey("edge+b", "web"), ready(false, time.Now()))
 		}
 		got := strings.Split(f.tell(), "\n")
 		if len(got) != 3 ||
@@ -82,13 +82,13 @@ func TestAStreamTellsWhatHasChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.stop()
-		tally.PlaceChanged(placeKey("edge+b", "web"), ready(true, time.Now()))
+		tally.PairChanged(pairKey("edge+b", "web"), ready(true, time.Now()))
 		f = follow(t, tally, last, subject{topic: "fleet"})
 		if got := f.tell(); !strings.Contains(got, `{"cluster":"edge+b","state":"ready"}`) || strings.Contains(got, "resync") {
 			t.Errorf("continued: %s", got)
 		}
 		for i := range maxChanged + 1 {
-			tally.PlaceChanged(placeKey(v2.NewClusterKey("edge", fmt.Sprint("c", i)), "web"), failed("no"))
+			tally.PairChanged(pairKey(v2.NewClusterKey("edge", fmt.Sprint("c", i)), "web"), failed("no"))
 		}
 		if got := f.tell(); !strings.Contains(got, `event: fleet | data: {"resync":true}`) {
 			t.Errorf("too many changes: %.300s", got)

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Tally counts places by state, for each cluster, each deployment and all together. It is told
-// of each change of a record, so that nobody has to look at all records. A place takes one
+// Tally counts pairs by state, for each cluster, each deployment and all together. It is told
+// of each change of a record, so that nobody has to look at all records. A pair takes one
 // byte in it.
 type Tally struct {
 	stale time.Duration // silence above which the report of an agent does not count
@@ -21,9 +21,9 @@ type Tally struct {
 	mu          sync.RWMutex
 	mark        int64                       // guarded by mu, as all below
 	whole       bool                        // all records were counted
-	pairs       Counts                      // of all places
-	clusters    map[string]*clusterTally    // by key; those with places or an agent
-	deployments map[string]*deploymentTally // by the id on clusters; those with places
+	pairs       Counts                      // of all pairs
+	clusters    map[string]*clusterTally    // by key; those with pairs or an agent
+	deployments map[string]*deploymentTally // by the id on clusters; those with pairs
 	heads       map[string]appcontext.Head  // by uid
 	states      map[appcontext.State]int    // number of deployment intent groups
 	silent      int                         // number of clusters
@@ -31,7 +31,7 @@ type Tally struct {
 	news        *newsRing
 }
 
-// clusterTally is the places of a cluster.
+// clusterTally is the pairs of a cluster.
 type clusterTally struct {
 	targets map[string]*target // by deployment
 	counts  Counts
@@ -40,14 +40,14 @@ type clusterTally struct {
 	silent  bool
 }
 
-// deploymentTally is the places of a deployment.
+// deploymentTally is the pairs of a deployment.
 type deploymentTally struct {
 	apps    []string           // in the order of the cells of its targets
 	targets map[string]*target // by cluster
 	counts  Counts
 }
 
-// target is the places of one deployment on one cluster, in the order of the deployment's apps.
+// target is the pairs of one deployment on one cluster, in the order of the deployment's apps.
 type target struct{ cells []cell }
 
 // NewTally returns a tally that knows nothing yet.
@@ -117,8 +117,8 @@ func (t *Tally) Totals() Totals {
 	return out
 }
 
-// PlaceChanged takes in the records of a place; nil if they are gone.
-func (t *Tally) PlaceChanged(key appcontext.PairKey, e *mirror.Entry) {
+// PairChanged takes in the records of a pair; nil if they are gone.
+func (t *Tally) PairChanged(key appcontext.PairKey, e *mirror.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cluster, deployment, to := string(key.Cluster), key.UID, cellOf(e)
@@ -188,7 +188,7 @@ func (t *Tally) heardLocked(name string, at time.Time, agent bool) {
 	t.silenceLocked(name, c, c.agent && t.now().Sub(c.heard) > t.stale)
 }
 
-// silenceLocked makes a cluster silent, or not. Its places change their states with it.
+// silenceLocked makes a cluster silent, or not. Its pairs change their states with it.
 func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 	if c.silent == silent {
 		return
@@ -209,7 +209,7 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 	t.news.add(topicCluster, name)
 }
 
-// countLocked moves one place from a state to another.
+// countLocked moves one pair from a state to another.
 func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, from, to State) {
 	for _, counts := range []*Counts{&t.pairs, &c.counts, &d.counts} {
 		if from != None {
@@ -221,7 +221,7 @@ func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, from, to State)
 	}
 }
 
-// setLocked sets the cell of a place.
+// setLocked sets the cell of a pair.
 func (t *Tally) setLocked(cluster, deployment, app string, to cell) {
 	c, d := t.clusterLocked(cluster), t.deployments[deployment]
 	if d == nil {

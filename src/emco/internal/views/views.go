@@ -18,10 +18,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// Places reads the places of one cluster.
-type Places interface {
-	// Cluster returns the records of all places on a cluster, in no order.
-	Cluster(name v2.ClusterKey) []mirror.Placed
+// Pairs reads the pairs of one cluster.
+type Pairs interface {
+	// Cluster returns the records of all pairs on a cluster, in no order.
+	Cluster(name v2.ClusterKey) []mirror.ClusterPair
 	// CatchUp waits a moment until the tally was told of everything that was written before.
 	CatchUp(ctx context.Context)
 }
@@ -42,7 +42,7 @@ type Revisions interface {
 type Parts struct {
 	DB          *store.DB
 	Tally       *Tally
-	Places      Places
+	Pairs       Pairs
 	Deployments Deployments
 	Revisions   Revisions
 	Inventory   *inventory.Inventory
@@ -93,7 +93,7 @@ func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
 				Err: errs.New(errs.Unavailable, "the records of clusters are still being read; try again in a few seconds"),
 			}
 		}
-		v.Places.CatchUp(r.Context())
+		v.Pairs.CatchUp(r.Context())
 		return h(w, r)
 	}
 }
@@ -123,7 +123,7 @@ func (v *Views) Run(ctx context.Context) error {
 	}
 }
 
-// takeUps knows which heads rsync has taken up: until then, the places of a deployment tell of
+// takeUps knows which heads rsync has taken up: until then, the pairs of a deployment tell of
 // an earlier revision.
 type takeUps struct {
 	mu   sync.Mutex
@@ -149,7 +149,7 @@ func (t *takeUps) has(h appcontext.Head) bool {
 	return known && done == takeUpOf(h)
 }
 
-// takeUp compares the heads that are new with their places.
+// takeUp compares the heads that are new with their pairs.
 func (v *Views) takeUp(ctx context.Context) {
 	heads := v.Tally.allHeads()
 	for uid, h := range heads {

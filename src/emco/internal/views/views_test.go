@@ -32,24 +32,24 @@ const stale = 3 * time.Minute
 // world is the records of a fleet, which the tally is told of, and counts what views read.
 type world struct {
 	*testing.T
-	now    time.Time
-	db     *store.DB
-	tally  *Tally
-	places map[appcontext.PairKey]*mirror.Entry
-	heads  map[string]appcontext.Head
-	views  *Views
-	api    http.Handler
+	now   time.Time
+	db    *store.DB
+	tally *Tally
+	pairs map[appcontext.PairKey]*mirror.Entry
+	heads map[string]appcontext.Head
+	views *Views
+	api   http.Handler
 
 	readClusters, readRevisions, readDeployments int
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, now: noon, db: resourcetest.DB(t), places: map[appcontext.PairKey]*mirror.Entry{}, heads: map[string]appcontext.Head{}}
+	w := &world{T: t, now: noon, db: resourcetest.DB(t), pairs: map[appcontext.PairKey]*mirror.Entry{}, heads: map[string]appcontext.Head{}}
 	clock := func() time.Time { return w.now }
 	w.tally = NewTally(stale, clock)
 	w.views = New(Parts{
-		DB: w.db, Tally: w.tally, Places: w, Deployments: w, Revisions: w,
+		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w,
 		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
 	})
 	r := web.NewRouter()
@@ -59,11 +59,11 @@ func newWorld(t *testing.T) *world {
 }
 
 // Cluster implements Places.
-func (w *world) Cluster(name v2.ClusterKey) (out []mirror.Placed) {
+func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 	w.readClusters++
-	for k, e := range w.places {
+	for k, e := range w.pairs {
 		if k.Cluster == name {
-			out = append(out, mirror.Placed{UID: k.UID, App: k.App, Entry: e})
+			out = append(out, mirror.ClusterPair{UID: k.UID, App: k.App, Entry: e})
 		}
 	}
 	return out
@@ -120,18 +120,18 @@ func (w *world) group(name string) string {
 	return uid
 }
 
-// put stores the records of a place.
+// put stores the records of a pair.
 func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
 	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: uid, App: app}
 	if e == nil {
-		delete(w.places, k)
+		delete(w.pairs, k)
 	} else {
-		w.places[k] = e
+		w.pairs[k] = e
 	}
-	w.tally.PlaceChanged(k, e)
+	w.tally.PairChanged(k, e)
 }
 
-// ready is a place that its cluster has reported as ready, or not.
+// ready is a pair that its cluster has reported as ready, or not.
 func ready(yes bool, at time.Time) *mirror.Entry {
 	return &mirror.Entry{
 		State:  pairstore.StateOf(appcontext.Pair{Rev: 2, Desired: "d", Applied: "d", Phase: appcontext.Applied, Commit: "abd1efc", At: at}),
@@ -250,7 +250,7 @@ func TestClustersAreListedWorstFirst(t *testing.T) {
 	}
 	w.put("edge+b", uid, "web", nil)
 	if got := read[v2.ClusterViews](w, "/clusters?state=idle"); got.Total != 2 {
-		t.Errorf("after the place is gone: %+v", got)
+		t.Errorf("after the pair is gone: %+v", got)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestDeploymentsAreListedWorstFirst(t *testing.T) {
 	if n := page.Items[1]; n.State != "idle" || n.Lifecycle != "Created" || n.Deployed != "" {
 		t.Errorf("a group without a deployment: %+v", n)
 	}
-	// A new revision is not deployed while the places are those of the old one.
+	// A new revision is not deployed while the pairs are those of the old one.
 	h := w.heads[uid]
 	h.Rev = 3
 	w.heads[uid] = h
@@ -366,7 +366,7 @@ func TestAViewThatHasNotChangedIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// What a page costs depends on its rows and not on the places of the fleet.
+// What a page costs depends on its rows and not on the pairs of the fleet.
 func TestAPageReadsItsRowsOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -443,7 +443,7 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		w.tally.Age()
 		var all Counts
 		byCluster, byDeployment := map[string]Counts{}, map[string]Counts{}
-		for k, e := range w.places {
+		for k, e := range w.pairs {
 			c := w.tally.clusters[string(k.Cluster)]
 			silent := c.agent && w.now.Sub(c.heard) > stale
 			s := cellOf(e).at(silent)
@@ -482,7 +482,7 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 	e := ready(true, noon)
 	for i := range 5000 {
 		for a := range 20 {
-			t.PlaceChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), UID: "1", App: fmt.Sprint("app", a)}, e)
+			t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), UID: "1", App: fmt.Sprint("app", a)}, e)
 		}
 	}
 	other := ready(false, noon)
@@ -492,7 +492,7 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 		} else {
 			e = other
 		}
-		t.PlaceChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), UID: "1", App: "app7"}, e)
+		t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), UID: "1", App: "app7"}, e)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 type index struct {
 	mark        int64
 	heads       map[string]*appcontext.Head
-	deployments map[string]map[Place]*Entry
+	deployments map[string]map[Pair]*Entry
 	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
 	lives       map[v2.ClusterKey]*LastSign            // by cluster
 	tables      *pairstore.Tables
@@ -37,7 +37,7 @@ type recordKey struct {
 
 func newIndex() *index {
 	return &index{
-		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Place]*Entry{},
+		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
@@ -61,7 +61,7 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		x.setAgent(r)
 		return false
 	case r.Gone, r.Pair != nil, r.Report != nil:
-		return x.place(r)
+		return x.setPair(r)
 	default:
 		x.broken[key] = true
 	}
@@ -87,8 +87,8 @@ func (x *index) setTable(r appcontext.Record) {
 	}
 }
 
-// place replaces the entry of a pair or report.
-func (x *index) place(r appcontext.Record) (news bool) {
+// setPair replaces the entry of a pair or report.
+func (x *index) setPair(r appcontext.Record) (news bool) {
 	next := x.entry(r.Key)
 	before := next
 	switch {
@@ -107,7 +107,7 @@ func (x *index) place(r appcontext.Record) (news bool) {
 
 // entry returns a copy of the entry of a pair.
 func (x *index) entry(k appcontext.PairKey) Entry {
-	if e := x.deployments[k.UID][Place{k.Cluster, k.App}]; e != nil {
+	if e := x.deployments[k.UID][Pair{k.Cluster, k.App}]; e != nil {
 		return *e
 	}
 	return Entry{}
@@ -115,7 +115,7 @@ func (x *index) entry(k appcontext.PairKey) Entry {
 
 // setEntry replaces the entry of a pair; an empty one is dropped.
 func (x *index) setEntry(k appcontext.PairKey, next Entry) {
-	uid, at := x.names.of(k.UID), Place{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
+	uid, at := x.names.of(k.UID), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
 	if next.State == nil && next.Report == nil {
 		drop(x.deployments, uid, at)
 		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
@@ -183,7 +183,7 @@ func (x *index) snapshot(uid string) (Snapshot, bool) {
 			return s, false
 		}
 	}
-	s.Places = maps.Clone(x.deployments[deployment])
+	s.Pairs = maps.Clone(x.deployments[deployment])
 	return s, true
 }
 

@@ -54,8 +54,8 @@ type Observer interface {
 	Restarted()
 	// HeadChanged hands over a head; nil if it is gone.
 	HeadChanged(uid string, h *appcontext.Head)
-	// PlaceChanged hands over the records of a place; nil if they are gone.
-	PlaceChanged(key appcontext.PairKey, e *Entry)
+	// PairChanged hands over the records of a pair; nil if they are gone.
+	PairChanged(key appcontext.PairKey, e *Entry)
 	// AgentHeard says when the agent of a cluster was last heard.
 	AgentHeard(cluster v2.ClusterKey, at time.Time)
 	// Advanced says that all records up to a revision were handed over.
@@ -169,17 +169,17 @@ func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 // Snapshot is a deployment at one moment. The map is the caller's; its entries are shared and
 // must not be changed.
 type Snapshot struct {
-	Head   *appcontext.Head // nil: it does not exist
-	Places map[Place]*Entry // of Head.Deployment
+	Head  *appcontext.Head // nil: it does not exist
+	Pairs map[Pair]*Entry  // of Head.Deployment
 }
 
-// Place is one app on one cluster.
-type Place struct {
+// Pair is one app on one cluster.
+type Pair struct {
 	Cluster v2.ClusterKey
 	App     string
 }
 
-// Entry is the records of a place.
+// Entry is the records of a pair.
 type Entry struct {
 	State    *appcontext.PairState // of the pair; nil: it does not exist
 	Report   *Report               // nil: the cluster has not reported
@@ -204,23 +204,23 @@ func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
 	return m.read(ctx, uid)
 }
 
-// Placed is the entry of an app of a deployment.
-type Placed struct {
+// ClusterPair is the entry of an app of a deployment.
+type ClusterPair struct {
 	UID, App string // the deployment's id on clusters, and the app
 	*Entry
 }
 
 // Cluster returns the entries of all deployments on a cluster, in no order; none without an
 // index. They may be a moment old.
-func (m *Mirror) Cluster(name v2.ClusterKey) []Placed {
+func (m *Mirror) Cluster(name v2.ClusterKey) []ClusterPair {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
 		return nil
 	}
-	out := make([]Placed, 0, len(m.index.clusters[name]))
+	out := make([]ClusterPair, 0, len(m.index.clusters[name]))
 	for at, e := range m.index.clusters[name] {
-		out = append(out, Placed{at.uid, at.app, e})
+		out = append(out, ClusterPair{at.uid, at.app, e})
 	}
 	return out
 }
@@ -340,7 +340,7 @@ func (m *Mirror) Behind() bool {
 
 // read reads a snapshot from etcd, and the keys of all pairs for that.
 func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
-	s, deployment := Snapshot{Places: map[Place]*Entry{}}, uid
+	s, deployment := Snapshot{Pairs: map[Pair]*Entry{}}, uid
 	head, err := m.store.Head(ctx, uid)
 	switch {
 	case err == nil:
@@ -355,11 +355,11 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 	keys := make([]appcontext.PairKey, len(pairs))
 	for i, p := range pairs {
 		keys[i] = p.Key
-		s.Places[Place{p.Key.Cluster, p.Key.App}] = &Entry{State: pairstore.StateOf(p)}
+		s.Pairs[Pair{p.Key.Cluster, p.Key.App}] = &Entry{State: pairstore.StateOf(p)}
 	}
 	reports, err := m.store.ReportsAt(ctx, keys)
 	for _, r := range reports {
-		s.Places[Place{r.Key.Cluster, r.Key.App}].Report = compact(r)
+		s.Pairs[Pair{r.Key.Cluster, r.Key.App}].Report = compact(r)
 	}
 	if err != nil {
 		return s, err
@@ -370,12 +370,12 @@ func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
 // readLives adds the last signs of life of the clusters.
 func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
 	names := map[v2.ClusterKey]bool{}
-	for at := range s.Places {
+	for at := range s.Pairs {
 		names[at.Cluster] = true
 	}
 	agents, err := m.store.AgentsOf(ctx, slices.Sorted(maps.Keys(names)))
 	known := lastSigns(agents)
-	for at, e := range s.Places {
+	for at, e := range s.Pairs {
 		e.LastSign = known[at.Cluster]
 	}
 	return err

@@ -220,7 +220,7 @@ func normal(s Snapshot) (out []string) {
 	if s.Head != nil {
 		out = append(out, fmt.Sprintf("%+v", *s.Head))
 	}
-	for at, e := range s.Places {
+	for at, e := range s.Pairs {
 		line := fmt.Sprint(at)
 		if p := e.State.Common(); p != nil {
 			line += fmt.Sprintf(" %+v", *p)
@@ -245,22 +245,22 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 		if n := s.requests(func() { snap = s.snapshot("7") }); n != 1 {
 			t.Fatalf("a question cost %d requests, want 1", n)
 		}
-		if len(snap.Places) != i+1 || snap.Places[Place{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].State.Common().Rev != int64(i) {
-			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Places))
+		if len(snap.Pairs) != i+1 || snap.Pairs[Pair{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].State.Common().Rev != int64(i) {
+			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Pairs))
 		}
 	}
 	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Subject: "x", Inherited: "7"}, nil, nil)
 	s.must(err)
 	snap := s.snapshot("8")
-	if snap.Head == nil || *snap.Head != head || len(snap.Places) != 300 {
-		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, len(snap.Places))
+	if snap.Head == nil || *snap.Head != head || len(snap.Pairs) != 300 {
+		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, len(snap.Pairs))
 	}
 	s.mirror.setBehind(true)
 	if s.snapshot("8"); s.mirror.Behind() { // although nothing has happened since
 		t.Error("the mirror has caught up and does not know")
 	}
 	s.must(s.store.Delete(t.Context(), "8"))
-	if snap := s.snapshot("8"); snap.Head != nil || len(snap.Places) != 0 {
+	if snap := s.snapshot("8"); snap.Head != nil || len(snap.Pairs) != 0 {
 		t.Errorf("a deleted head: got %+v", snap)
 	}
 	s.equal("7")
@@ -284,10 +284,10 @@ func TestSnapshotsAreOfOneRevision(t *testing.T) {
 		default:
 		}
 		snap := s.snapshot("7")
-		if len(snap.Places) == 0 {
+		if len(snap.Pairs) == 0 {
 			continue
 		}
-		if one, two := snap.Places[Place{"c1", "a"}].State.Common().Rev, snap.Places[Place{"c2", "a"}].State.Common().Rev; one != two {
+		if one, two := snap.Pairs[Pair{"c1", "a"}].State.Common().Rev, snap.Pairs[Pair{"c2", "a"}].State.Common().Rev; one != two {
 			t.Fatalf("revisions %d and %d, which were written together", one, two)
 		}
 	}
@@ -368,7 +368,7 @@ func TestWithoutRunAnswersComeFromEtcd(t *testing.T) {
 		t.Error("a mirror that does not run says that it is up to date")
 	}
 	s.put(appcontext.Pair{Key: key("c", "7", "a")}, appcontext.Pair{Key: key("c", "8", "a")})
-	if snap := s.snapshot("7"); len(snap.Places) != 1 {
+	if snap := s.snapshot("7"); len(snap.Pairs) != 1 {
 		t.Errorf("got %+v", snap)
 	}
 	s.run()
@@ -498,11 +498,11 @@ func TestSignsOfLife(t *testing.T) {
 		read, err := s.mirror.read(t.Context(), "7")
 		s.must(err)
 		for how, snap := range map[string]Snapshot{"the mirror": s.snapshot("7"), "etcd": read} {
-			one, two := snap.Places[Place{"c1", "a"}], snap.Places[Place{"c2", "a"}]
+			one, two := snap.Pairs[Pair{"c1", "a"}], snap.Pairs[Pair{"c2", "a"}]
 			if !one.Heard().Equal(want) || !two.Heard().Equal(at) {
 				t.Errorf("by %s c1 was heard of at %s and c2 at %s, want %s and %s", how, one.Heard(), two.Heard(), want, at)
 			}
-			if w := snap.Places[Place{"c1", "watched"}]; w != nil && !w.Heard().Equal(at) {
+			if w := snap.Pairs[Pair{"c1", "watched"}]; w != nil && !w.Heard().Equal(at) {
 				t.Errorf("by %s what is watched was heard of at %s", how, w.Heard())
 			}
 		}
@@ -519,7 +519,7 @@ func TestSignsOfLife(t *testing.T) {
 		break
 	}
 	s.must(s.store.DeleteAgent(t.Context(), agent))
-	if e := s.snapshot("7").Places[Place{"c1", "a"}]; !e.Heard().Equal(at) {
+	if e := s.snapshot("7").Pairs[Pair{"c1", "a"}]; !e.Heard().Equal(at) {
 		t.Errorf("of an agent that is gone c1 was heard of at %s", e.Heard())
 	}
 }

@@ -11,9 +11,9 @@ func (x *index) replay(o Observer) {
 	for cluster, sign := range x.lives {
 		o.AgentHeard(cluster, sign.At())
 	}
-	for uid, places := range x.deployments {
-		for at, e := range places {
-			o.PlaceChanged(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, e)
+	for uid, pairs := range x.deployments {
+		for at, e := range pairs {
+			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, e)
 		}
 	}
 }
@@ -28,9 +28,9 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 	case appcontext.RosterSpace:
 	case appcontext.TableSpace:
 		for _, k := range x.moved {
-			o.PlaceChanged(k, x.deployments[k.UID][Place{k.Cluster, k.App}])
+			o.PairChanged(k, x.deployments[k.UID][Pair{k.Cluster, k.App}])
 		}
 	default:
-		o.PlaceChanged(r.Key, x.deployments[r.Key.UID][Place{r.Key.Cluster, r.Key.App}])
+		o.PairChanged(r.Key, x.deployments[r.Key.UID][Pair{r.Key.Cluster, r.Key.App}])
 	}
 }

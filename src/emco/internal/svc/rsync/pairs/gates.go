@@ -309,7 +309,7 @@ func (s *Store) otherPairs(ctx context.Context, uid string, o *order) (otherPair
 	retarget := func(p appcontext.Pair, bundle appcontext.Digest) appcontext.Pair {
 		return pair.Desired{Deployment: uid, Rev: o.rev}.Retarget(p, bundle, s.cfg.Now())
 	}
-	for at, e := range snap.Places {
+	for at, e := range snap.Pairs {
 		if e.State == nil || e.State.Common().Shard == s.cfg.Shard {
 			continue
 		}
