@@ -9,7 +9,7 @@ import (
 // document.
 type App struct {
 	Named
-	Spec AppSpec `json:"spec,omitzero"` // ours: upstream's apps have none
+	Spec AppSpec `json:"spec,omitzero"` // how changes of the app reach its clusters; an addition to upstream's API
 }
 
 // AppSpec defines how changes of the app reach its clusters. It is an addition to upstream's API.
@@ -19,7 +19,7 @@ type AppSpec struct {
 }
 
 // Rollout lets a change reach clusters in waves: a wave begins when the clusters of all
-// earlier waves have been ready for Bake. The last wave is all clusters that no wave names.
+// earlier waves have been ready for bakeSeconds. The last wave is all clusters that no wave names.
 type Rollout struct {
 	Waves []Wave `json:"waves"`                 // in order; the clusters that no wave names come last
 	Bake  int    `json:"bakeSeconds,omitempty"` // how long the clusters of a wave must be ready before the next one begins
@@ -55,7 +55,7 @@ func (a *App) Validate() error {
 // AppDependency makes an app wait for another one of the same composite app.
 type AppDependency struct {
 	Named
-	Spec AppDependencySpec `json:"spec"`
+	Spec AppDependencySpec `json:"spec"` // the app to wait for, and the state to wait for
 }
 
 // AppDependencySpec names the app to wait for, and the state to wait for.

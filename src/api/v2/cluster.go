@@ -15,20 +15,20 @@ type ClusterProvider struct {
 // with the document, or a cluster that pulls from Git.
 type Cluster struct {
 	Named
-	Spec ClusterSpec `json:"spec"`
+	Spec ClusterSpec `json:"spec"` // how the cluster gets its state; without it EMCO reaches the API server
 }
 
 // ClusterSpec always shows gitOps in answers, as upstream EMCO does.
 type ClusterSpec struct {
-	GitOps GitOps `json:"gitOps"`
+	GitOps GitOps `json:"gitOps"` // how the cluster gets its state through Git; empty for a direct cluster
 }
 
-// GitOps defines how a cluster gets its state through Git. The zero value is a direct
+// GitOps defines how a cluster gets its state through Git. It is empty for a direct
 // cluster.
 type GitOps struct {
-	Type      string `json:"gitOpsType"`            // what reads its state, in the canonical spelling of GitOpsType; empty for a direct cluster
+	Type      string `json:"gitOpsType"`            // what reads its state: fluxcd, argocd, anthos, azureArcV2, git, exec, oci or s3; empty for a direct cluster
 	Reference string `json:"gitOpsReferenceObject"` // a cluster-sync-object of the same provider
-	Resource  string `json:"gitOpsResourceObject"`  // another one, or the same
+	Resource  string `json:"gitOpsResourceObject"`  // another cluster-sync-object, or the same
 
 	// The location of the cluster in its repository. The control plane chooses it at
 	// registration, unless the client does.
@@ -42,7 +42,7 @@ type GitOps struct {
 // GitOpsMove is a move of a cluster, with its deployments, to another location in Git.
 type GitOpsMove struct {
 	Number int64          `json:"number"` // counts the moves of the cluster
-	From   GitOpsLocation `json:"from"`
+	From   GitOpsLocation `json:"from"`   // where it was before
 }
 
 // GitOpsLocation is a location of a cluster in Git, with the type that reads it there.

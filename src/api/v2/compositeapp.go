@@ -6,7 +6,7 @@ import "strings"
 // it.
 type CompositeApp struct {
 	Named
-	Spec CompositeAppSpec `json:"spec"`
+	Spec CompositeAppSpec `json:"spec"` // the version
 }
 
 // CompositeAppSpec holds the version.

@@ -4,7 +4,7 @@ package v2
 // rsync. The keys of group intents are names of controllers.
 type Controller struct {
 	Named
-	Spec ControllerSpec `json:"spec"`
+	Spec ControllerSpec `json:"spec"` // the gRPC address, and the place in the order of calls
 }
 
 // ControllerSpec holds the gRPC address of a controller, and its place in the order of calls.
@@ -36,7 +36,7 @@ func (r *Controller) Validate() error {
 // ClmController registers a controller that is notified of new and deleted clusters.
 type ClmController struct {
 	Named
-	Spec ClmControllerSpec `json:"spec"`
+	Spec ClmControllerSpec `json:"spec"` // the gRPC address, and the place in the order of calls
 }
 
 // ClmControllerSpec has no type.
@@ -57,7 +57,7 @@ func (r *ClmController) Validate() error {
 // DtcController registers a controller that the traffic controller calls.
 type DtcController struct {
 	Named
-	Spec ControllerSpec `json:"spec"`
+	Spec ControllerSpec `json:"spec"` // the gRPC address, and the place in the order of calls
 }
 
 // Validate requires all members; the type must be "action", as in upstream EMCO.

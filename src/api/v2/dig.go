@@ -6,7 +6,7 @@ import "fmt"
 // and its logical cloud.
 type DeploymentIntentGroup struct {
 	Named
-	Spec DeploymentIntentGroupSpec `json:"spec"`
+	Spec DeploymentIntentGroupSpec `json:"spec"` // what to deploy, and with which values
 }
 
 // DeploymentIntentGroupSpec is the body of a deployment intent group.
@@ -69,7 +69,7 @@ func (c *violationList) release(field, s string) {
 // intent that it carries out.
 type GroupIntent struct {
 	Named
-	Spec GroupIntentSpec `json:"spec"`
+	Spec GroupIntentSpec `json:"spec"` // the intents that take part
 }
 
 // GroupIntentSpec maps controller names to intent names.

@@ -19,15 +19,14 @@ const maxKVKey = 256
 // KV is a list of key-value pairs of a cluster.
 type KV struct {
 	Named
-	Spec KVSpec `json:"spec"`
+	Spec KVSpec `json:"spec"` // key-value pairs
 }
 
 // SyncObject holds what is needed to deliver through Git: coordinates, credentials,
-// intervals. Secret values are write-only: Masked hides them, Unmask brings them
-// back.
+// intervals. Answers show *** for secret values.
 type SyncObject struct {
 	Named
-	Spec KVSpec `json:"spec"`
+	Spec KVSpec `json:"spec"` // key-value pairs
 }
 
 // KVSpec is the pairs as the client grouped them into maps; most documents have one

@@ -5,7 +5,7 @@ import "net/netip"
 // LogicalCloud is a set of clusters that a project deploys to.
 type LogicalCloud struct {
 	Named
-	Spec LogicalCloudSpec `json:"spec"`
+	Spec LogicalCloudSpec `json:"spec"` // what the cloud adds to its clusters
 }
 
 // LogicalCloudSpec is the body of a logical cloud.
@@ -13,7 +13,7 @@ type LogicalCloudSpec struct {
 	Namespace string            `json:"namespace"`        // of objects that name none, for level 1; level 0 uses "default"
 	Level     string            `json:"level"`            // "0": the credentials with which the clusters are registered; "1": a namespace, a user and permissions on each cluster
 	Labels    map[string]string `json:"labels,omitempty"` // of the namespace, for level 1
-	User      User              `json:"user"`
+	User      User              `json:"user"`             // whom the cloud acts as, for level 1
 
 	// Account is the ServiceAccount that reconcilers of GitOps clusters apply the cloud's
 	// apps as, where they know such accounts. It is not in upstream EMCO.
@@ -68,7 +68,7 @@ func (l *LogicalCloud) Validate() error {
 // ClusterReference makes a registered cluster part of a logical cloud.
 type ClusterReference struct {
 	Named
-	Spec ClusterReferenceSpec `json:"spec"`
+	Spec ClusterReferenceSpec `json:"spec"` // the cluster
 }
 
 // ClusterReferenceSpec names the cluster.

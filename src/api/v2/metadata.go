@@ -13,7 +13,7 @@ type Metadata struct {
 	Name        string `json:"name"`        // unique in its collection; it stands in the path of the document
 	Description string `json:"description"` // for people
 	UserData1   string `json:"userData1"`   // for programs of users; EMCO stores it and does not read it
-	UserData2   string `json:"userData2"`   // the same
+	UserData2   string `json:"userData2"`   // as userData1
 }
 
 // DocName returns the name.
@@ -35,7 +35,7 @@ func (m *Metadata) check(c *violationList) {
 
 // Named is the part that documents with metadata share; they embed it.
 type Named struct {
-	Metadata Metadata `json:"metadata"`
+	Metadata Metadata `json:"metadata"` // name and descriptions
 }
 
 // DocName returns metadata.name.

@@ -10,25 +10,25 @@ type PlacementIntent struct {
 // AppIntent selects the clusters of one app.
 type AppIntent struct {
 	Named
-	Spec AppIntentSpec `json:"spec"`
+	Spec AppIntentSpec `json:"spec"` // the app and its clusters
 }
 
 // AppIntentSpec names the app and selects clusters.
 type AppIntentSpec struct {
 	App    string             `json:"app" alias:"app-name"` // the app to place
-	Intent PlacementSelection `json:"intent"`
+	Intent PlacementSelection `json:"intent"`               // the clusters: all of allOf, and one of anyOf
 }
 
-// PlacementSelection is all clusters of AllOf and one of AnyOf.
+// PlacementSelection is all clusters of allOf and one of anyOf.
 type PlacementSelection struct {
-	AllOf []AllOf    `json:"allOf,omitempty"`
-	AnyOf []Selector `json:"anyOf,omitempty"`
+	AllOf []AllOf    `json:"allOf,omitempty"` // every cluster that an entry selects
+	AnyOf []Selector `json:"anyOf,omitempty"` // one cluster of those that the entries select
 }
 
 // AllOf is either a selector or a list of alternatives, never both.
 type AllOf struct {
 	Selector
-	AnyOf []Selector `json:"anyOf,omitempty"`
+	AnyOf []Selector `json:"anyOf,omitempty"` // instead of a cluster or a label: one of these
 }
 
 // Selector names one cluster, or all clusters with a label.

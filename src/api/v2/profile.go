@@ -8,7 +8,7 @@ type CompositeProfile struct {
 // AppProfile customises one app; its archive is uploaded with the document.
 type AppProfile struct {
 	Named
-	Spec AppProfileSpec `json:"spec"`
+	Spec AppProfileSpec `json:"spec"` // the app
 }
 
 // AppProfileSpec names the app.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"cluster":                    `"cluster" is no kind of documents; did you mean "clusters"?`,
+		"clusterz":                   `"clusterz" is no kind of documents; did you mean "clusters"?`,
 		"clusters.spec.gitOp":        `"gitOp" is no member of clusters.spec; did you mean "gitOps"?`,
 		"clusters.spec.gitOps.zebra": `"zebra" is no member of clusters.spec.gitOps`,
 	} {
@@ -127,5 +128,35 @@ func TestPaths(t *testing.T) {
 		if k, _ := kind.Of(name); k.Path() != want {
 			t.Errorf("the path of %s is %s, want %s", name, k.Path(), want)
 		}
+	}
+}
+
+// What explain prints is for people who write documents: it names members, not the types and
+// functions of our source.
+func TestExplainedMembersNameNothingOfTheSource(t *testing.T) {
+	t.Parallel()
+	comments, err := kind.Comments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := regexp.MustCompile(`zero value|\b(Masked|Unmask|Validate|GitOpsTypes?|AllOf|AnyOf|Bake|[A-Z][A-Za-z]+Spec|[A-Z][A-Za-z]+Selection)\b`)
+	shown := func(path, text string) {
+		if found := ours.FindString(text); found != "" {
+			t.Errorf("explain %s names %s: %s", path, found, text)
+		}
+	}
+	var walk func(path string, members []v2.Member)
+	walk = func(path string, members []v2.Member) {
+		for _, m := range members {
+			if comments[m.Field] == "" {
+				t.Errorf("explain %s.%s has no text: %s needs a comment", path, m.Name, m.Field)
+			}
+			shown(path+"."+m.Name, comments[m.Field])
+			walk(path+"."+m.Name, m.Members)
+		}
+	}
+	for _, k := range kind.All() {
+		shown(k.Collection, comments[k.Type])
+		walk(k.Collection, k.Members)
 	}
 }

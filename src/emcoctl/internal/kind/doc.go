@@ -30,7 +30,7 @@ func Comments() (map[string]string, error) {
 // the zero Member for a kind alone. The error is NotFound, with the nearest name.
 func Lookup(path string) (Kind, v2.Member, error) {
 	words := strings.Split(path, ".")
-	k, ok := Of(words[0])
+	k, ok := Named(words[0])
 	if !ok {
 		return k, v2.Member{}, missing(words[0], "kind of documents", collections())
 	}

@@ -22,6 +22,7 @@ type Kind struct {
 	Collection string   // as in URLs
 	Parents    []string // collections whose items it is below; "" is the root
 	Short      []string // other names of the collection
+	Singular   string   // the name of one of them, for commands; not in URLs
 	File       bool     // its documents come with a file
 	Actions    []string // below an item; also queries
 	Type       string   // the Go type of the documents; empty if this program does not know it
@@ -53,7 +54,7 @@ var root = []string{""}
 var table = []Kind{
 	typed[v2.ClusterProvider](Kind{Collection: "cluster-providers", Parents: root, Short: []string{"cp"}}, "ClusterProvider"),
 	typed[v2.SyncObject](Kind{Collection: "cluster-sync-objects", Parents: []string{"cluster-providers"}, Short: []string{"cso"}, Canonical: canonSync}, "SyncObject"),
-	typed[v2.Cluster](Kind{Collection: "clusters", Parents: []string{"cluster-providers"}, Short: []string{"cl"}, File: true}, "Cluster"),
+	typed[v2.Cluster](Kind{Collection: "clusters", Parents: []string{"cluster-providers"}, Short: []string{"cl"}, Singular: "cluster", File: true}, "Cluster"),
 	typed[v2.ClusterLabel](Kind{Collection: "labels", Parents: []string{"clusters"}}, "ClusterLabel"),
 	typed[v2.KV](Kind{Collection: "kv-pairs", Parents: []string{"clusters", Clouds}, Short: []string{"kv"}}, "KV"),
 	typed[v2.ClmController](Kind{Collection: "clm-controllers", Parents: root}, "ClmController"),
@@ -73,7 +74,7 @@ var table = []Kind{
 	typed[v2.CompositeProfile](Kind{Collection: "composite-profiles", Parents: []string{"composite-apps"}}, "CompositeProfile"),
 	typed[v2.AppProfile](Kind{Collection: "profiles", Parents: []string{"composite-profiles"}, File: true}, "AppProfile"),
 	typed[v2.DeploymentIntentGroup](Kind{
-		Collection: Groups, Parents: []string{"composite-apps"}, Short: []string{"dig", "deploy", "deployments"}, Canonical: canonGroup,
+		Collection: Groups, Parents: []string{"composite-apps"}, Short: []string{"dig", "deploy", "deployments"}, Singular: "deployment", Canonical: canonGroup,
 		Actions: []string{"approve", "instantiate", "migrate", "rollback", "status", "stop", "terminate", "update"},
 	}, "DeploymentIntentGroup"),
 	typed[v2.PlacementIntent](Kind{Collection: "generic-placement-intents", Parents: []string{Groups}, Short: []string{"gpi"}}, "PlacementIntent"),
@@ -89,6 +90,14 @@ func Of(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// Named returns the kind of a word of the command line: also of a singular.
+func Named(word string) (Kind, bool) {
+	if i := slices.IndexFunc(table, func(k Kind) bool { return k.Singular != "" && k.Singular == word }); i >= 0 {
+		return table[i], true
+	}
+	return Of(word)
 }
 
 // Below lists what may follow an item of a collection: collections, actions and queries;
