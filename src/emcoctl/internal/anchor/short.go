@@ -4,11 +4,11 @@ import "strings"
 
 // Expand returns the path of a deployment intent group from its short form,
 // PROJECT/COMPOSITEAPP/VERSION/GROUP. It returns other names, such as those of logical
-// clouds (projects/P/logical-clouds/L), without the slashes at their ends.
+// clouds (projects/P/logical-clouds/L) and clusters (cluster-providers/P/clusters/C), without the slashes at their ends.
 func Expand(name string) string {
 	name = strings.Trim(name, "/")
 	s := strings.Split(name, "/")
-	if len(s) != 4 || s[0] == "projects" && s[2] == "logical-clouds" {
+	if len(s) != 4 || s[0] == "projects" && s[2] == "logical-clouds" || s[0] == "cluster-providers" && s[2] == "clusters" {
 		return name
 	}
 	return "projects/" + s[0] + "/composite-apps/" + s[1] + "/" + s[2] + "/deployment-intent-groups/" + s[3]

@@ -11,22 +11,22 @@ const module = "github.com/emco-orchestrator/emco/src/emcoctl"
 
 // levels is the level of each package: it may import only lower ones.
 var levels = map[string]int{
-	"internal/plain":    0,
-	"internal/jsontree": 0,
-	"internal/jsonpath": 1,
-	"internal/archtest": 0,
-	"keepdeps":          0,
-	"internal/anchor":   1,
-	"internal/kind":     2,
-	"internal/config":   2,
-	"internal/progress": 2,
-	"internal/document": 3,
-	"internal/output":   4,
-	"internal/apply":    5,
-	"internal/preview":  5,
-	"internal/cmd":      6,
-	"internal/manpages": 7,
-	".":                 7,
+	"internal/printable": 0,
+	"internal/jsontree":  0,
+	"internal/jsonpath":  1,
+	"internal/archtest":  0,
+	"keepdeps":           0,
+	"internal/anchor":    1,
+	"internal/kind":      2,
+	"internal/config":    2,
+	"internal/progress":  2,
+	"internal/document":  3,
+	"internal/output":    4,
+	"internal/apply":     5,
+	"internal/preview":   5,
+	"internal/cmd":       6,
+	"internal/manpages":  7,
+	".":                  7,
 }
 
 // outside lists what may be imported from other modules, besides src/api.
@@ -79,11 +79,11 @@ func TestFaultsAreFound(t *testing.T) {
 		pkg, name string
 		test, bad bool
 	}{
-		{"internal/plain", "strings", false, false},
-		{"internal/plain", module + "/internal/output", false, true},
-		{"internal/output", module + "/internal/plain", false, false},
+		{"internal/printable", "strings", false, false},
+		{"internal/printable", module + "/internal/output", false, true},
+		{"internal/output", module + "/internal/printable", false, false},
 		{"internal/output", "go.yaml.in/yaml/v3", false, false},
-		{"internal/plain", "go.yaml.in/yaml/v3", false, true},
+		{"internal/printable", "go.yaml.in/yaml/v3", false, true},
 		{"internal/cmd", "k8s.io/client-go/rest", false, true},
 		{"internal/cmd", "k8s.io/client-go/rest", true, false},
 		{"internal/new", "fmt", false, true},

@@ -60,7 +60,7 @@ func (x actionCommand) check() error {
 	switch {
 	case x.body != nil:
 	case x.name == "rollback" && x.revision <= 0:
-		return usagef("rollback needs --revision, a number above zero; emcoctl revisions lists them")
+		return usagef("rollback needs the revision to return to, such as --revision 3; list them with: emcoctl revisions GROUP")
 	case x.name == "migrate" && strings.Count(strings.Trim(x.target, "/"), "/") != 1:
 		return usagef("migrate needs --to VERSION/GROUP, the deployment intent group that takes over")
 	}

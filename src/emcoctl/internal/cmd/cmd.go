@@ -3,8 +3,11 @@ package cmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +72,9 @@ func Run(ctx context.Context, args []string, sys System) int {
 }
 
 // long is the help of the program.
-const long = `emcoctl applies, reads, updates and deletes EMCO documents, and follows deployments.
+const long = `emcoctl is the command line of EMCO, which deploys apps to many Kubernetes clusters. It
+applies, reads, updates and deletes documents, shows what a change will do, carries it out,
+and shows the state of clusters and deployments.
 
   emcoctl <command> -f file
 
@@ -79,7 +84,8 @@ pipe, and with upstream's configuration file or with -o emco, it prints the line
 upstream's client. -o selects another format.
 
 The address of the server: --server, else --config, else --context, else $EMCO_URL, else the
-current context (see emcoctl config), else $HOME/.emco.yaml (upstream's file with host and port per service, or an ingress), else ` + config.DefaultServer + `.
+current context (see emcoctl config), else $HOME/.emco.yaml (upstream's file with host and
+port per service, or an ingress), else ` + config.DefaultServer + `.
 Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
 
@@ -104,7 +110,33 @@ func newRootCommand(s *session) *cobra.Command {
 	group(root, "git", newDecisionCommands(s)...)
 	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), newDoctorCommand(s), newDumpCommand(s), newConfigCommand(s), newVersionCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2
+	explainArguments(root)
 	return root
+}
+
+// explainArguments has all commands say what to write in place of wrong arguments.
+func explainArguments(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		explainArguments(sub)
+	}
+	check := c.Args
+	if check == nil || c.HasSubCommands() {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if check(c, args) == nil {
+			return nil
+		}
+		what := "an argument is missing"
+		if check(c, append(slices.Clone(args), "")) != nil && len(args) > 0 {
+			what = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
+		}
+		text := c.CommandPath() + ": " + what + "; write: " + c.UseLine()
+		if example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n"); example != "" {
+			text += "\n  for example: " + example
+		}
+		return errors.New(text)
+	}
 }
 
 // group adds commands with a heading in the help.

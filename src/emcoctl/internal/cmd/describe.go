@@ -14,7 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -31,11 +31,10 @@ conditions, the apps on clusters that are not as desired, and its last events.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completer{s}.described,
 		RunE: s.own(func(c *cobra.Command, args []string) error {
-			k, _ := kind.Of(args[0])
-			switch {
-			case k.Collection == "clusters" || args[0] == "cluster":
+			switch k, _ := kind.Named(args[0]); k.Collection {
+			case "clusters":
 				return describeCluster(c.Context(), s, args[1])
-			case k.Collection == kind.Groups || args[0] == "deployment":
+			case kind.Groups:
 				return describeDeployment(c.Context(), s, args[1])
 			}
 			return usagef("describe shows a cluster or a deployment; read %q with emcoctl get", args[0])
@@ -47,7 +46,7 @@ conditions, the apps on clusters that are not as desired, and its last events.`,
 func fields(w io.Writer, pairs ...[2]string) {
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(w, "%-10s %s\n", p[0], plain.Line(p[1]))
+			fmt.Fprintf(w, "%-10s %s\n", p[0], printable.Line(p[1]))
 		}
 	}
 }

@@ -16,16 +16,18 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // newDoctorCommand returns the command that checks a setup.
 func newDoctorCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check the connection, the server and the fleet",
-		Long: `Doctor checks the address of each service, that it answers and is ready, the token, the clock,
-the versions, and the states of clusters and deployments. It prints what to do about what is
-wrong, and exits with 1 if a check fails. It changes nothing.`,
+		Long: `Doctor asks each address of the configuration: does it answer, may we read from it, is it
+ready, does its clock differ, has it our version. If all do well, it counts the clusters
+and deployments that are failed, not ready, unknown or blocked. It prints what to do about
+a failed check, and exits with 1 if there is one. It changes nothing, and does not reach
+clusters or Git servers itself.`,
 		Args: cobra.NoArgs,
 		RunE: s.own(func(c *cobra.Command, _ []string) error {
 			d := doctor{session: s}
@@ -56,7 +58,7 @@ func (d *doctor) report(mark, check, format string, args ...any) {
 	if mark == checkFail {
 		d.failed++
 	}
-	fmt.Fprintf(d.sys.Out, "%-5s%-12s %s\n", mark, check, plain.Line(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(d.sys.Out, "%-5s%-12s %s\n", mark, check, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 // fail prints a failed check with what to do.
@@ -176,7 +178,7 @@ func (d *doctor) fleet(ctx context.Context) {
 			continue
 		}
 		if len(items) == 0 {
-			d.report(checkGood, word, "all are as desired")
+			d.report(checkGood, word, "none is failed, not ready, unknown or blocked")
 			continue
 		}
 		var names []string

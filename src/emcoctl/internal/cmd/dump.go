@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // maxDumped bounds the documents of a dump.
@@ -134,7 +134,7 @@ func (d *dump) document(ctx context.Context, path string, text json.RawMessage) 
 	}
 	names := anchor.Names{Name: n.At("metadata.name").String(), Version: n.At("spec.compositeAppVersion").String(), Label: n.At("clusterLabel").String()}
 	if names.Name == "" && names.Label == "" {
-		fmt.Fprintf(d.sys.Out, "# %s lists no names, only: %s\n", path, plain.Line(string(text)))
+		fmt.Fprintf(d.sys.Out, "# %s lists no names, only: %s\n", path, printable.Line(string(text)))
 		return nil
 	}
 	item, err := anchor.Item(path, names)

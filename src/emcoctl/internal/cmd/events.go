@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -206,6 +206,6 @@ func (l *eventLog) show(line []byte) error {
 	if e.Actor != "" {
 		text += " (" + e.Actor + ")"
 	}
-	fmt.Fprintf(l.sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), plain.Line(e.Type), plain.Line(e.Reason), plain.Line(text))
+	fmt.Fprintf(l.sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), printable.Line(e.Type), printable.Line(e.Reason), printable.Line(text))
 	return enough(&l.shown, l.lines)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -74,8 +74,8 @@ func printError(sys System, err error) {
 		}
 		return
 	}
-	fmt.Fprintln(sys.Err, "error:", plain.Text(err.Error()))
-	if next := output.Next(err); next != "" {
+	fmt.Fprintln(sys.Err, "error:", printable.Text(err.Error()))
+	if next := or(output.Next(err), output.NextMissing(err)); next != "" {
 		fmt.Fprintln(sys.Err, "  next: ", next)
 	}
 	if _, ok := errors.AsType[usageError](err); ok {

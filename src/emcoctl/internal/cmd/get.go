@@ -28,21 +28,25 @@ type getCommand struct {
 func newGetCommand(s *session) *cobra.Command {
 	var g getCommand
 	c := &cobra.Command{
-		Use: "get (-f FILE... | ANCHOR | clusters | deployments)", Short: "Read documents, or list clusters and deployments with their states",
+		Use: "get (-f FILE... | ANCHOR | clusters | deployments | KIND NAME)", Short: "Read documents, or list clusters and deployments with their states",
 		Long: `Get reads each document of the files as it is stored, or an anchor with its query if any.
 
 get clusters lists the clusters of all providers with their states, the worst first: when
 they were last seen, and the number of apps on them. get deployments lists the deployment
 intent groups of all projects, or of --project. -o wide has more columns.
 
+get cluster PROVIDER/CLUSTER and get deployment PROJECT/COMPOSITEAPP/VERSION/GROUP read one
+document, as get with its anchor does.
+
 READY counts the apps on clusters that are ready; AGE is that of the revision.`,
 		Example: `  emcoctl get projects
   emcoctl get deployments -A
+  emcoctl get cluster edge/store-7
   emcoctl get clusters -l west --state failed,notReady -o wide
   emcoctl get cluster-providers/edge/clusters --sort-by .metadata.name -o json
   emcoctl get clusters -o jsonpath='{range .items[*]}{.cluster}{"\n"}{end}'
   emcoctl get deployments --watch`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completer{s}.anchor,
 		RunE:              s.run(func(c *cobra.Command, args []string) error { return g.run(c.Context(), s, args) }),
 	}
@@ -59,6 +63,13 @@ READY counts the apps on clusters that are ready; AGE is that of the revision.`,
 
 // run reads what the arguments name.
 func (g *getCommand) run(ctx context.Context, s *session, args []string) error {
+	if len(args) == 2 {
+		path, err := named(args[0], args[1])
+		if err != nil {
+			return err
+		}
+		args = []string{path}
+	}
 	if len(args) == 1 && len(s.files) == 0 {
 		if o, ok := overviewOf(args[0]); ok {
 			s.honest = true
@@ -79,6 +90,17 @@ func (g *getCommand) run(ctx context.Context, s *session, args []string) error {
 		return usagef("--watch is for get clusters and get deployments; see emcoctl watch for a deployment")
 	}
 	return runDocuments(ctx, s, anchor.Get, args, func(o *apply.Options) { o.SortBy = g.sort })
+}
+
+// named returns the anchor of a cluster or a deployment that is given by its short name.
+func named(word, name string) (string, error) {
+	switch k, _ := kind.Named(word); k.Collection {
+	case "clusters":
+		return clusterPath(name)
+	case kind.Groups:
+		return deployment(name)
+	}
+	return "", usagef("get KIND NAME is for cluster PROVIDER/CLUSTER and deployment PROJECT/COMPOSITEAPP/VERSION/GROUP; read others by their anchor, such as emcoctl get projects/NAME")
 }
 
 // listing returns the overview for an anchor of clusters or deployments, to print it as a table

@@ -35,7 +35,7 @@ type overview struct {
 
 // overviewOf returns the overview for an argument of get; ok is false for anchors.
 func overviewOf(word string) (o overview, ok bool) {
-	k, known := kind.Of(word)
+	k, known := kind.Named(word)
 	if !known {
 		return o, false
 	}
@@ -145,10 +145,24 @@ func (o overview) show(w io.Writer, format output.Format, items []json.RawMessag
 		}
 		return output.Encode(w, format, text)
 	case len(items) == 0:
-		fmt.Fprintln(w, "none")
+		fmt.Fprintln(w, o.nothing())
 		return nil
 	}
 	return o.table(w, format, items)
+}
+
+// nothing says that there are no rows, and which filters have left none.
+func (o overview) nothing() string {
+	var filters []string
+	for _, name := range []string{"provider", "project", "label", "state"} {
+		if values := o.query[name]; len(values) > 0 {
+			filters = append(filters, name+" "+strings.Join(values, " or "))
+		}
+	}
+	if len(filters) == 0 {
+		return "there are no " + o.view
+	}
+	return "no " + o.view + " match " + strings.Join(filters, " and ")
 }
 
 func (o overview) table(w io.Writer, format output.Format, items []json.RawMessage) error {

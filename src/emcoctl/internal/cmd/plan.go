@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // planCommand holds the flags of plan and diff.
@@ -176,6 +176,8 @@ func (s *planRun) plan(ctx context.Context, path string, x actionCommand) error 
 	switch {
 	case s.form != output.Human:
 		s.texts = append(s.texts, text)
+	case s.diff && p.Summary.Empty() && p.Summary.Failed == 0:
+		fmt.Fprintf(s.sys.Err, "note: %s would change nothing\n", p.Action)
 	case s.diff:
 		return preview.Diff(s.sys.Out, p, preview.Options{All: s.all, Colour: s.colour()})
 	default:
@@ -259,10 +261,10 @@ func (s *planRun) documents(ctx context.Context, p planCommand) error {
 		switch err := s.plan(ctx, path, x); {
 		case errs.Is(err, errs.NotFound):
 			s.changed = true
-			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v; apply its documents first\n", path, plain.Line(err.Error()))
+			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v; apply its documents first\n", path, printable.Line(err.Error()))
 		case errs.Is(err, errs.Conflict):
 			s.changed = true
-			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v\n", path, plain.Line(err.Error()))
+			fmt.Fprintf(s.sys.Err, "note: %s cannot be planned yet: %v\n", path, printable.Line(err.Error()))
 		case err != nil:
 			return err
 		}

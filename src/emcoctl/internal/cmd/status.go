@@ -10,7 +10,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -67,7 +67,7 @@ of these, it counts them by app, and lists those that are not as desired. --app,
 func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 	head := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%-10s %s\n", name, plain.Line(value))
+			fmt.Fprintf(w, "%-10s %s\n", name, printable.Line(value))
 		}
 	}
 	head("name", path)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -95,5 +95,5 @@ func nodeLine(n progress.Node) string {
 	if n.Why != "" {
 		line += ": " + n.Why
 	}
-	return plain.Line(line)
+	return printable.Line(line)
 }

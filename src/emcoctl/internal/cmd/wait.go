@@ -132,12 +132,19 @@ func deployment(word string) (string, error) {
 	if meant, ok := kind.Suggest(word); ok && followable(meant) {
 		return "", usagef("%s: there is no such collection; did you mean %q?", word, meant)
 	}
+	if key, ok := v2.ClusterOf(strings.Trim(word, "/")); ok {
+		return "", usagef("%s is a cluster and no deployment; see: emcoctl describe cluster %s/%s", word, key.Provider(), key.Cluster())
+	}
 	path := strings.TrimSuffix(anchor.Expand(word), "/status")
 	if parent := anchor.Parent(path); anchor.IsAction(path) && followable(parent) {
 		path = parent
 	}
 	if !followable(path) {
-		return "", usagef("%s is neither a deployment intent group nor a logical cloud: PROJECT/COMPOSITEAPP/VERSION/GROUP, projects/P/composite-apps/A/VERSION/%s/NAME or projects/P/%s/NAME", path, kind.Groups, kind.Clouds)
+		next := "list deployments with: emcoctl get deployments"
+		if parts := strings.Split(word, "/"); len(parts) == 2 && !slices.Contains(kind.Below(""), parts[0]) {
+			next = "for a cluster: emcoctl describe cluster " + word
+		}
+		return "", usagef("%q is no deployment; write PROJECT/COMPOSITEAPP/VERSION/GROUP, or projects/PROJECT/%s/NAME for a logical cloud\n  %s", word, kind.Clouds, next)
 	}
 	return path, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
@@ -108,7 +108,7 @@ func (w *watcher) run(ctx context.Context, c *client.Client) error {
 		case ctx.Err() != nil:
 			return nil
 		case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled):
-			err = w.line(plain.Line(err.Error()))
+			err = w.line(printable.Line(err.Error()))
 		case err == nil:
 			err = w.show(text)
 		}
@@ -142,7 +142,7 @@ func (w *watcher) show(line []byte) error {
 	if s.ReadyStatus != "" {
 		text += "; " + s.ReadyStatus
 	}
-	return w.line(plain.Line(text))
+	return w.line(printable.Line(text))
 }
 
 // line prints a text that differs from the last one, with the time if it is for people.

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // explain writes a failure: what, where, why, and what to do.
@@ -32,7 +32,7 @@ func explain(w io.Writer, r Result) {
 }
 
 // indent aligns further lines of a text with the first, and makes the text plain.
-func indent(s string) string { return strings.ReplaceAll(plain.Text(s), "\n", "\n         ") }
+func indent(s string) string { return strings.ReplaceAll(printable.Text(s), "\n", "\n         ") }
 
 // intent returns the intended outcome.
 func intent(r Result) string {
@@ -104,6 +104,23 @@ func Next(err error) string {
 		return "ask for the permission, or use another token with -t"
 	case errs.Throttled:
 		return fmt.Sprintf("try again in %s", max(errs.RetryAfter(err), time.Second))
+	}
+	return ""
+}
+
+// NextMissing returns what to do about a deployment or a cluster that the server does not
+// have; "" for other errors.
+func NextMissing(err error) string {
+	refusal, refused := errors.AsType[*client.Refusal](err)
+	e, about := errors.AsType[*errs.Error](err)
+	if !refused || !about || e.Kind != errs.NotFound || refusal.Text == noRoute {
+		return ""
+	}
+	switch {
+	case strings.Contains(e.Subject, "/deployment-intent-groups/") && !strings.Contains(e.Subject, "/revisions/"):
+		return "list the existing ones with: emcoctl get deployments"
+	case strings.HasPrefix(e.Subject, "views/clusters/"), strings.HasSuffix(e.Subject, "/move") && strings.Contains(e.Subject, "/clusters/"):
+		return "list the existing ones with: emcoctl get clusters"
 	}
 	return ""
 }

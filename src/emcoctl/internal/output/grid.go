@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // Screen is a terminal: tables are not wider than its columns.
@@ -40,7 +40,7 @@ func NewTable(w io.Writer) *Table {
 
 // Cell adds a cell to the row.
 func (t *Table) Cell(s string) {
-	s = plain.Line(s)
+	s = printable.Line(s)
 	if s == "" {
 		s = "-"
 	}

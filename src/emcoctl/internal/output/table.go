@@ -9,7 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/jsontree"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // tableColumn is a heading and the path of its value in a document.
@@ -90,7 +90,7 @@ func show(w io.Writer, r Result, many bool) {
 	if trimmed := bytes.TrimSpace(r.Body); json.Valid(trimmed) && encodeYAML(w, trimmed) == nil {
 		return
 	}
-	fmt.Fprintln(w, plain.Text(string(bytes.TrimRight(r.Body, "\n"))))
+	fmt.Fprintln(w, printable.Text(string(bytes.TrimRight(r.Body, "\n"))))
 }
 
 // table prints a list, with a column of descriptions if any document has one.

@@ -11,7 +11,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // Diff prints a unified diff of YAML for each object that changes, once for all clusters
@@ -20,7 +20,7 @@ func Diff(w io.Writer, p v2.Plan, o Options) error {
 	pr := planPrinter{w: w, o: o}
 	for _, a := range p.Apps {
 		if a.Failure != nil {
-			pr.line("# %s", plain.Line(fmt.Sprintf("app %s fails: %s%s", a.Name, strings.TrimPrefix(a.Failure.File+": ", ": "), a.Failure.Reason)))
+			pr.line("# %s", printable.Line(fmt.Sprintf("app %s fails: %s%s", a.Name, strings.TrimPrefix(a.Failure.File+": ", ": "), a.Failure.Reason)))
 		}
 		for _, c := range a.Classes {
 			if c.Change == v2.ChangeKeep {
@@ -120,7 +120,7 @@ func (p planPrinter) diff(before, after diffSide) {
 	_, text, _ = bytes.Cut(text, []byte("\n")) // the line "diff BEFORE AFTER"
 	n := 0
 	for line := range strings.Lines(string(text)) {
-		line = plain.Text(strings.TrimSuffix(line, "\n"))
+		line = printable.Text(strings.TrimSuffix(line, "\n"))
 		code := colours[line[0]]
 		if n++; n <= 2 {
 			code = "1"

@@ -11,7 +11,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // Options configure the output.
@@ -73,7 +73,7 @@ type planPrinter struct {
 
 // line prints text of the server, made safe for terminals.
 func (p planPrinter) line(format string, args ...any) {
-	fmt.Fprintln(p.w, strings.TrimRight(plain.Text(fmt.Sprintf(format, args...)), " "))
+	fmt.Fprintln(p.w, strings.TrimRight(printable.Text(fmt.Sprintf(format, args...)), " "))
 }
 
 // placementRow is the clusters of a class that have one reason.
@@ -175,7 +175,7 @@ func (p planPrinter) remarks(plan v2.Plan) {
 			p.line("")
 		}
 		begun = true
-		p.line("%s", plain.Line(fmt.Sprintf(format, args...)))
+		p.line("%s", printable.Line(fmt.Sprintf(format, args...)))
 	}
 	for _, a := range plan.Apps {
 		if f := a.Failure; f != nil {

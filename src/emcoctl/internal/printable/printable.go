@@ -1,5 +1,5 @@
-// Package plain makes text from elsewhere safe to show on a terminal.
-package plain
+// Package printable makes text from elsewhere safe to show on a terminal.
+package printable
 
 import (
 	"strings"

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // bar is a line on a terminal that shows how many apps on clusters have reached the goal, how
@@ -68,7 +68,7 @@ func (b *bar) count(s v2.Status) (done, total int) {
 
 // line returns the line, with a bar if there is room.
 func (b *bar) line(state string, done, total int, took time.Duration) string {
-	head := plain.Line(b.name + " " + state)
+	head := printable.Line(b.name + " " + state)
 	tail := fmt.Sprintf(" %d/%d", done, total)
 	if rate := float64(done-b.first) / took.Seconds(); took > 0 && done > b.first {
 		tail += fmt.Sprintf(", %.1f/s", rate)

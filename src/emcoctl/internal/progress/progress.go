@@ -13,7 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/plain"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // Goal is a state to wait for.
@@ -180,10 +180,10 @@ func (w *waitState) say(line string) {
 	}
 	w.last = line
 	if w.bar != nil {
-		w.bar.print(plain.Line(line))
+		w.bar.print(printable.Line(line))
 		return
 	}
-	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, plain.Line(line))
+	fmt.Fprintf(w.o.Log, "%s: %s\n", w.o.Name, printable.Line(line))
 }
 
 // failed reports whether the last operation failed.
