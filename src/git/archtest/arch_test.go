@@ -19,11 +19,22 @@ var arrows = map[string]struct{ own, modules []string }{
 	"batch":     {own: []string{"."}},
 	"budget":    {own: []string{"."}},
 	"sshsig":    {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"plain":     {own: []string{".", "transport", "tree"}, modules: []string{"github.com/go-git/go-git/v5/plumbing", "github.com/klauspost/compress/zlib", "golang.org/x/crypto/ssh"}},
-	"github":    {own: []string{".", "transport", "tree"}, modules: []string{"github.com/google/go-github/v60/github"}},
-	"gitlab":    {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
-	"gittest":   {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
-	"all":       {own: []string{".", "plain", "github", "gitlab"}},
+	"plain": {
+		own:     []string{".", "internal/recent", "plain/internal/dial", "plain/internal/fetch", "plain/internal/treecache", "plain/internal/wire", "plain/internal/pack", "transport", "tree"},
+		modules: []string{plumbing},
+	},
+	"github":  {own: []string{".", "internal/recent", "transport", "tree"}, modules: []string{"github.com/google/go-github/v60/github"}},
+	"gitlab":  {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
+	"gittest": {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
+	"all":     {own: []string{".", "plain", "github", "gitlab"}},
+
+	"internal/recent": {own: []string{"."}},
+
+	"plain/internal/pack":      {own: []string{"transport", "tree"}, modules: []string{plumbing, "github.com/klauspost/compress/zlib"}},
+	"plain/internal/dial":      {own: []string{".", "transport"}, modules: []string{plumbing, "golang.org/x/crypto/ssh"}},
+	"plain/internal/wire":      {own: []string{".", "plain/internal/dial", "plain/internal/pack", "transport"}, modules: []string{plumbing}},
+	"plain/internal/treecache": {own: []string{".", "plain/internal/pack", "transport", "tree"}, modules: []string{plumbing}},
+	"plain/internal/fetch":     {own: []string{".", "plain/internal/dial", "plain/internal/pack", "plain/internal/treecache", "plain/internal/wire", "transport", "tree"}, modules: []string{plumbing}},
 
 	"gittest/githubtest": {own: []string{".", "gittest"}},
 	"gittest/gitlabtest": {own: []string{"gittest"}},
@@ -31,6 +42,9 @@ var arrows = map[string]struct{ own, modules []string }{
 	"archtest": {},
 	"keepdeps": {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},
 }
+
+// plumbing is the part of go-git that reads and writes Git's formats.
+const plumbing = "github.com/go-git/go-git/v5/plumbing"
 
 // never is what nothing here may link, tests included.
 var never = []string{"k8s.io", "sigs.k8s.io", "go.etcd.io", "go.mongodb.org", "github.com/stretchr", "github.com/prometheus"}
@@ -85,8 +99,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"batch", module, false, false},
 		{"plain", module + "/batch", false, true},
 		{"plain", "k8s.io/api/core/v1", true, true},
-		{"plain", wholeClient, false, true},
-		{"plain", wholeClient + "/plumbing/format/pktline", false, false},
+		{"plain/internal/wire", module + "/plain/internal/fetch", false, true},
+		{"plain/internal/wire", wholeClient, false, true},
+		{"plain/internal/wire", wholeClient + "/plumbing/format/pktline", false, false},
 		{"plain", "net/http", false, false},
 		{"batch", "golang.org/x/crypto/ssh", false, true},
 		{"new", "fmt", false, true},

@@ -17,4 +17,15 @@
 //
 // A server without filters sends blobs too; they are dropped as they stream by.
 // It uses protocol version 0, which every server supports.
+//
+// The packages below internal, from the bottom up:
+//
+//	pack       the stream of objects: compression, deltas, reading with limits
+//	dial       starts a service over http, ssh, the ssh program, or on this machine
+//	wire       one conversation: advertisement, then a request for a pack, or a push
+//	treecache  trees of the last commits in memory
+//	fetch      what is read: trees, files, files of branches, commits
+//
+// This package holds what is written: host.go makes the Host, read.go has the methods that read,
+// write.go those that move one branch, derived.go commits with derived branches.
 package plain

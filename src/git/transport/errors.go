@@ -22,9 +22,20 @@ const (
 	maxText     = 1000             // characters of a server's message
 )
 
+// RemoteError is a message of a server. It may hold secrets until Fail redacts it.
+type RemoteError struct{ Text string }
+
+func (e *RemoteError) Error() string { return e.Text }
+
+// Malformed returns the error of bytes that break a protocol. It is Unavailable, since a proxy or a
+// dying server may have cut them.
+func Malformed(what string) error {
+	return errs.E(errs.Unavailable, "read", "", errors.New(what+" is malformed"))
+}
+
 // Fail classifies an error of an exchange with a server, and redacts the credentials of r and more.
 // A classified error keeps its kind and its path, and gains operation and subject if it has none;
-// all others are Unavailable. The error of an ended context replaces any other. A nil err stays
+// the kind of a RemoteError follows from its words; all others are Unavailable. The error of an ended context replaces any other. A nil err stays
 // nil.
 func Fail(ctx context.Context, r git.Repo, op string, err error, more ...git.Secret) error {
 	if err == nil {
@@ -38,6 +49,9 @@ func Fail(ctx context.Context, r git.Repo, op string, err error, more ...git.Sec
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok {
 		return classified(r, op, e, more)
+	}
+	if said, ok := errors.AsType[*RemoteError](err); ok {
+		return errs.E(KindOfMessage(said.Text), op, r.URL, errors.New(Redact(r, said.Text, more...)))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the server ended the conversation early")
