@@ -53,12 +53,17 @@ func (s *ContentStore) PutBlobs(ctx context.Context, contents map[Digest][]byte)
 		return err
 	}
 	b, p := s.kv.NewBatch("blobs"), newPacker()
-	for _, d := range absent {
-		packed, err := p.pack(contents[d])
+	for _, a := range absent {
+		packed, err := p.pack(contents[a.digest])
 		if err != nil {
-			return errs.E(errs.Internal, "compress", "blob "+string(d), err)
+			return errs.E(errs.Internal, "compress", "blob "+string(a.digest), err)
 		}
-		if err := s.putChunks(ctx, b, d, packed); err != nil {
+		if a.marked { // first: a sweep removes content only while the mark is there
+			if err := b.Add(ctx, clientv3.OpDelete(unusedKey(s.kv, a.digest))); err != nil {
+				return err
+			}
+		}
+		if err := s.putChunks(ctx, b, a.digest, packed); err != nil {
 			return err
 		}
 	}
@@ -81,21 +86,35 @@ func checkContent(d Digest, content []byte) error {
 	return nil
 }
 
-// absent returns the digests that are not stored, in the given order.
-func (s *ContentStore) absent(ctx context.Context, digests []Digest) ([]Digest, error) {
-	var missing []Digest
+// unusedMark is the last part of the key that marks content as unused, see Store.Sweep. It
+// follows the chunks.
+const unusedMark = "unused"
+
+func unusedKey(kv *etcdkv.Client, d Digest) string { return kv.Key("blob", string(d), unusedMark) }
+
+// absentContent is content that must be written.
+type absentContent struct {
+	digest Digest
+	marked bool // it is stored, and marked as unused
+}
+
+// absent returns what is not stored, or is marked as unused, in the given order.
+func (s *ContentStore) absent(ctx context.Context, digests []Digest) ([]absentContent, error) {
+	var missing []absentContent
 	for some := range slices.Chunk(digests, etcdkv.MaxOps) {
 		keys := make([]string, len(some))
 		for i, d := range some {
-			keys[i] = blobKey(s.kv, d, 0)
+			keys[i] = s.kv.Key("blob", string(d)) + "/"
 		}
-		found, err := s.kv.GetMany(ctx, keys, clientv3.WithKeysOnly())
+		found, err := s.kv.GetRanges(ctx, keys, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
 			return nil, err
 		}
 		for i, d := range some {
-			if found[i] == nil {
-				missing = append(missing, d)
+			n := len(found[i])
+			marked := n > 0 && string(found[i][n-1].Key) == unusedKey(s.kv, d)
+			if n == 0 || marked || string(found[i][0].Key) != blobKey(s.kv, d, 0) {
+				missing = append(missing, absentContent{d, marked})
 			}
 		}
 	}

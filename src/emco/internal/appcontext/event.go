@@ -3,9 +3,10 @@ package appcontext
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"iter"
-	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -34,7 +35,8 @@ const (
 	Warning = "Warning"
 )
 
-// maxEvents is how many events of a deployment are kept.
+// maxEvents is how many events of a deployment are kept: of those that a user requested, and of
+// all others.
 const maxEvents = 500
 
 // EventStore stores the event logs of deployments.
@@ -74,10 +76,17 @@ func (s *EventStore) complete(e Event, uid string) Event {
 	return e
 }
 
+// requestedSuffix ends the keys of events that a user requested. Versions before it wrote none.
+const requestedSuffix = "-user"
+
 // newKey returns an unused key, which sorts by time; events of the same moment are in no
 // order.
 func (s *EventStore) newKey(e Event) string {
-	return s.kv.Key("event", e.UID, fmt.Sprintf("%019d-%s", e.At.UnixNano(), rand.Text()[:6]))
+	name := fmt.Sprintf("%019d-%s", e.At.UnixNano(), rand.Text()[:6])
+	if e.Actor != "" {
+		name += requestedSuffix
+	}
+	return s.kv.Key("event", e.UID, name)
 }
 
 // Events returns a deployment's events, oldest first.
@@ -118,30 +127,38 @@ func (s *EventStore) WatchEvents(ctx context.Context, uid string) iter.Seq2[Even
 	}
 }
 
-// trimAll removes the oldest events beyond maxEvents of every deployment.
+// trimAll removes the oldest events of every deployment: beyond maxEvents of those that a user
+// requested, and beyond maxEvents of all others, so that the machine's do not evict the users'.
 func (s *EventStore) trimAll(ctx context.Context) error {
 	var uid string
-	var keys []string
+	var requested, others []string // keys of one deployment's events, the oldest first
+	trim := func() error {
+		return errors.Join(s.removeOldest(ctx, "events", requested, maxEvents), s.removeOldest(ctx, "events", others, maxEvents))
+	}
 	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("event") + "/", KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		if p := s.kv.Split(kv.Key); p[1] != uid {
-			if err := s.trim(ctx, keys); err != nil {
+		p := s.kv.Split(kv.Key)
+		if p[1] != uid {
+			if err := trim(); err != nil {
 				return err
 			}
-			uid, keys = p[1], nil
+			uid, requested, others = p[1], nil, nil
 		}
-		keys = append(keys, string(kv.Key))
+		if strings.HasSuffix(p[2], requestedSuffix) {
+			requested = append(requested, string(kv.Key))
+		} else {
+			others = append(others, string(kv.Key))
+		}
 	}
-	return s.trim(ctx, keys)
+	return trim()
 }
 
-// trim removes the oldest events of one deployment. keys are those of all its events, in
-// order.
-func (s *EventStore) trim(ctx context.Context, keys []string) error {
-	b := s.kv.NewBatch("events")
-	for _, key := range slices.Clip(keys)[:max(0, len(keys)-maxEvents)] {
+// removeOldest removes the first keys beyond keep.
+func (s *EventStore) removeOldest(ctx context.Context, subject string, keys []string, keep int) error {
+	b := s.kv.NewBatch(subject)
+	for _, key := range keys[:max(0, len(keys)-keep)] {
 		if err := b.Add(ctx, clientv3.OpDelete(key)); err != nil {
 			return err
 		}

@@ -38,15 +38,16 @@ func TestEveryWriteOfAFencedStoreIsFenced(t *testing.T) {
 	h, err = view.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(1, b)))
 	must(t, err)
 	must(t, view.PutBlobs(ctx, content("old")))
-	must(t, view.Sweep(ctx, 1))
+	sweepAll(t, view, 1)
 	must(t, o.Release(ctx))
 	must(t, s.PutBlobs(ctx, content("garbage")))
 	before := keysBelow(t, s, "")
 
 	_, stepped := view.Step(ctx, h, h, nil, nil)
 	_, published := view.Publish(ctx, h, Revision{Number: 2}, slices.Values(places(3, b)))
+	_, swept := view.Sweep(ctx, 1)
 	for name, err := range map[string]error{
-		"Step": stepped, "Publish": published, "Delete": view.Delete(ctx, "1"), "Remove": view.Remove(ctx, h), "Sweep": view.Sweep(ctx, 1),
+		"Step": stepped, "Publish": published, "Delete": view.Delete(ctx, "1"), "Remove": view.Remove(ctx, h), "Sweep": swept,
 		"RecordCommit": view.RecordCommit(ctx, "1", 1, RevisionCommit{}), "AddEvents": view.AddEvents(ctx, Event{UID: "1"}),
 		"PutBlobs": view.PutBlobs(ctx, content("new")), "PutPairs": view.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1)}}, nil),
 	} {

@@ -181,7 +181,7 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 		must(t, err)
 	}
 	now = now.Add(time.Hour)
-	must(t, s.Sweep(ctx, 2))
+	sweepAll(t, s, 2)
 	if got, err = s.Commits(ctx, "7"); err != nil || len(got) != 0 {
 		t.Errorf("after the sweep there are commits of %v, %v", got, err)
 	}
@@ -204,7 +204,7 @@ func TestSweepKeepsRevisionsThatPairsOfAMovedDeploymentName(t *testing.T) {
 	key := PairKey{Cluster: "p+a", UID: h.Deployment(), App: "a"}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: key, Rev: 1, Desired: d}}, nil))
 	now = now.Add(time.Hour)
-	must(t, s.Sweep(ctx, 1))
+	sweepAll(t, s, 1)
 	var kept []int64
 	for _, r := range collect(t, s.Revisions(ctx, "new")) {
 		kept = append(kept, r.Number)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -87,21 +88,32 @@ func (s *HeadStore) WatchHeads(ctx context.Context) iter.Seq2[HeadEvent, error] 
 	}
 }
 
-// Actions returns a deployment's history, oldest first; nothing if there is no such
-// deployment.
+// Actions returns a deployment's history, oldest first: at least the newest MaxActions. It returns
+// nothing if there is no such deployment.
 func (s *HeadStore) Actions(ctx context.Context, uid string) ([]Action, error) {
 	if err := etcdkv.CheckParts(uid); err != nil {
 		return nil, err
 	}
 	var all []Action
 	list := s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "act") + "/"})
-	for a, err := range etcdkv.Records(list, etcdkv.Decode[Action]) {
+	for a, err := range etcdkv.Records(list, s.parseAction) {
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, a)
 	}
 	return all, nil
+}
+
+func (s *HeadStore) parseAction(kv *mvccpb.KeyValue) (Action, error) {
+	a, err := etcdkv.Decode[Action](kv)
+	if err == nil {
+		p := s.kv.Split(kv.Key)
+		if a.Seq, err = strconv.ParseInt(p[len(p)-1], 10, 64); err != nil {
+			err = etcdkv.Corrupt(string(kv.Key), err)
+		}
+	}
+	return a, err
 }
 
 // Operations yields all waiting operations, in order of deployment and id; it ends at the

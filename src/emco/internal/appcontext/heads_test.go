@@ -41,8 +41,10 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	}
 	history, err := s.Actions(ctx, "7")
 	must(t, err)
-	if len(history) != 3 || history[0].State != Created || history[2] != acts[1] {
-		t.Errorf("Actions = %+v, want Created and %+v", history, acts)
+	want := acts[1]
+	want.Seq = 3
+	if len(history) != 3 || history[0].State != Created || history[2] != want {
+		t.Errorf("Actions = %+v, want Created and the last %+v", history, want)
 	}
 
 	// Another operation takes the place of the first one.

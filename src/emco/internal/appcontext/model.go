@@ -67,6 +67,7 @@ type Action struct {
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	Ask      string    `json:"ask,omitempty"`    // the request: its event, and what it named
 	Key      string    `json:"key,omitempty"`    // Idempotency-Key of the request
+	Seq      int64     `json:"-"`                // its number in the history, see Head.Seq; 0 if it is not stored yet
 }
 
 // Revision is one immutable version of a deployment.

@@ -71,7 +71,7 @@ func TestOverTheNetwork(t *testing.T) {
 		put = append(put, Pair{Key: pairKeyOf(i), Held: []Digest{b}})
 	}
 	must(t, s.PutPairs(ctx, own.Fence(), put, nil))
-	must(t, s.Fenced(own.Fence()).Sweep(ctx, 1))
+	sweepAll(t, s.Fenced(own.Fence()), 1)
 	if got, err := uncached(s).GetBlob(ctx, d); err != nil || len(got) != len(large) {
 		t.Errorf("%d bytes came back, %v", len(got), err)
 	}

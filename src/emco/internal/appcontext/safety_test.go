@@ -61,7 +61,7 @@ func TestSweepKeepsTheDesiredRevision(t *testing.T) {
 	back.Rev = 2 // as a stopped rollback leaves it
 	_, err := s.Step(ctx, h, back, nil, nil)
 	must(t, err)
-	must(t, s.Sweep(ctx, 1))
+	sweepAll(t, s, 1)
 	var left []int64
 	for r, err := range s.Revisions(ctx, "7") {
 		must(t, err)
@@ -84,9 +84,9 @@ func TestSweepKeepsTheDesiredRevision(t *testing.T) {
 func TestSweepKeepsContentThatWasWrittenMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := during(t, func(s *Store) { must(t, s.PutBlobs(ctx, content("new"))) })
+	s := during(t, 2, func(s *Store) { must(t, s.PutBlobs(ctx, content("new"))) })
 	must(t, s.PutBlobs(ctx, content("old")))
-	must(t, s.Sweep(ctx, 1))
+	sweepAll(t, s, 1)
 	if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("new"))); err != nil {
 		t.Errorf("content that was written during the sweep: %v", err)
 	}

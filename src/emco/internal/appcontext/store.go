@@ -3,12 +3,13 @@
 // clusters refer to it. The state lives in etcd, embedded or external.
 //
 //	blob/<sha256>/<chunk>               compressed content, in chunks of at most 256 KiB
+//	blob/<sha256>/unused                a sweep found that nothing refers to the content
 //	head/<uid>                          Head; the only contended key of a deployment
-//	dep/<uid>/act/<seq>                 Action, append-only
+//	dep/<uid>/act/<seq>                 Action; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
-//	event/<uid>/<time>-<random>         Event; the newest few hundred of a deployment
+//	event/<uid>/<time>-<random>[-user]  Event; the newest few hundred of a deployment, and of its users
 //	use/<uid>                           the last use of a head by another head's change
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
@@ -75,8 +76,9 @@ type (
 type options struct {
 	kv     etcdkv.Options
 	now    func() time.Time
-	grace  time.Duration
-	caches *caches // shared by all fenced views
+	grace  time.Duration // of replaced revisions, see WithGrace
+	tries  time.Duration // grace of interrupted publishes
+	caches *caches       // shared by all fenced views
 }
 
 // Option changes how a Store works.
@@ -101,9 +103,9 @@ func WithCache(bytes int) Option { return func(o *options) { o.caches = newCache
 func WithLog(l *slog.Logger) Option { return func(o *options) { o.kv.Log = l } }
 
 // WithGrace sets how long Sweep keeps a revision that was replaced, and the placements of
-// an interrupted publish. The default is one hour; it must be longer than any reader needs
-// from reading a head to writing a pair.
-func WithGrace(d time.Duration) Option { return func(o *options) { o.grace = d } }
+// an interrupted publish. The defaults are five minutes and one hour. They must be longer than a
+// reader needs from reading a head to writing a pair, and longer than a publish.
+func WithGrace(d time.Duration) Option { return func(o *options) { o.grace, o.tries = d, d } }
 
 // WithClock replaces the clock of Sweep and Publish.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
@@ -111,7 +113,7 @@ func WithClock(now func() time.Time) Option { return func(o *options) { o.now = 
 // New returns the state that lives in etcd below prefix. The client stays the caller's to
 // close, after all users of the Store have ended.
 func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
-	o := options{now: time.Now, grace: time.Hour, caches: newCaches(64 << 20)}
+	o := options{now: time.Now, grace: 5 * time.Minute, tries: time.Hour, caches: newCaches(64 << 20)}
 	for _, change := range opts {
 		change(&o)
 	}

@@ -2,8 +2,8 @@ package appcontext
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -14,39 +14,46 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
+// MaxActions is how many of the newest actions of a deployment Sweep keeps.
+const MaxActions = 200
+
+// removeAttempts is how often a sweep tries to remove a revision while the head changes.
+const removeAttempts = 3
+
+// Swept is what one Sweep did with content.
+type Swept struct {
+	Removed int // contents that were removed
+	Unused  int // contents that this sweep was the first to find unused; the next sweep may remove them
+	Held    int // unused contents that stay because an operation older than their mark still waits
+}
+
 // Sweep removes what is no longer needed: revisions beyond the newest keep of each
-// deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair names them, or they were replaced less than
-// the grace period ago; placements of interrupted publishes; the oldest events of each
-// deployment; and content to which neither a kept revision nor a pair refers.
+// deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair
+// names them, a rollback waits for them, or they were replaced less than the grace period ago;
+// placements of interrupted publishes; the oldest actions and events of each deployment; and
+// content to which neither a kept revision nor a pair refers.
 //
-// One rule makes it safe: only work on an operation writes content before something
-// refers to it, or finds existing content and then refers to it. So Sweep does not begin
-// while operations wait, keeps what was written after it began, and removes content only
-// while no head has changed since: each operation changes its deployment's head when it
-// starts and when it ends. Otherwise it returns Conflict, and the next sweep does the rest.
-// Operations may therefore run in other processes meanwhile; run one sweep at a time, on a
-// store that is Fenced.
+// Content goes in two sweeps, so that operations need not stop. Only work on an operation refers to
+// content that nothing referred to before: it writes it, or finds it. The first sweep marks
+// unused content. From then on, an operation that finds it writes it again and removes the mark
+// (PutBlobs). A later sweep removes content that still has its mark and is still unused, once
+// every operation that was queued before the mark has ended: what those published is seen. etcd's
+// revisions tell what came before what.
 //
-// It may be interrupted without harm. A bundle that cannot be read ends it before content
-// is removed, because the references of that bundle are not known.
-func (s *Store) Sweep(ctx context.Context, keep int) error {
-	r, err := s.kv.Get(ctx, s.kv.Key("op")+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
-	if err != nil {
-		return err
-	}
-	if len(r.Kvs) > 0 {
-		return errs.E(errs.Conflict, "sweep", "contexts", errors.New("operations wait; do them first"))
-	}
+// Operations may therefore run meanwhile, in any process; run one sweep at a time, on a store
+// that is Fenced. It may be interrupted without harm. A bundle that cannot be read ends it before
+// content is marked or removed, because the references of that bundle are not known.
+func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
-		s: s, keep: max(1, keep), start: r.Header.Revision,
+		s: s, keep: max(1, keep),
 		inPairs: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
 	}
-	for _, phase := range []func(context.Context) error{w.markPairs, w.sweepDeployments, s.trimAll, w.markBundles, w.sweepBlobs} {
+	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll, w.markBundles, w.sweepBlobs} {
 		if err := phase(ctx); err != nil {
-			return err
+			return w.done, err
 		}
 	}
-	return nil
+	return w.done, nil
 }
 
 // sweeper is one run of Sweep; only its goroutine uses it.
@@ -54,9 +61,26 @@ type sweeper struct {
 	s       *Store
 	keep    int
 	start   int64                     // etcd's revision at the start
+	oldest  int64                     // etcd's revision at which the oldest waiting operation was queued
 	inPairs map[string]map[int64]bool // uid -> revisions that pairs name
 	bundles map[Digest]bool           // needed bundles
 	blobs   map[Digest]bool           // needed blobs, bundles included
+	done    Swept
+}
+
+// begin reads which operations wait.
+func (w *sweeper) begin(ctx context.Context) error {
+	w.oldest = math.MaxInt64
+	r, err := w.s.kv.Get(ctx, w.s.kv.Key("op")+"/", clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return err
+	}
+	w.start = r.Header.Revision
+	if len(r.Kvs) > 0 {
+		w.oldest = r.Kvs[0].CreateRevision
+	}
+	return nil
 }
 
 func (w *sweeper) markPairs(ctx context.Context) error {
@@ -85,7 +109,8 @@ func (w *sweeper) need(bundles ...Digest) {
 // deploymentKeys is what the keys below dep/<uid>/ name.
 type deploymentKeys struct {
 	uid  string
-	revs []int64 // ascending
+	revs []int64  // ascending
+	acts []string // keys of actions, the oldest first
 	try  []publishTry
 }
 
@@ -108,6 +133,9 @@ func (w *sweeper) sweepDeployments(ctx context.Context) error {
 				return err
 			}
 			d = deploymentKeys{uid: p[1]}
+		}
+		if p[2] == "act" {
+			d.acts = append(d.acts, string(kv.Key))
 		}
 		if err := d.add(p); err != nil {
 			return etcdkv.Corrupt(string(kv.Key), err)
@@ -147,6 +175,9 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 	if err := w.sweepTries(ctx, d); err != nil {
 		return err
 	}
+	if err := w.s.removeOldest(ctx, "actions", d.acts, MaxActions); err != nil {
+		return err
+	}
 	var replaced time.Time // when the revision at hand was replaced; zero for the newest
 	for i, n := range slices.Backward(d.revs) {
 		r, err := w.s.stored(ctx, d.uid, n)
@@ -158,10 +189,12 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 		}
 		newest := len(d.revs)-i <= w.keep
 		fresh := w.s.o.now().Sub(replaced) < w.s.o.grace
-		if newest || fresh || n == head.Rev || w.inPairs[d.uid][n] || w.inPairs[head.Deployment()][n] {
+		removed := false
+		if !newest && !fresh && !w.inPairs[d.uid][n] && !w.inPairs[head.Deployment()][n] {
+			removed, err = w.removeRevision(ctx, &head, d.uid, r)
+		}
+		if err == nil && !removed {
 			err = w.markRevision(ctx, d.uid, r)
-		} else {
-			err = w.removeRevision(ctx, head, d.uid, r)
 		}
 		if err != nil {
 			return err
@@ -171,23 +204,30 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 	return nil
 }
 
-// removeRevision removes a revision, unless the head has changed: a rollback may need it.
-func (w *sweeper) removeRevision(ctx context.Context, head Head, uid string, r storedRevision) error {
+// removeRevision removes a revision unless the head needs it: it is desired, or a rollback waits
+// for it. It reads the head again when it has changed; false if it changes all the time.
+func (w *sweeper) removeRevision(ctx context.Context, head *Head, uid string, r storedRevision) (bool, error) {
 	kv := w.s.kv
-	same := clientv3.Compare(clientv3.ModRevision(headKey(kv, uid)), "=", head.Mod)
-	_, ok, err := kv.Commit(ctx, fmt.Sprintf("revision %d of %s", r.Number, uid), []clientv3.Cmp{same}, []clientv3.Op{
-		clientv3.OpDelete(revisionKey(kv, uid, r.Number)),
-		clientv3.OpDelete(commitKey(kv, uid, r.Number)),
-		clientv3.OpDelete(placementPrefix(kv, uid, r.Number, r.Try), clientv3.WithPrefix()),
-	})
-	if err == nil && !ok {
-		err = sweepOvertaken()
+	for range removeAttempts {
+		if r.Number == head.Rev || head.Op != nil && head.Op.From == r.Number {
+			return false, nil
+		}
+		same := clientv3.Compare(clientv3.ModRevision(headKey(kv, uid)), "=", head.Mod)
+		_, ok, err := kv.Commit(ctx, fmt.Sprintf("revision %d of %s", r.Number, uid), []clientv3.Cmp{same}, []clientv3.Op{
+			clientv3.OpDelete(revisionKey(kv, uid, r.Number)),
+			clientv3.OpDelete(commitKey(kv, uid, r.Number)),
+			clientv3.OpDelete(placementPrefix(kv, uid, r.Number, r.Try), clientv3.WithPrefix()),
+		})
+		if ok || err != nil {
+			return ok, err
+		}
+		now, err := w.s.Head(ctx, uid)
+		if err != nil && !errs.Is(err, errs.NotFound) {
+			return false, err
+		}
+		*head = now
 	}
-	return err
-}
-
-func sweepOvertaken() error {
-	return errs.E(errs.Conflict, "sweep", "contexts", errors.New("a deployment has changed meanwhile; sweep again later"))
+	return false, nil
 }
 
 func (w *sweeper) markRevision(ctx context.Context, uid string, r storedRevision) error {
@@ -210,7 +250,7 @@ func (w *sweeper) markRevision(ctx context.Context, uid string, r storedRevision
 // grace period. A published revision names its try, which stays.
 func (w *sweeper) sweepTries(ctx context.Context, d deploymentKeys) error {
 	for _, t := range d.try {
-		if w.s.o.now().Sub(t.at()) < w.s.o.grace {
+		if w.s.o.now().Sub(t.at()) < w.s.o.tries {
 			continue
 		}
 		r, err := w.s.stored(ctx, d.uid, t.rev)
@@ -261,35 +301,67 @@ func (w *sweeper) markBundles(ctx context.Context) error {
 	return nil
 }
 
-// sweepBlobs removes content that is not marked, unless it was written after the start.
+// storedContent is what is stored of one content.
+type storedContent struct {
+	digest Digest
+	newest int64 // etcd's revision of its last change, without its mark
+	mark   int64 // etcd's revision of its mark; 0 without one
+}
+
+// sweepBlobs removes or marks content that is not needed, and removes the marks of what is.
 func (w *sweeper) sweepBlobs(ctx context.Context) error {
-	var unused []clientv3.Op
+	b := w.s.kv.NewBatch("marks of blobs")
+	var at storedContent
 	for kv, err := range w.s.kv.List(ctx, etcdkv.Scan{Prefix: w.s.kv.Key("blob") + "/", KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		if w.blobs[Digest(w.s.kv.Split(kv.Key)[1])] || kv.ModRevision > w.start {
-			continue
-		}
-		if unused = append(unused, clientv3.OpDelete(string(kv.Key))); len(unused) == etcdkv.MaxOps {
-			if err := w.removeBlobs(ctx, unused); err != nil {
+		p := w.s.kv.Split(kv.Key)
+		if d := Digest(p[1]); d != at.digest {
+			if err := w.sweepBlob(ctx, b, at); err != nil {
 				return err
 			}
-			unused = unused[:0]
+			at = storedContent{digest: d}
+		}
+		if p[2] == unusedMark {
+			at.mark = kv.ModRevision
+		} else {
+			at.newest = max(at.newest, kv.ModRevision)
 		}
 	}
-	return w.removeBlobs(ctx, unused)
+	if err := w.sweepBlob(ctx, b, at); err != nil {
+		return err
+	}
+	return b.Flush(ctx)
 }
 
-// removeBlobs removes content if no head has changed since the start.
-func (w *sweeper) removeBlobs(ctx context.Context, unused []clientv3.Op) error {
-	if len(unused) == 0 {
+// sweepBlob decides about one content. What was written after the start stays as it is.
+func (w *sweeper) sweepBlob(ctx context.Context, b *etcdkv.Batch, c storedContent) error {
+	switch key := unusedKey(w.s.kv, c.digest); {
+	case c.digest == "" || c.newest > w.start || c.mark > w.start:
+		return nil
+	case w.blobs[c.digest] && c.mark > 0, c.newest == 0: // needed, or a mark that a crash left behind
+		return b.Add(ctx, clientv3.OpDelete(key))
+	case w.blobs[c.digest]:
+		return nil
+	case c.mark == 0:
+		w.done.Unused++
+		return b.Add(ctx, clientv3.OpPut(key, ""))
+	case c.mark >= w.oldest:
+		w.done.Held++
 		return nil
 	}
-	quiet := clientv3.Compare(clientv3.ModRevision(w.s.kv.Key("head")+"/").WithPrefix(), "<", w.start+1)
-	_, ok, err := w.s.kv.Commit(ctx, "blobs", []clientv3.Cmp{quiet}, unused)
-	if err == nil && !ok {
-		err = sweepOvertaken()
+	return w.removeBlob(ctx, c)
+}
+
+// removeBlob removes content, unless an operation has removed its mark meanwhile.
+func (w *sweeper) removeBlob(ctx context.Context, c storedContent) error {
+	marked := clientv3.Compare(clientv3.ModRevision(unusedKey(w.s.kv, c.digest)), "=", c.mark)
+	_, ok, err := w.s.kv.Commit(ctx, "blob "+string(c.digest), []clientv3.Cmp{marked}, []clientv3.Op{
+		clientv3.OpDelete(w.s.kv.Key("blob", string(c.digest))+"/", clientv3.WithPrefix()),
+	})
+	if ok {
+		w.done.Removed++
 	}
 	return err
 }

@@ -149,7 +149,7 @@ func (w *world) delete(t *rapid.T) {
 
 func (w *world) sweep(t *rapid.T) {
 	keep := rapid.IntRange(1, 3).Draw(t, "keep")
-	must(t, w.s.Sweep(t.Context(), keep))
+	sweepAll(t, w.s, keep)
 	for uid, revs := range w.revs {
 		w.revs[uid] = w.kept(uid, revs, keep)
 	}
@@ -260,86 +260,225 @@ func TestSweepAgainstModel(t *testing.T) {
 	})
 }
 
-func TestSweepWaitsForOperations(t *testing.T) {
-	t.Parallel()
-	s, ctx := newStore(t), t.Context()
-	h := create(t, s, "1")
-	must(t, s.PutBlobs(ctx, content("being written")))
-	h, err := s.Step(ctx, h, h, nil, &Operation{ID: "o"})
-	must(t, err)
-	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
-	done := h
-	done.Op = nil
-	_, err = s.Step(ctx, h, done, nil, nil)
-	must(t, err)
-	must(t, s.Sweep(ctx, 1))
-	if keys := keysBelow(t, s, "blob/"); len(keys) != 0 {
-		t.Errorf("content %q is left", keys)
+// sweepAll sweeps until unused content is gone: content goes in two sweeps.
+func sweepAll(t failer, s *Store, keep int) {
+	t.Helper()
+	for range 2 {
+		_, err := s.Sweep(t.Context(), keep)
+		must(t, err)
 	}
 }
 
-// during returns a store that calls f in the middle of the first sweep, when pairs and
-// deployments have been looked at and content has not.
-func during(t *testing.T, f func(s *Store)) *Store {
+// Content that an operation may have found before it was marked stays until the operation has
+// ended; operations that come later do not matter.
+func TestSweepWaitsForOlderOperations(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	must(t, s.PutBlobs(ctx, content("found")))
+	older, err := s.Step(ctx, create(t, s, "1"), Head{UID: "1"}, nil, &Operation{ID: "older"})
+	must(t, err)
+	sweepAll(t, s, 1)
+	if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("found"))); err != nil {
+		t.Errorf("content that a waiting operation may have found: %v", err)
+	}
+	_, err = s.Step(ctx, create(t, s, "2"), Head{UID: "2"}, nil, &Operation{ID: "later"})
+	must(t, err)
+	_, err = s.Step(ctx, older, Head{UID: "1"}, nil, nil)
+	must(t, err)
+	swept, err := s.Sweep(ctx, 1)
+	must(t, err)
+	if keys := keysBelow(t, s, "blob/"); len(keys) != 0 || swept.Removed != 1 {
+		t.Errorf("content %q is left, %+v", keys, swept)
+	}
+}
+
+// While a deployment changes all the time, and an operation always waits, each sweep goes to its
+// end, and content that nothing needs is gone soon.
+func TestF66SweepsEndUnderConstantChange(t *testing.T) {
+	t.Parallel()
+	ctx, changes := t.Context(), 0
+	var change func()
+	s := newStore(t, WithGrace(0), WithOnOp(func(kind string, _ int) {
+		if kind == "list" && changes > 0 { // in the middle of a sweep
+			now := changes - 1
+			changes = 0
+			change()
+			changes = now
+		}
+	}))
+	h := create(t, s, "1")
+	next := int64(0)
+	change = func() {
+		next++
+		object := fmt.Sprint("object ", next)
+		must(t, s.PutBlobs(ctx, content(object)))
+		b, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte(object))}}})
+		must(t, err)
+		h, err = s.Publish(ctx, h, Revision{Number: next}, slices.Values(places(1, b)))
+		must(t, err)
+		to := h
+		h, err = s.Step(ctx, h, to, []Action{{State: Instantiated}}, &Operation{ID: fmt.Sprint("update ", next+1)})
+		must(t, err)
+	}
+	for n := range 20 {
+		changes = 5
+		swept, err := s.Sweep(ctx, 3)
+		must(t, err)
+		if n > 3 && swept.Removed < 8 { // five revisions, with a bundle and an object each
+			t.Errorf("sweep %d: %+v, want as much removed as is written", n, swept)
+		}
+	}
+	changes = 0
+	if n := len(collect(t, s.Revisions(ctx, "1"))); next < 100 || n > 8 {
+		t.Errorf("%d of %d revisions are left, want the newest few", n, next)
+	}
+	if n := len(keysBelow(t, s, "blob/")); n > 60 {
+		t.Errorf("%d keys of content are left after %d revisions", n, next)
+	}
+	for r, err := range s.Revisions(ctx, "1") {
+		must(t, err)
+		for _, p := range placed(t)(uncached(s).Placements(ctx, "1", r.Number)) {
+			for _, d := range p.Apps {
+				b, err := uncached(s).GetBundle(ctx, d)
+				must(t, err)
+				_, err = uncached(s).GetBlob(ctx, b.Objects[0].Digest)
+				must(t, err)
+			}
+		}
+	}
+}
+
+// during returns a store that calls f in the middle of a sweep, when pairs and deployments have
+// been looked at and content has not.
+func during(t *testing.T, sweep int, f func(s *Store)) *Store {
 	var s *Store
 	lists := 0
 	s = newStore(t, WithOnOp(func(kind string, _ int) {
 		if kind != "list" {
 			return
 		}
-		if lists++; lists == 3 {
+		if lists++; lists == 4*(sweep-1)+3 { // pairs, deployments, events, content
 			f(s)
 		}
 	}))
 	return s
 }
 
-// Content that is written while a sweep is going on stays, and so does all other
-// content that an operation might have found there; the next sweep removes it.
+// Content that is written while a sweep is going on stays; later sweeps remove it.
 func TestSweepKeepsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	s := during(t, func(s *Store) {
+	s := during(t, 2, func(s *Store) {
 		must(t, s.PutBlobs(ctx, content("new")))
 		_, err := s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, manifest.DigestOf([]byte("{}")))))
 		must(t, err)
 		must(t, s.PutBlobs(ctx, content("{}")))
 	})
 	must(t, s.PutBlobs(ctx, content("old")))
-	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
-	for d := range content("old", "new", "{}") {
+	sweepAll(t, s, 1)
+	for d := range content("new", "{}") {
 		if _, err := uncached(s).GetBlob(ctx, d); err != nil {
 			t.Errorf("content that may be needed is gone: %v", err)
 		}
 	}
-	must(t, s.Sweep(ctx, 1))
-	for d := range content("old", "new") {
-		_, err := uncached(s).GetBlob(ctx, d)
-		wantKind(t, err, errs.NotFound)
-	}
+	_, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("old")))
+	wantKind(t, err, errs.NotFound)
+	sweepAll(t, s, 1)
+	_, err = uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("new")))
+	wantKind(t, err, errs.NotFound)
 	if places := placed(t)(s.Placements(ctx, "1", 1)); len(places) != 1 {
 		t.Errorf("%d placements of the new revision are left, want 1", len(places))
 	}
 }
 
-// Another process carries out an operation while this one sweeps: it finds content that
-// nothing refers to, does not write it again, and publishes. The sweep leaves it.
+// Another process carries out an operation in the middle of the first or of the second sweep. It
+// finds content that nothing refers to, and publishes. The sweeps leave that content.
 func TestSweepLeavesWhatAnotherProcessFound(t *testing.T) {
 	t.Parallel()
-	ctx := t.Context()
-	var bundle Digest
-	s := during(t, func(s *Store) {
-		must(t, s.PutBlobs(ctx, content("object"))) // it is there
-		_, err := s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, bundle)))
-		must(t, err)
-	})
-	must(t, s.PutBlobs(ctx, content("object")))
-	bundle, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}})
+	for sweep := 1; sweep <= 2; sweep++ {
+		t.Run(fmt.Sprint("sweep ", sweep), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			object, bundle := content("object"), Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}}
+			s := during(t, sweep, func(s *Store) {
+				must(t, s.PutBlobs(ctx, object))
+				d, err := s.PutBundle(ctx, bundle)
+				must(t, err)
+				_, err = s.Publish(ctx, create(t, s, "1"), Revision{Number: 1}, slices.Values(places(1, d)))
+				must(t, err)
+			})
+			must(t, s.PutBlobs(ctx, object)) // it is there
+			_, err := s.PutBundle(ctx, bundle)
+			must(t, err)
+			sweepAll(t, s, 1)
+			sweepAll(t, s, 1)
+			if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("object"))); err != nil {
+				t.Errorf("what the revision needs is gone: %v", err)
+			}
+			if keys := keysBelow(t, s, "blob/"); len(keys) != 2 {
+				t.Errorf("keys of content are %q, want object and bundle without marks", keys)
+			}
+		})
+	}
+}
+
+// A waiting rollback keeps its revision.
+func TestSweepKeepsTheRevisionOfARollback(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t, WithGrace(0)), t.Context()
+	b, err := s.PutBundle(ctx, Bundle{})
 	must(t, err)
-	wantKind(t, s.Sweep(ctx, 1), errs.Conflict)
-	must(t, s.Sweep(ctx, 1))
-	if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("object"))); err != nil {
-		t.Errorf("what the revision needs is gone: %v", err)
+	h := create(t, s, "1")
+	for n := range int64(4) {
+		h, err = s.Publish(ctx, h, Revision{Number: n + 1}, slices.Values(places(1, b)))
+		must(t, err)
+	}
+	_, err = s.Step(ctx, h, h, nil, &Operation{ID: "back", From: 2})
+	must(t, err)
+	sweepAll(t, s, 1)
+	var left []int64
+	for _, r := range collect(t, s.Revisions(ctx, "1")) {
+		left = append(left, r.Number)
+	}
+	if !slices.Equal(left, []int64{2, 4}) {
+		t.Errorf("revisions %v are left, want that of the rollback and the newest", left)
+	}
+}
+
+// The history of a deployment has a bound, and the newest actions keep their numbers.
+func TestF67OldActionsAreRemoved(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	h := create(t, s, "1")
+	for n := range MaxActions + 30 {
+		var err error
+		h, err = s.Step(ctx, h, h, []Action{{State: Instantiated, Reason: fmt.Sprint(n)}}, nil)
+		must(t, err)
+	}
+	sweepAll(t, s, 1)
+	acts, err := s.Actions(ctx, "1")
+	must(t, err)
+	if last := acts[len(acts)-1]; len(acts) != MaxActions || last.Seq != h.Seq || last.Reason != fmt.Sprint(MaxActions+29) {
+		t.Errorf("%d actions are left, the last is %+v", len(acts), last)
+	}
+}
+
+// What the machine writes into the event log does not evict what people did.
+func TestF24EventsOfPeopleAreKept(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	must(t, s.AddEvents(ctx, Event{UID: "1", At: at, Reason: "Instantiated", Actor: "ada"}))
+	var machine []Event
+	for n := range maxEvents + 100 {
+		machine = append(machine, Event{UID: "1", At: at.Add(time.Duration(n+1) * time.Second), Reason: "Ready"})
+	}
+	must(t, s.AddEvents(ctx, machine...))
+	sweepAll(t, s, 1)
+	events, err := s.Events(ctx, "1")
+	must(t, err)
+	if len(events) != maxEvents+1 || events[0].Actor != "ada" || !events[1].At.Equal(at.Add(101*time.Second)) {
+		t.Errorf("%d events are left, the first is %+v", len(events), events[0])
 	}
 }
 
@@ -358,8 +497,21 @@ func TestSweepLeavesRevisionsOfWhatChanges(t *testing.T) {
 	w := &sweeper{s: s, keep: 1}
 	stale := h
 	stale.Mod--
-	wantKind(t, w.removeRevision(ctx, stale, "1", storedRevision{Revision: Revision{Number: 1}}), errs.Conflict)
-	must(t, w.removeRevision(ctx, h, "1", storedRevision{Revision: Revision{Number: 1}}))
+	back := h
+	back.Rev = 1
+	back, err = s.Step(ctx, h, back, nil, nil)
+	must(t, err)
+	for _, c := range []struct {
+		head   Head // as it was read
+		number int64
+		want   bool
+	}{{stale, 1, false}, {back, 1, false}, {stale, 2, true}} {
+		removed, err := w.removeRevision(ctx, &c.head, "1", storedRevision{Revision: Revision{Number: c.number}})
+		must(t, err)
+		if removed != c.want || c.head.Mod != back.Mod {
+			t.Errorf("revision %d was removed: %t; the head was read at %d, and is at %d", c.number, removed, c.head.Mod, back.Mod)
+		}
+	}
 	if got := collect(t, s.Revisions(ctx, "1")); len(got) != 2 {
 		t.Errorf("%d revisions are left, want 2", len(got))
 	}
@@ -375,7 +527,8 @@ func TestSweepStopsAtABundleItCannotRead(t *testing.T) {
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Held: []Digest{d}}}, nil))
 	_, err = etcd.Put(ctx, blobKey(s.kv, d, 0), "spoiled")
 	must(t, err)
-	wantKind(t, s.Sweep(ctx, 1), errs.Internal)
+	_, err = s.Sweep(ctx, 1)
+	wantKind(t, err, errs.Internal)
 	if keys := keysBelow(t, s, "blob/"); len(keys) != 2 {
 		t.Errorf("content %q is left, want both", keys)
 	}

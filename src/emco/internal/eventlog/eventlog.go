@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	followers = 200 // streams at the same time
-	backlog   = 512 // events that wait for one client; more than are kept of a deployment
+	followers = 200  // streams at the same time
+	backlog   = 1024 // events that wait for one client; more than are kept of a deployment
 )
 
 // EventReader reads events of deployments.

@@ -166,7 +166,7 @@ func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.He
 		return lifecycle.History(ctx, r.contexts, doc)
 	}
 	acts, err := r.contexts.Actions(ctx, head.UID)
-	return *head, acts[:min(len(acts), int(head.Seq))], err
+	return *head, slices.DeleteFunc(acts, func(a appcontext.Action) bool { return a.Seq > head.Seq }), err
 }
 
 // revisionOf returns the revision that a query is about: the desired one, unless the query

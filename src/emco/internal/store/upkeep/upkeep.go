@@ -13,6 +13,7 @@ import (
 const (
 	blobGrace    = time.Hour // an upload may take this long before its document refers to it
 	sweepPeriod  = time.Hour
+	firstSweep   = time.Minute // after the start
 	probeTimeout = 2 * time.Second
 )
 
@@ -37,14 +38,15 @@ func (s *Service) Ready() error {
 
 // Run sweeps uploads periodically until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	tick := time.NewTicker(sweepPeriod)
-	defer tick.Stop()
+	next := time.NewTimer(firstSweep)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-next.C:
 		}
+		next.Reset(sweepPeriod)
 		if err := s.DB.SweepBlobs(ctx, blobGrace); err != nil {
 			s.Log.Warn("cannot sweep uploads", "err", err)
 		}

@@ -387,7 +387,8 @@ func TestARevisionThatWasSweptKeepsItsLine(t *testing.T) {
 		p.work()
 		p.settle()
 	}
-	p.must(p.contexts.Sweep(t.Context(), 1))
+	_, err = p.contexts.Sweep(t.Context(), 1)
+	p.must(err)
 	var got []string
 	for _, r := range get[v2.RevisionsAnswer](p, g.path()+"/revisions").Revisions {
 		got = append(got, fmt.Sprint(r.Number, " ", r.Kind, " ", r.Author, " ", r.Reason, " ", r.Kept, " ", r.Time.IsZero()))

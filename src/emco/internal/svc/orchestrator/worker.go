@@ -23,8 +23,10 @@ const (
 	maxOperations = 4  // of a process at the same time
 	maxAttempts   = 5  // for one operation, while a store or the renderer fails
 	keptRevisions = 10 // newest revisions of a deployment that Sweep keeps; users can roll back to them
-	sweepPeriod   = time.Hour
-	sweepRetry    = time.Minute // after a sweep that operations interrupted
+	sweepPeriod   = 20 * time.Minute
+	sweepSoon     = time.Minute // the first sweep after the start, and the next one while content waits for it
+	sweepShare    = 20          // a sweep takes at most one part of this many of the time
+	heldSweeps    = 30          // consecutive sweeps that may leave content to an operation without a warning
 )
 
 // The workers of several processes share the operations, by deployment, and the sweep.
@@ -244,23 +246,33 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 	return contexts.AddEvents(ctx, append([]appcontext.Event{published}, failed...)...)
 }
 
-// runSweep periodically removes what is no longer referenced. A sweep that operations
-// interrupted is retried soon.
+// runSweep periodically removes what is no longer referenced. Content goes in two sweeps, so the
+// second one follows soon.
 func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) error {
-	contexts, wait := w.contexts.Fenced(own.Fence()), sweepPeriod
-	for pause(ctx, wait) {
-		wait = sweepPeriod
+	contexts, wait := w.contexts.Fenced(own.Fence()), sweepSoon
+	for held := 0; pause(ctx, wait); {
+		start := time.Now()
 		if err := contexts.SweepAgents(ctx, w.isRegistered); err != nil {
 			w.log.Warn("cannot sweep agents", "err", err)
 		}
-		switch err := contexts.Sweep(ctx, keptRevisions); {
+		swept, err := contexts.Sweep(ctx, keptRevisions)
+		took := time.Since(start)
+		wait = sweepPeriod
+		switch {
 		case errors.Is(err, appcontext.ErrFenced):
 			return err
-		case errs.Is(err, errs.Conflict):
-			wait = sweepRetry
 		case err != nil:
-			w.log.Warn("cannot sweep the AppContext", "err", err)
+			w.log.Warn("cannot sweep the AppContext; it grows until a sweep succeeds", "err", err)
+		case swept.Unused+swept.Held > 0:
+			wait = sweepSoon
 		}
+		if held++; swept.Held == 0 {
+			held = 0
+		} else if held%heldSweeps == 0 {
+			w.log.Warn("unused content stays in the AppContext: an operation has waited for long", "contents", swept.Held, "sweeps", held)
+		}
+		w.log.Debug("AppContext swept", "removed", swept.Removed, "unused", swept.Unused, "held", swept.Held, "took", took)
+		wait = max(wait, sweepShare*took)
 	}
 	return ctx.Err()
 }
