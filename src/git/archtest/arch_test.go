@@ -23,7 +23,7 @@ var arrows = map[string]struct{ own, modules []string }{
 		own:     []string{".", "internal/recent", "plain/internal/dial", "plain/internal/fetch", "plain/internal/treecache", "plain/internal/wire", "plain/internal/pack", "transport", "tree"},
 		modules: []string{plumbing},
 	},
-	"github":  {own: []string{".", "internal/recent", "transport", "tree"}, modules: []string{"github.com/google/go-github/v60/github"}},
+	"github":  {own: []string{".", "github/internal/api", "github/internal/treeplan", "internal/recent", "transport", "tree"}, modules: []string{goGitHub}},
 	"gitlab":  {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
 	"gittest": {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
 	"all":     {own: []string{".", "plain", "github", "gitlab"}},
@@ -36,6 +36,9 @@ var arrows = map[string]struct{ own, modules []string }{
 	"plain/internal/treecache": {own: []string{".", "plain/internal/pack", "transport", "tree"}, modules: []string{plumbing}},
 	"plain/internal/fetch":     {own: []string{".", "plain/internal/dial", "plain/internal/pack", "plain/internal/treecache", "plain/internal/wire", "transport", "tree"}, modules: []string{plumbing}},
 
+	"github/internal/api":      {own: []string{".", "transport"}, modules: []string{goGitHub}},
+	"github/internal/treeplan": {own: []string{"tree"}},
+
 	"gittest/githubtest": {own: []string{".", "gittest"}},
 	"gittest/gitlabtest": {own: []string{"gittest"}},
 
@@ -45,6 +48,9 @@ var arrows = map[string]struct{ own, modules []string }{
 
 // plumbing is the part of go-git that reads and writes Git's formats.
 const plumbing = "github.com/go-git/go-git/v5/plumbing"
+
+// goGitHub is the client of GitHub's API.
+const goGitHub = "github.com/google/go-github/v60/github"
 
 // never is what nothing here may link, tests included.
 var never = []string{"k8s.io", "sigs.k8s.io", "go.etcd.io", "go.mongodb.org", "github.com/stretchr", "github.com/prometheus"}

@@ -1,23 +1,20 @@
 package github
 
 import (
-	"maps"
+	"iter"
 	"sync"
 
-	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
 // repoCache holds known objects of one repository: trees with their content, and names of files.
 // All were read from the server, or made there.
 type repoCache struct {
-	used uint64 // guarded by Host.mu
-
 	mu          sync.Mutex
-	trees       boundedCache[tree.Tree]
-	blobs       boundedCache[struct{}] // files that the server got from us
-	roots       map[tree.ID]tree.ID    // trees of commits
-	derivedTips map[tree.ID]tree.BranchTip
+	trees       boundedCache[tree.Tree]    // guarded by mu
+	blobs       boundedCache[struct{}]     // files that the server got from us; guarded by mu
+	roots       map[tree.ID]tree.ID        // trees of commits; guarded by mu
+	derivedTips map[tree.ID]tree.BranchTip // guarded by mu
 }
 
 const (
@@ -30,8 +27,8 @@ func newRepoCache(room int64) *repoCache {
 	return &repoCache{trees: boundedCache[tree.Tree]{room: room}, blobs: boundedCache[struct{}]{room: blobRoom}, roots: map[tree.ID]tree.ID{}}
 }
 
-// tree returns a cached tree.
-func (k *repoCache) tree(id tree.ID) (tree.Tree, bool) {
+// Tree returns a cached tree.
+func (k *repoCache) Tree(id tree.ID) (tree.Tree, bool) {
 	if id == tree.Empty {
 		return nil, true
 	}
@@ -40,8 +37,8 @@ func (k *repoCache) tree(id tree.ID) (tree.Tree, bool) {
 	return k.trees.get(id)
 }
 
-// blob reports whether the server is known to have a file.
-func (k *repoCache) blob(id tree.ID) bool {
+// Blob reports whether the server is known to have a file.
+func (k *repoCache) Blob(id tree.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.blobs.get(id)
@@ -65,10 +62,10 @@ func (k *repoCache) addTrees(all map[tree.ID]tree.Tree) {
 }
 
 // addBlobs records that the server has files.
-func (k *repoCache) addBlobs(ids []tree.ID) {
+func (k *repoCache) addBlobs(ids iter.Seq[tree.ID]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, id := range ids {
+	for id := range ids {
 		k.blobs.put(id, struct{}{}, blobCost)
 	}
 }
@@ -138,29 +135,31 @@ func (m *boundedCache[V]) empty() bool { return len(m.young)+len(m.old) == 0 }
 
 func (m *boundedCache[V]) clear() { m.young, m.old, m.bytes = nil, nil, 0 }
 
-// repo returns the cache of a repository. A new one may replace the least recently used.
-func (h *Host) repo(r git.Repo) *repoCache {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.clock++
-	k, ok := h.repos[r]
-	if !ok {
-		for len(h.repos) >= h.opt.MaxRepos {
-			delete(h.repos, h.longestUnused())
-		}
-		k = newRepoCache(h.opt.MaxTrees)
-		h.repos[r] = k
+// sizeOf estimates the memory of a tree in bytes.
+func sizeOf(t tree.Tree) int64 {
+	n := int64(96)
+	for _, e := range t {
+		n += int64(48 + len(e.Name))
 	}
-	k.used = h.clock
-	return k
+	return n
 }
 
-func (h *Host) longestUnused() (oldest git.Repo) {
-	least := ^uint64(0)
-	for r, k := range maps.All(h.repos) {
-		if k.used < least {
-			oldest, least = r, k.used
-		}
+// maxDerived bounds the cached heads of derived branches.
+const maxDerived = 20_000
+
+// derived returns a cached head of a derived branch.
+func (k *repoCache) derived(commit tree.ID) (tree.BranchTip, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, ok := k.derivedTips[commit]
+	return v, ok
+}
+
+func (k *repoCache) addDerived(commit tree.ID, v tree.BranchTip) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.derivedTips == nil || len(k.derivedTips) >= maxDerived {
+		k.derivedTips = map[tree.ID]tree.BranchTip{}
 	}
-	return oldest
+	k.derivedTips[commit] = v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/api"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/treeplan"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
@@ -23,13 +26,13 @@ import (
 // The API moves a branch to any descendant of its head. So that a branch that was rewound is not
 // moved forward again, its head is read right before.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-	d, err := h.checkedClient(r, firstOf(git.CheckBranch(branch), git.CheckEdits(edits)))
+	d, err := h.open(r, git.CheckBranch(branch), git.CheckEdits(edits))
 	if err != nil {
 		return "", err
 	}
-	w := &commitWriter{client: d, known: h.repo(r), branch: branch, parent: parent, message: m}
+	w := &commitWriter{repository: d, branch: branch, parent: parent, message: m}
 	id, err := w.commit(ctx, edits)
-	if errors.Is(err, errEmpty) && parent == "" {
+	if errors.Is(err, api.ErrEmpty) && parent == "" {
 		if err := w.initRepository(ctx); err != nil {
 			return "", err
 		}
@@ -40,8 +43,7 @@ func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git
 
 // commitWriter makes one commit.
 type commitWriter struct {
-	*client
-	known    *repoCache
+	*repository
 	branch   string
 	parent   git.Hash  // the head of the branch; empty if it does not exist
 	base     git.Hash  // the commit's parent: parent, or the first commit of an empty repository
@@ -59,7 +61,7 @@ func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, 
 	if err := r.load(ctx, from, top, 0); err != nil {
 		return "", err
 	}
-	d, err := newTreeDraft(r.trees, from, top)
+	d, err := treeplan.NewDraft(r.trees, from, top)
 	if err != nil {
 		return "", w.withSubject(err)
 	}
@@ -69,11 +71,11 @@ func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, 
 	if w.message.DryRun {
 		return "", git.ErrDryRun
 	}
-	p := newTreePlan(d, w.known, from)
-	if err := w.spend(ctx, "commit", w.cost(p)); err != nil {
+	p := treeplan.New(d, w.known, from)
+	if err := w.Spend(ctx, "commit", w.cost(p)); err != nil {
 		return "", err
 	}
-	if err := w.build(ctx, p, from); err != nil {
+	if err := w.build(ctx, d, p, from); err != nil {
 		return "", w.forgetIfGone(err)
 	}
 	id, err := w.createCommit(ctx, d.Root)
@@ -92,7 +94,7 @@ func (w *commitWriter) commit(ctx context.Context, edits []git.Edit) (git.Hash, 
 // withSubject adds the repository to an error that blames a path.
 func (w *commitWriter) withSubject(err error) error {
 	if at, ok := errors.AsType[*git.PathError](err); ok {
-		return errs.E(errs.Invalid, "commit", w.repo.URL, at)
+		return errs.E(errs.Invalid, "commit", w.URL, at)
 	}
 	return err
 }
@@ -111,74 +113,69 @@ func (w *commitWriter) baseTree(ctx context.Context) (tree.ID, error) {
 }
 
 // cost returns the least cost of all calls of a plan, of the commit and of the branch.
-func (w *commitWriter) cost(p *treePlan) git.Cost {
-	n := len(p.blobs) + len(w.splitItems(p.root))
-	for _, round := range p.rounds {
+func (w *commitWriter) cost(p *treeplan.Plan) git.Cost {
+	n := len(p.Blobs) + len(w.splitItems(p.Root))
+	for _, round := range p.Rounds {
 		n += len(w.splitItems(round))
 	}
-	c := times(writeCost, n+2)
+	c := api.Times(api.WriteCost, n+2)
 	if w.parent != "" {
-		c = plus(c, readCost)
+		c = api.Plus(c, api.ReadCost)
 	}
 	return c
 }
 
-func (w *commitWriter) splitItems(items []treeItem) [][]treeItem {
-	return splitItems(items, w.h.opt.MaxItems, w.h.opt.MaxBytes)
+func (w *commitWriter) splitItems(items []treeplan.Item) [][]treeplan.Item {
+	return treeplan.Split(items, w.limit.items, w.limit.bytes)
 }
 
 // build creates the trees of a plan on the server.
-func (w *commitWriter) build(ctx context.Context, p *treePlan, from tree.ID) error {
-	for _, id := range p.blobs {
-		if err := w.blob(ctx, id, p.d.blobs[id]); err != nil {
+func (w *commitWriter) build(ctx context.Context, d *treeplan.Draft, p *treeplan.Plan, from tree.ID) error {
+	for _, id := range p.Blobs {
+		if err := w.blob(ctx, id, d.Blobs[id]); err != nil {
 			return err
 		}
 	}
-	for n, round := range p.rounds {
+	for n, round := range p.Rounds {
 		if _, err := w.trees(ctx, tree.ID{}, round); err != nil {
 			return err
 		}
 		w.rememberRound(p, n)
 	}
-	if len(p.root) == 0 {
+	if len(p.Root) == 0 {
 		return nil // the server had the whole tree before
 	}
 	base := from
 	if from == tree.Empty {
 		base = tree.ID{}
 	}
-	root, err := w.trees(ctx, base, p.root)
+	root, err := w.trees(ctx, base, p.Root)
 	if err != nil {
 		return err
 	}
-	if root != p.d.Root {
+	if root != d.Root {
 		w.known.forget()
-		return errs.E(errs.Unavailable, "commit", w.repo.URL, fmt.Errorf("the server comes to tree %s, and not to %s", root, p.d.Root))
+		return errs.E(errs.Unavailable, "commit", w.URL, fmt.Errorf("the server comes to tree %s, and not to %s", root, d.Root))
 	}
-	w.known.addTrees(p.d.fresh)
-	w.known.addBlobs(p.d.files())
+	w.known.addTrees(d.Fresh)
+	w.known.addBlobs(maps.Keys(d.Blobs))
 	return nil
 }
 
 // rememberRound caches what the server has after a round, so that nothing of it is sent again if a
 // later call fails.
-func (w *commitWriter) rememberRound(p *treePlan, round int) {
-	trees, blobs := map[tree.ID]tree.Tree{}, []tree.ID{}
-	for _, id := range p.order {
-		if p.rounded[id] == round {
-			p.collectNew(id, trees, &blobs)
-		}
-	}
+func (w *commitWriter) rememberRound(p *treeplan.Plan, round int) {
+	trees, blobs := p.MadeBy(round)
 	w.known.addTrees(trees)
-	w.known.addBlobs(blobs)
+	w.known.addBlobs(slices.Values(blobs))
 }
 
 // blob creates a file on the server.
 func (w *commitWriter) blob(ctx context.Context, id tree.ID, content []byte) error {
 	text := base64.StdEncoding.EncodeToString(content)
 	var made string
-	err := w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		b, resp, err := c.Git.CreateBlob(ctx, w.owner, w.name, &gh.Blob{Content: &text, Encoding: gh.String("base64")})
+	err := w.Call(ctx, "commit", api.Prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		b, resp, err := c.Git.CreateBlob(ctx, w.Owner, w.Name, &gh.Blob{Content: &text, Encoding: gh.String("base64")})
 		made = b.GetSHA()
 		return resp, err
 	})
@@ -186,23 +183,23 @@ func (w *commitWriter) blob(ctx context.Context, id tree.ID, content []byte) err
 		return err
 	}
 	if made != id.String() {
-		return errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server stored another file than was sent"))
+		return errs.E(errs.Unavailable, "commit", w.URL, errors.New("the server stored another file than was sent"))
 	}
-	w.known.addBlobs([]tree.ID{id})
+	w.known.addBlobs(slices.Values([]tree.ID{id}))
 	return nil
 }
 
 // trees creates a tree of items on top of another, in as few requests as the limits allow, and
 // returns its name.
-func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeItem) (tree.ID, error) {
+func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeplan.Item) (tree.ID, error) {
 	for _, part := range w.splitItems(items) {
 		on := ""
 		if base != (tree.ID{}) {
 			on = base.String()
 		}
 		var made string
-		err := w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			t, resp, err := c.Git.CreateTree(ctx, w.owner, w.name, on, entriesOf(part))
+		err := w.Call(ctx, "commit", api.Prepaid, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			t, resp, err := c.Git.CreateTree(ctx, w.Owner, w.Name, on, entriesOf(part))
 			made = t.GetSHA()
 			return resp, err
 		})
@@ -210,26 +207,26 @@ func (w *commitWriter) trees(ctx context.Context, base tree.ID, items []treeItem
 			return tree.ID{}, err
 		}
 		if base, err = tree.ParseID(git.Hash(made)); err != nil {
-			return tree.ID{}, errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no tree"))
+			return tree.ID{}, errs.E(errs.Unavailable, "commit", w.URL, errors.New("the server names no tree"))
 		}
 	}
 	return base, nil
 }
 
 // entriesOf converts items to entries of the API.
-func entriesOf(items []treeItem) []*gh.TreeEntry {
+func entriesOf(items []treeplan.Item) []*gh.TreeEntry {
 	entries := make([]*gh.TreeEntry, len(items))
 	for i, it := range items {
-		kind, at := "blob", tree.Entry{Mode: it.mode}
+		kind, at := "blob", tree.Entry{Mode: it.Mode}
 		switch {
 		case at.IsTree():
 			kind = "tree"
 		case at.IsSubmodule():
 			kind = "commit"
 		}
-		e := &gh.TreeEntry{Path: gh.String(it.path), Mode: gh.String(fmt.Sprintf("%06o", it.mode)), Type: gh.String(kind), Content: it.content}
-		if it.content == nil && it.id != (tree.ID{}) {
-			e.SHA = gh.String(it.id.String())
+		e := &gh.TreeEntry{Path: gh.String(it.Path), Mode: gh.String(fmt.Sprintf("%06o", it.Mode)), Type: gh.String(kind), Content: it.Content}
+		if it.Content == nil && it.ID != (tree.ID{}) {
+			e.SHA = gh.String(it.ID.String())
 		}
 		entries[i] = e
 	}
@@ -247,8 +244,8 @@ func (w *commitWriter) createCommit(ctx context.Context, root tree.ID) (id git.H
 	if c.Verification, err = w.signature(root); err != nil {
 		return "", err
 	}
-	err = w.call(ctx, "commit", prepaid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
-		made, resp, err := client.Git.CreateCommit(ctx, w.owner, w.name, c, nil)
+	err = w.Call(ctx, "commit", api.Prepaid, func(ctx context.Context, client *gh.Client) (*gh.Response, error) {
+		made, resp, err := client.Git.CreateCommit(ctx, w.Owner, w.Name, c, nil)
 		id = git.Hash(made.GetSHA())
 		return resp, err
 	})
@@ -256,7 +253,7 @@ func (w *commitWriter) createCommit(ctx context.Context, root tree.ID) (id git.H
 		return "", err
 	}
 	if _, err := tree.ParseID(id); err != nil {
-		return "", errs.E(errs.Unavailable, "commit", w.repo.URL, errors.New("the server names no commit"))
+		return "", errs.E(errs.Unavailable, "commit", w.URL, errors.New("the server names no commit"))
 	}
 	return id, nil
 }
@@ -290,7 +287,7 @@ func authorOf(m git.Message) *gh.CommitAuthor {
 // guard took long.
 func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 	looked := time.Now()
-	if err := w.checkHead(ctx, prepaid); err != nil {
+	if err := w.checkHead(ctx, api.Prepaid); err != nil {
 		return err
 	}
 	if w.message.Guard != nil {
@@ -299,7 +296,7 @@ func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 		}
 	}
 	if time.Since(looked) > headCheckValid {
-		if err := w.checkHead(ctx, readCost); err != nil {
+		if err := w.checkHead(ctx, api.ReadCost); err != nil {
 			return err
 		}
 	}
@@ -309,18 +306,18 @@ func (w *commitWriter) moveBranch(ctx context.Context, to git.Hash) error {
 // updateRef moves the branch, without force unless it must leave its history.
 func (w *commitWriter) updateRef(ctx context.Context, to git.Hash) error {
 	was := w.expectedHead()
-	return w.call(ctx, "commit", prepaid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+	return w.Call(ctx, "commit", api.Prepaid, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
 		ref := &gh.Reference{Ref: gh.String("refs/heads/" + w.branch), Object: &gh.GitObject{SHA: gh.String(string(to))}}
 		if was == "" {
-			_, resp, err = c.Git.CreateRef(ctx, w.owner, w.name, ref)
+			_, resp, err = c.Git.CreateRef(ctx, w.Owner, w.Name, ref)
 		} else {
-			_, resp, err = c.Git.UpdateRef(ctx, w.owner, w.name, ref, was != w.base)
+			_, resp, err = c.Git.UpdateRef(ctx, w.Owner, w.Name, ref, was != w.base)
 		}
 		return resp, err
 	})
 }
 
-// longAgo is when it has to be asked again where a branch is.
+// headCheckValid is how long a head that was read is taken for the current one.
 const headCheckValid = time.Second
 
 // checkHead fails unless the branch is at its expected head; one that must not exist is not
@@ -346,12 +343,8 @@ func (w *commitWriter) expectedHead() git.Hash {
 }
 
 // headOf returns the head of a branch; empty if there is none.
-func (d *client) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
-	err = d.call(ctx, "commit", cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
-		id = git.Hash(ref.GetObject().GetSHA())
-		return resp, err
-	})
+func (d *repository) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
+	id, err = d.head(ctx, "commit", branch, cost)
 	if errs.Is(err, errs.NotFound) {
 		return "", nil
 	}
@@ -359,13 +352,13 @@ func (d *client) headOf(ctx context.Context, branch string, cost git.Cost) (id g
 }
 
 func (w *commitWriter) conflict() error {
-	return errs.E(errs.Conflict, "commit", w.repo.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
+	return errs.E(errs.Conflict, "commit", w.URL, fmt.Errorf("branch %s is not where it was expected", w.branch))
 }
 
 // moveRefused classifies a refusal to move a branch: unless it is a lost race, a rule caused it.
 func (w *commitWriter) moveRefused(err error) error {
 	switch {
-	case err == nil || errors.Is(err, errEmpty):
+	case err == nil || errors.Is(err, api.ErrEmpty):
 		return err
 	case errs.Is(err, errs.Conflict):
 		return w.conflict()
@@ -373,12 +366,12 @@ func (w *commitWriter) moveRefused(err error) error {
 		return err
 	}
 	e, _ := errors.AsType[*errs.Error](err)
-	return errs.E(errs.Forbidden, "commit", w.repo.URL, fmt.Errorf("the server refuses to move branch %s: %w", w.branch, e.Err))
+	return errs.E(errs.Forbidden, "commit", w.URL, fmt.Errorf("the server refuses to move branch %s: %w", w.branch, e.Err))
 }
 
 // forgetIfGone empties the cache if the server lacks cached objects: the next try reads them again.
 func (w *commitWriter) forgetIfGone(err error) error {
-	if errors.Is(err, errGone) {
+	if errors.Is(err, api.ErrGone) {
 		w.known.forget()
 		return w.conflict()
 	}
@@ -419,8 +412,8 @@ func (w *commitWriter) initRepository(ctx context.Context) error {
 		}
 	}
 	var main string
-	err := w.call(ctx, "commit", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		found, resp, err := c.Repositories.Get(ctx, w.owner, w.name)
+	err := w.Call(ctx, "commit", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.Repositories.Get(ctx, w.Owner, w.Name)
 		main = found.GetDefaultBranch()
 		return resp, err
 	})
@@ -428,8 +421,8 @@ func (w *commitWriter) initRepository(ctx context.Context) error {
 		return err
 	}
 	who, title := authorOf(w.message), "begin"
-	err = w.call(ctx, "commit", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		made, resp, err := c.Repositories.CreateFile(ctx, w.owner, w.name, "README.md",
+	err = w.Call(ctx, "commit", api.WriteCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		made, resp, err := c.Repositories.CreateFile(ctx, w.Owner, w.Name, "README.md",
 			&gh.RepositoryContentFileOptions{Message: &title, Content: []byte(readme), Author: who, Committer: who})
 		if main == w.branch {
 			w.base = git.Hash(made.GetSHA())

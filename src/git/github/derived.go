@@ -10,6 +10,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/api"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/treeplan"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
@@ -25,7 +27,7 @@ import (
 // Branches that were moved stay moved if a later call fails; the next commit continues with the
 // others.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
-	d, err := h.checkedClient(r, s.Check())
+	d, err := h.open(r, s.Check())
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
@@ -35,11 +37,11 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 		return git.DerivedResult{Commit: at}, err
 	}
 	if at == s.Parent { // nothing was sent, so the head of the branch was not read
-		if now, err := d.headOf(ctx, s.Branch, readCost); err != nil || now != at {
-			return git.DerivedResult{}, firstOf(err, (&commitWriter{client: d, branch: s.Branch}).conflict())
+		if now, err := d.headOf(ctx, s.Branch, api.ReadCost); err != nil || now != at {
+			return git.DerivedResult{}, firstOf(err, (&commitWriter{repository: d, branch: s.Branch}).conflict())
 		}
 	}
-	w := &derivedWriter{client: d, known: h.repo(r), message: s.Message}
+	w := &derivedWriter{repository: d, message: s.Message}
 	now, err := w.derivedTips(ctx, s.Branches())
 	if err != nil {
 		return git.DerivedResult{}, err
@@ -56,8 +58,7 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 
 // derivedWriter updates derived branches.
 type derivedWriter struct {
-	*client
-	known   *repoCache
+	*repository
 	message git.Message
 }
 
@@ -139,11 +140,11 @@ func prefixOf(views []string) string {
 }
 
 // headsBelow returns the heads of the branches whose names begin with a prefix.
-func (d *client) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
+func (d *repository) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
 	found := map[string]git.Hash{}
 	for page := 1; page != 0; {
-		err := d.call(ctx, "derive", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Git.ListMatchingRefs(ctx, d.owner, d.name, &gh.ReferenceListOptions{
+		err := d.Call(ctx, "derive", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Git.ListMatchingRefs(ctx, d.Owner, d.Name, &gh.ReferenceListOptions{
 				Ref: "heads/" + prefix, ListOptions: gh.ListOptions{Page: page, PerPage: perPage},
 			})
 			if err != nil {
@@ -172,8 +173,8 @@ func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.Branch
 		return v, nil
 	}
 	var found *gh.Commit
-	err = w.call(ctx, "derive", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		found, resp, err = c.Git.GetCommit(ctx, w.owner, w.name, string(commit))
+	err = w.Call(ctx, "derive", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		found, resp, err = c.Git.GetCommit(ctx, w.Owner, w.Name, string(commit))
 		return resp, err
 	})
 	if err != nil {
@@ -191,15 +192,15 @@ func (w *derivedWriter) tipOf(ctx context.Context, commit git.Hash) (tree.Branch
 // createTrees creates the trees of derived branches on the server, as directories "0", "1", … of
 // trees that nothing refers to.
 func (w *derivedWriter) createTrees(ctx context.Context, g *tree.DerivedTrees, due []tree.DerivedChange) error {
-	var items []treeItem
+	var items []treeplan.Item
 	for i, p := range due {
 		var err error
 		if items, err = w.appendTree(ctx, items, g, p.Root, strconv.Itoa(i)); err != nil {
 			return err
 		}
 	}
-	t := &commitWriter{client: w.client, known: w.known}
-	if err := w.spend(ctx, "derive", times(writeCost, len(t.splitItems(items)))); err != nil {
+	t := &commitWriter{repository: w.repository}
+	if err := w.Spend(ctx, "derive", api.Times(api.WriteCost, len(t.splitItems(items)))); err != nil {
 		return err
 	}
 	_, err := t.trees(ctx, tree.ID{}, items)
@@ -208,10 +209,10 @@ func (w *derivedWriter) createTrees(ctx context.Context, g *tree.DerivedTrees, d
 
 // appendTree appends the items of a new tree, at a path: objects of the server by their names, and
 // files by their content.
-func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tree.DerivedTrees, id tree.ID, path string) ([]treeItem, error) {
+func (w *derivedWriter) appendTree(ctx context.Context, items []treeplan.Item, g *tree.DerivedTrees, id tree.ID, path string) ([]treeplan.Item, error) {
 	o, fresh := g.Get(id)
 	if !fresh {
-		return append(items, treeItem{path: path, mode: tree.ModeTree, id: id}), nil
+		return append(items, treeplan.Item{Path: path, Mode: tree.ModeTree, ID: id}), nil
 	}
 	t, err := tree.Decode(o.Content)
 	if err != nil {
@@ -226,19 +227,19 @@ func (w *derivedWriter) appendTree(ctx context.Context, items []treeItem, g *tre
 			continue
 		}
 		file, _ := g.Get(e.ID)
-		if !inlinable(file.Content) {
-			return nil, errs.E(errs.Invalid, "derive", w.repo.URL, errors.New("a file of an empty derived branch is not text"))
+		if !treeplan.Inlinable(file.Content) {
+			return nil, errs.E(errs.Invalid, "derive", w.URL, errors.New("a file of an empty derived branch is not text"))
 		}
 		text := string(file.Content)
-		items = append(items, treeItem{path: at, mode: e.Mode, content: &text})
+		items = append(items, treeplan.Item{Path: at, Mode: e.Mode, Content: &text})
 	}
 	return items, nil
 }
 
 // commitOne makes a commit for a derived branch, and moves the branch to it.
 func (w *derivedWriter) commitOne(ctx context.Context, p tree.DerivedChange, m git.Message) (git.Hash, error) {
-	v := &commitWriter{client: w.client, known: w.known, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
-	if err := w.spend(ctx, "derive", times(writeCost, 2)); err != nil {
+	v := &commitWriter{repository: w.repository, branch: p.Derived.Branch, parent: p.From, base: p.From, message: m}
+	if err := w.Spend(ctx, "derive", api.Times(api.WriteCost, 2)); err != nil {
 		return "", err
 	}
 	id, err := v.createCommit(ctx, p.Root)
@@ -257,11 +258,11 @@ func (w *derivedWriter) commitOne(ctx context.Context, p tree.DerivedChange, m g
 // read right before.
 func (w *derivedWriter) removeAll(ctx context.Context, gone []string, at map[string]tree.BranchTip, shown *git.DerivedResult) error {
 	for _, name := range tree.Removable(gone, at, shown) {
-		err := w.call(ctx, "remove", writeCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			return c.Git.DeleteRef(ctx, w.owner, w.name, "heads/"+name)
+		err := w.Call(ctx, "remove", api.WriteCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			return c.Git.DeleteRef(ctx, w.Owner, w.Name, "heads/"+name)
 		})
 		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // it is deleted already
-			return (&commitWriter{client: w.client, branch: name}).moveRefused(err)
+			return (&commitWriter{repository: w.repository, branch: name}).moveRefused(err)
 		}
 		shown.Removed = append(shown.Removed, name)
 	}
@@ -275,24 +276,4 @@ func blameDir(err error, v git.DerivedBranch) error {
 		return err
 	}
 	return errs.E(errs.Forbidden, e.Op, e.Subject, &git.PathError{Path: v.Dir, Err: e.Err})
-}
-
-// maxDerived bounds the cached heads of derived branches.
-const maxDerived = 20_000
-
-// derived returns a cached head of a derived branch.
-func (k *repoCache) derived(commit tree.ID) (tree.BranchTip, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	v, ok := k.derivedTips[commit]
-	return v, ok
-}
-
-func (k *repoCache) addDerived(commit tree.ID, v tree.BranchTip) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.derivedTips == nil || len(k.derivedTips) >= maxDerived {
-		k.derivedTips = map[tree.ID]tree.BranchTip{}
-	}
-	k.derivedTips[commit] = v
 }

@@ -17,4 +17,7 @@
 // The cache of a repository holds tree objects by their names, in memory, bounded, and checked
 // against their names on arrival. After a commit of ours nothing is read; after one of others only
 // what they changed along our paths.
+//
+// Package api below calls the server, with budgets, tokens and limits; package treeplan decides, without
+// calls, which requests make a commit's trees.
 package github

@@ -5,6 +5,6 @@ import "net/http"
 // Through makes a host that sends its requests by t and not by the network.
 func Through(t http.RoundTripper, o Options) *Host {
 	h := New(o)
-	h.testTransport = t
+	h.server.Transport = t
 	return h
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
@@ -17,6 +15,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/api"
+	"github.com/emco-orchestrator/emco/src/git/internal/recent"
 	"github.com/emco-orchestrator/emco/src/git/transport"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
@@ -63,46 +63,44 @@ func (o Options) withDefaults() Options {
 
 // Host uses GitHub's REST API. Make it with New; Close it when done.
 type Host struct {
-	opt           Options
-	clients       *transport.Clients
-	apps          appTokens
-	limits        secondaryLimits
-	testTransport http.RoundTripper // replaces the network in tests of time
-
-	mu    sync.Mutex
-	repos map[git.Repo]*repoCache // guarded by mu; credentials are part of the key, so that each reads by its own right
-	clock uint64                  // order of use; guarded by mu
+	opt    Options
+	server *api.Server
+	caches *recent.Values[*repoCache]
 }
 
 // New returns a host.
 func New(o Options) *Host {
 	o = o.withDefaults()
-	return &Host{opt: o, clients: transport.NewClients(o.Admit), repos: map[git.Repo]*repoCache{}}
+	return &Host{
+		opt:    o,
+		server: &api.Server{Clients: transport.NewClients(o.Admit), Budget: o.Budget, Timeout: o.Timeout},
+		caches: recent.New(o.MaxRepos, func() *repoCache { return newRepoCache(o.MaxTrees) }),
+	}
 }
 
 // Close drops idle connections. The host stays usable.
 func (h *Host) Close() error {
-	h.clients.CloseIdle()
+	h.server.Clients.CloseIdle()
 	return nil
 }
 
 // Head returns the commit that branch points at. A repository without commits has no branches.
 func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
-	d, err := h.checkedClient(r, git.CheckBranch(branch))
+	d, err := h.open(r, git.CheckBranch(branch))
 	if err != nil {
 		return "", err
 	}
-	id, err := d.head(ctx, branch)
-	if errors.Is(err, errEmpty) {
+	id, err := d.head(ctx, "head", branch, api.ReadCost)
+	if errors.Is(err, api.ErrEmpty) {
 		err = errs.E(errs.NotFound, "head", r.URL, errors.New("no branch "+branch+"; the repository is empty"))
 	}
 	return id, err
 }
 
 // head returns the head of a branch.
-func (d *client) head(ctx context.Context, branch string) (id git.Hash, err error) {
-	err = d.call(ctx, "head", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		ref, resp, err := c.Git.GetRef(ctx, d.owner, d.name, "heads/"+branch)
+func (d *repository) head(ctx context.Context, op, branch string, cost git.Cost) (id git.Hash, err error) {
+	err = d.Call(ctx, op, cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		ref, resp, err := c.Git.GetRef(ctx, d.Owner, d.Name, "heads/"+branch)
 		id = git.Hash(ref.GetObject().GetSHA())
 		return resp, err
 	})
@@ -119,7 +117,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 		if under != "" {
 			checked = git.CheckPath(under)
 		}
-		d, err := h.checkedClient(r, checked)
+		d, err := h.open(r, checked)
 		if err == nil {
 			err = d.list(ctx, at, under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
 		}
@@ -135,7 +133,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 var errStopped = errors.New("stopped") // the consumer of an iteration has enough
 
 // list visits the leaves at or below a path in path order.
-func (d *client) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
+func (d *repository) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
 	commit, err := tree.ParseID(at)
 	if err != nil {
 		return err
@@ -166,26 +164,40 @@ func (d *client) list(ctx context.Context, at git.Hash, under string, visit func
 // Blob returns a file's content.
 func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byte, err error) {
 	_, err = tree.ParseID(id)
-	d, err := h.checkedClient(r, err)
+	d, err := h.open(r, err)
 	if err != nil {
 		return nil, err
 	}
-	err = d.call(ctx, "blob", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		content, resp, err = c.Git.GetBlobRaw(ctx, d.owner, d.name, string(id))
+	err = d.Call(ctx, "blob", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		content, resp, err = c.Git.GetBlobRaw(ctx, d.Owner, d.Name, string(id))
 		return resp, err
 	})
-	if errors.Is(err, errEmpty) {
+	if errors.Is(err, api.ErrEmpty) {
 		err = errs.E(errs.NotFound, "blob", r.URL, errors.New("the repository is empty"))
 	}
 	return content, err
 }
 
-// checkedClient returns the client of a repository, or the error of an earlier check.
-func (h *Host) checkedClient(r git.Repo, checked error) (*client, error) {
-	if checked != nil {
-		return nil, checked
+// repository is one repository and what is known of it.
+type repository struct {
+	*api.Repo
+	known *repoCache
+	limit requestLimit
+}
+
+// requestLimit bounds one request for a tree.
+type requestLimit struct{ items, bytes int }
+
+// open returns a repository, or the first error of the checks before.
+func (h *Host) open(r git.Repo, checks ...error) (*repository, error) {
+	if err := firstOf(checks...); err != nil {
+		return nil, err
 	}
-	return h.client(r)
+	repo, err := h.server.Repo(r)
+	if err != nil {
+		return nil, err
+	}
+	return &repository{Repo: repo, known: h.caches.Get(r), limit: requestLimit{items: h.opt.MaxItems, bytes: h.opt.MaxBytes}}, nil
 }
 
 // firstOf returns the first error, so that callers see one kind and one text.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/api"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
@@ -22,7 +23,7 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	if err == nil && base != "" {
 		_, err = tree.ParseID(base)
 	}
-	d, err := h.checkedClient(r, err)
+	d, err := h.open(r, err)
 	switch {
 	case err != nil:
 		return git.Log{}, err
@@ -46,14 +47,14 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 
 // compare returns the commits that commit has and base has not, and whether base is in its history.
 // It returns NotFound if either is missing, or they have no common ancestor.
-func (d *client) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
+func (d *repository) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
 	found = map[git.Hash]git.Commit{}
 	for page := 1; page != 0; {
 		if page > maxPages {
 			return nil, false, d.tooLong()
 		}
-		err := d.call(ctx, "log", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Repositories.CompareCommits(ctx, d.owner, d.name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
+		err := d.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.CompareCommits(ctx, d.Owner, d.Name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
 			if err != nil {
 				return resp, err
 			}
@@ -70,7 +71,7 @@ func (d *client) compare(ctx context.Context, commit, base git.Hash) (found map[
 }
 
 // commits returns the newest commits of a history.
-func (d *client) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
+func (d *repository) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
 	found := map[git.Hash]git.Commit{}
 	for page, last := 1, false; !last; page++ {
 		if page > pages {
@@ -79,8 +80,8 @@ func (d *client) commits(ctx context.Context, commit git.Hash, pages int) (map[g
 			}
 			return nil, d.tooLong()
 		}
-		err := d.call(ctx, "log", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Repositories.ListCommits(ctx, d.owner, d.name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
+		err := d.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.ListCommits(ctx, d.Owner, d.Name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
 			if err == nil {
 				collect(found, part)
 				last = resp.NextPage == 0
@@ -92,13 +93,13 @@ func (d *client) commits(ctx context.Context, commit git.Hash, pages int) (map[g
 		}
 	}
 	if _, ok := found[commit]; !ok {
-		return nil, errs.E(errs.NotFound, "log", d.repo.URL, errors.New("not a commit"))
+		return nil, errs.E(errs.NotFound, "log", d.URL, errors.New("not a commit"))
 	}
 	return found, nil
 }
 
-func (d *client) tooLong() error {
-	return errs.E(errs.TooLarge, "log", d.repo.URL, errors.New("too many commits to list"))
+func (d *repository) tooLong() error {
+	return errs.E(errs.TooLarge, "log", d.URL, errors.New("too many commits to list"))
 }
 
 func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {

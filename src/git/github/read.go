@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/github/internal/api"
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
@@ -21,14 +22,14 @@ const (
 )
 
 // rootOf returns the tree of a commit.
-func (d *client) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
-	k := d.h.repo(d.repo)
+func (d *repository) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
+	k := d.known
 	if root, ok := k.root(commit); ok {
 		return root, nil
 	}
 	var text string
-	err := d.call(ctx, "commit", readCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		found, resp, err := c.Git.GetCommit(ctx, d.owner, d.name, commit.String())
+	err := d.Call(ctx, "commit", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.Git.GetCommit(ctx, d.Owner, d.Name, commit.String())
 		text = found.GetTree().GetSHA()
 		return resp, err
 	})
@@ -44,22 +45,22 @@ func (d *client) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
 
 // notConflict turns the refusal of an empty repository into NotFound, for readers.
 func notConflict(err error) error {
-	if e, ok := errors.AsType[*errs.Error](err); ok && errors.Is(err, errEmpty) {
-		return errs.E(errs.NotFound, e.Op, e.Subject, errEmpty)
+	if e, ok := errors.AsType[*errs.Error](err); ok && errors.Is(err, api.ErrEmpty) {
+		return errs.E(errs.NotFound, e.Op, e.Subject, api.ErrEmpty)
 	}
 	return err
 }
 
 // treeReader reads trees and keeps them.
 type treeReader struct {
-	d     *client
+	d     *repository
 	known *repoCache
 	trees map[tree.ID]tree.Tree
 	whole map[tree.ID]bool // trees that were requested with all trees below them
 }
 
-func (d *client) treeReader() *treeReader {
-	return &treeReader{d: d, known: d.h.repo(d.repo), trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
+func (d *repository) treeReader() *treeReader {
+	return &treeReader{d: d, known: d.known, trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
 }
 
 // find returns a tree without a call.
@@ -67,7 +68,7 @@ func (r *treeReader) find(id tree.ID) (tree.Tree, bool) {
 	if t, ok := r.trees[id]; ok {
 		return t, true
 	}
-	t, ok := r.known.tree(id)
+	t, ok := r.known.Tree(id)
 	if ok {
 		r.trees[id] = t
 	}
@@ -84,7 +85,7 @@ func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 	}
 	t, ok := r.trees[id]
 	if !ok {
-		return nil, errs.E(errs.TooLarge, "tree", r.d.repo.URL, fmt.Errorf("the server does not list all of tree %s", id))
+		return nil, errs.E(errs.TooLarge, "tree", r.d.URL, fmt.Errorf("the server does not list all of tree %s", id))
 	}
 	return t, nil
 }
@@ -92,7 +93,7 @@ func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 // load reads the trees along the paths of n.
 func (r *treeReader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
 	if depth > tree.MaxDepth {
-		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
+		return errs.E(errs.Invalid, "tree", r.d.URL, errors.New("directories are nested too deep"))
 	}
 	if _, ok := r.find(id); !ok && (depth >= topTrees || r.known.empty()) {
 		if err := r.fetch(ctx, id, true); err != nil {
@@ -140,8 +141,8 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	}
 	r.whole[id] = r.whole[id] || all
 	var found *gh.Tree
-	err := r.d.call(ctx, "tree", readCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		found, resp, err = c.Git.GetTree(ctx, r.d.owner, r.d.name, id.String(), all)
+	err := r.d.Call(ctx, "tree", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		found, resp, err = c.Git.GetTree(ctx, r.d.Owner, r.d.Name, id.String(), all)
 		return resp, err
 	})
 	if err != nil {
@@ -149,10 +150,10 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	}
 	trees, err := treesOfListing(id, found.Entries)
 	if err != nil {
-		return errs.E(errs.Unavailable, "tree", r.d.repo.URL, err)
+		return errs.E(errs.Unavailable, "tree", r.d.URL, err)
 	}
 	if _, ok := trees[id]; !ok && !found.GetTruncated() {
-		return errs.E(errs.Invalid, "tree", r.d.repo.URL, fmt.Errorf("tree %s has a form that this API does not show; leave gitType out to use Git's own protocol", id))
+		return errs.E(errs.Invalid, "tree", r.d.URL, fmt.Errorf("tree %s has a form that this API does not show; leave gitType out to use Git's own protocol", id))
 	}
 	for at, t := range trees {
 		r.trees[at] = t
@@ -216,7 +217,7 @@ func (r *treeReader) visit(ctx context.Context, here tree.Entry, at string, visi
 		return nil
 	}
 	if depth > tree.MaxDepth {
-		return errs.E(errs.Invalid, "tree", r.d.repo.URL, errors.New("directories are nested too deep"))
+		return errs.E(errs.Invalid, "tree", r.d.URL, errors.New("directories are nested too deep"))
 	}
 	t, err := r.tree(ctx, here.ID)
 	if err != nil {

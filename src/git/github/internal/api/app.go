@@ -1,4 +1,4 @@
-package github
+package api
 
 import (
 	"context"
@@ -62,21 +62,21 @@ func (a *appTokens) of(i appInstallation) *appToken {
 }
 
 // token returns the token for calls: the repository's own, or one of its app other than refused.
-func (d *client) token(ctx context.Context, refused git.Secret) (git.Secret, error) {
-	if d.repo.App.ID == "" {
-		return d.repo.Token, nil
+func (r *Repo) token(ctx context.Context, refused git.Secret) (git.Secret, error) {
+	if r.Repo.App.ID == "" {
+		return r.Repo.Token, nil
 	}
-	t := d.h.apps.of(appInstallation{api: d.base.String(), app: d.repo.App})
+	t := r.server.apps.of(appInstallation{api: r.base.String(), app: r.Repo.App})
 	select {
 	case t.slot <- struct{}{}:
 		defer func() { <-t.slot }()
 	case <-ctx.Done():
-		return "", errs.E(errs.Unavailable, "log in", d.repo.URL, ctx.Err())
+		return "", errs.E(errs.Unavailable, "log in", r.Repo.URL, ctx.Err())
 	}
 	if t.token != "" && t.token != refused && time.Until(t.ends) > renewBefore {
 		return t.token, nil
 	}
-	token, ends, err := d.logIn(ctx)
+	token, ends, err := r.logIn(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -85,24 +85,24 @@ func (d *client) token(ctx context.Context, refused git.Secret) (git.Secret, err
 }
 
 // logIn gets a token for the app's installation.
-func (d *client) logIn(ctx context.Context) (token git.Secret, ends time.Time, err error) {
-	proof, err := signProof(d.repo.App, time.Now())
+func (r *Repo) logIn(ctx context.Context) (token git.Secret, ends time.Time, err error) {
+	proof, err := signProof(r.Repo.App, time.Now())
 	if err != nil {
 		return "", ends, err
 	}
-	if err := d.spend(ctx, "log in", git.Cost{Calls: 1, Points: 5}); err != nil {
+	if err := r.Spend(ctx, "log in", git.Cost{Calls: 1, Points: 5}); err != nil {
 		return "", ends, err
 	}
-	err = d.callOnce(ctx, "log in", proof, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		t, resp, err := c.Apps.CreateInstallationToken(ctx, d.repo.App.Installation, nil)
+	err = r.callOnce(ctx, "log in", proof, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		t, resp, err := c.Apps.CreateInstallationToken(ctx, r.Repo.App.Installation, nil)
 		token, ends = git.Secret(t.GetToken()), t.GetExpiresAt().Time
 		return resp, err
 	})
 	if err == nil && token == "" {
-		err = errs.E(errs.Unavailable, "log in", d.repo.URL, errors.New("the server gives no token"))
+		err = errs.E(errs.Unavailable, "log in", r.Repo.URL, errors.New("the server gives no token"))
 	}
 	if errs.Is(err, errs.NotFound) {
-		err = errs.E(errs.Unauthorized, "log in", d.repo.URL, errors.New("the app is not installed as the given installation"))
+		err = errs.E(errs.Unauthorized, "log in", r.Repo.URL, errors.New("the app is not installed as the given installation"))
 	}
 	return token, ends, err
 }

@@ -1,4 +1,6 @@
-package github
+// Package api calls GitHub's REST API for a repository: it spends budgets, gets tokens of apps,
+// observes rate limits, and classifies errors.
+package api
 
 import (
 	"context"
@@ -7,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	gh "github.com/google/go-github/v60/github"
 
@@ -17,18 +20,30 @@ import (
 
 const maxAnswer = 128 << 20 // bytes; the largest file that GitHub takes has 100 MiB
 
-// client calls the API for one repository.
-type client struct {
-	h           *Host
-	repo        git.Repo
-	owner, name string
-	base        *url.URL // of the API, ends in a slash
+// Server calls the API. The fields do not change after first use.
+type Server struct {
+	Clients   *transport.Clients
+	Budget    git.Budget        // of credentials
+	Timeout   time.Duration     // for one call
+	Transport http.RoundTripper // replaces the network, in tests of time; nil
+
+	apps   appTokens
+	limits secondaryLimits
+}
+
+// Repo calls the API for one repository.
+type Repo struct {
+	git.Repo
+	Owner, Name string
+
+	server *Server
+	base   *url.URL // of the API, ends in a slash
 }
 
 var nameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// client returns the client of a repository; Invalid if its URL is not one of GitHub.
-func (h *Host) client(r git.Repo) (*client, error) {
+// Repo returns a repository; Invalid if its URL is not one of GitHub.
+func (s *Server) Repo(r git.Repo) (*Repo, error) {
 	a, err := git.ParseURL(r.URL)
 	if err != nil {
 		return nil, err
@@ -41,7 +56,7 @@ func (h *Host) client(r git.Repo) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{h: h, repo: r, owner: owner, name: name, base: base}, nil
+	return &Repo{Repo: r, Owner: owner, Name: name, server: s, base: base}, nil
 }
 
 // apiOf returns the URL of the API: that of the repository, else api.github.com for github.com,
@@ -68,85 +83,86 @@ func apiOf(r git.Repo, a git.Address) (*url.URL, error) {
 
 // Costs of calls. The guard of a message spends the push.
 var (
-	readCost  = git.Cost{Calls: 1, Points: 1}
-	writeCost = git.Cost{Calls: 1, Points: 5, Content: 1}
-	prepaid   = git.Cost{} // spent before
+	ReadCost  = git.Cost{Calls: 1, Points: 1}
+	WriteCost = git.Cost{Calls: 1, Points: 5, Content: 1}
+	Prepaid   = git.Cost{} // spent before
 )
 
-// times is a cost n times.
-func times(c git.Cost, n int) git.Cost {
+// Times is a cost n times.
+func Times(c git.Cost, n int) git.Cost {
 	return git.Cost{Calls: n * c.Calls, Points: n * c.Points, Content: n * c.Content}
 }
 
-// plus adds costs.
-func plus(a, b git.Cost) git.Cost {
+// Plus adds costs.
+func Plus(a, b git.Cost) git.Cost {
 	return git.Cost{Calls: a.Calls + b.Calls, Points: a.Points + b.Points, Content: a.Content + b.Content}
 }
 
-// apiCall is one call of the API.
-type apiCall func(context.Context, *gh.Client) (*gh.Response, error)
+// Request is one call of the API.
+type Request func(context.Context, *gh.Client) (*gh.Response, error)
 
-// call spends the cost of a call, makes it, and classifies errors. A refused token of an app is
+// Call spends the cost of a call, makes it, and classifies errors. A refused token of an app is
 // renewed, and the call repeated once.
-func (d *client) call(ctx context.Context, op string, cost git.Cost, do apiCall) error {
-	if err := d.spend(ctx, op, cost); err != nil {
+func (r *Repo) Call(ctx context.Context, op string, cost git.Cost, do Request) error {
+	if err := r.Spend(ctx, op, cost); err != nil {
 		return err
 	}
-	token, err := d.token(ctx, "")
+	token, err := r.token(ctx, "")
 	if err != nil {
 		return err
 	}
-	err = d.callOnce(ctx, op, token, do)
-	if !errs.Is(err, errs.Unauthorized) || d.repo.App.ID == "" {
+	err = r.callOnce(ctx, op, token, do)
+	if !errs.Is(err, errs.Unauthorized) || r.Repo.App.ID == "" {
 		return err
 	}
-	if err := d.spend(ctx, op, cost); err != nil {
+	if err := r.Spend(ctx, op, cost); err != nil {
 		return err
 	}
-	if token, err = d.token(ctx, token); err != nil {
+	if token, err = r.token(ctx, token); err != nil {
 		return err
 	}
-	return d.callOnce(ctx, op, token, do)
+	return r.callOnce(ctx, op, token, do)
 }
 
-func (d *client) spend(ctx context.Context, op string, cost git.Cost) error {
-	return transport.Fail(ctx, d.repo, op, d.h.opt.Budget.Spend(ctx, d.repo, cost))
+// Spend pays a cost before its calls are made.
+func (r *Repo) Spend(ctx context.Context, op string, cost git.Cost) error {
+	return transport.Fail(ctx, r.Repo, op, r.server.Budget.Spend(ctx, r.Repo, cost))
 }
 
 // callOnce makes one call with a token.
-func (d *client) callOnce(ctx context.Context, op string, token git.Secret, do apiCall) error {
-	client, err := d.apiClient(token)
+func (r *Repo) callOnce(ctx context.Context, op string, token git.Secret, do Request) error {
+	client, err := r.apiClient(token)
 	if err != nil {
-		return transport.Fail(ctx, d.repo, op, err)
+		return transport.Fail(ctx, r.Repo, op, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.h.opt.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.server.Timeout)
 	defer cancel()
 	resp, err := do(ctx, client)
 	if resp == nil && err != nil {
-		return transport.Fail(ctx, d.repo, op, err, token)
+		return transport.Fail(ctx, r.Repo, op, err, token)
 	}
-	err = d.checkAnswer(resp.Response, err)
-	for _, known := range []error{errEmpty, errGone} {
+	err = r.checkAnswer(resp.Response, err)
+	for _, known := range []error{ErrEmpty, ErrGone} {
 		if errors.Is(err, known) {
-			return errs.E(errs.Conflict, op, d.repo.URL, known)
+			return errs.E(errs.Conflict, op, r.Repo.URL, known)
 		}
 	}
-	return transport.Fail(ctx, d.repo, op, err, token)
+	return transport.Fail(ctx, r.Repo, op, err, token)
 }
 
 // apiClient returns a client that sends a token. It has no state of its own.
-func (d *client) apiClient(token git.Secret) (*gh.Client, error) {
-	shared, err := d.h.clients.Get(d.repo)
+func (r *Repo) apiClient(token git.Secret) (*gh.Client, error) {
+	shared, err := r.server.Clients.Get(r.Repo)
 	if err != nil {
 		return nil, err
 	}
 	own := *shared
 	own.Transport = tokenTransport{next: shared.Transport, token: token}
-	if d.h.testTransport != nil {
-		own.Transport = tokenTransport{next: d.h.testTransport, token: token}
+	if r.server.Transport != nil {
+		own.Transport = tokenTransport{next: r.server.Transport, token: token}
 	}
 	c := gh.NewClient(&own)
-	c.BaseURL, c.UserAgent = d.base, "emco"
+	c.BaseURL, c.UserAgent = r.base, "emco"
 	return c, nil
 }
 

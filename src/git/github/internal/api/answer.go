@@ -1,4 +1,4 @@
-package github
+package api
 
 import (
 	"cmp"
@@ -26,23 +26,23 @@ const (
 )
 
 var (
-	// errEmpty is the error of an empty repository, which most of the API refuses.
-	errEmpty = errors.New("the repository is empty")
-	// errGone is the error of a request that names an object which the server lacks.
-	errGone = errors.New("the server lacks an object that it had")
+	// ErrEmpty is the error of an empty repository, which most of the API refuses.
+	ErrEmpty = errors.New("the repository is empty")
+	// ErrGone is the error of a request that names an object which the server lacks.
+	ErrGone = errors.New("the server lacks an object that it had")
 )
 
 // checkAnswer reads an answer: rate limits go to the budget, and a refusal becomes a classified
 // error.
-func (d *client) checkAnswer(resp *http.Response, err error) error {
+func (r *Repo) checkAnswer(resp *http.Response, err error) error {
 	now := time.Now()
 	s := rateStatusOf(resp.Header)
-	wait := d.h.limits.wait(d.credentialKey(), resp, messageOf(err), now)
+	wait := r.server.limits.wait(r.credentialKey(), resp, messageOf(err), now)
 	if wait > 0 {
 		s.Until = now.Add(wait)
 	}
 	if s != (git.RateStatus{}) {
-		d.h.opt.Budget.Observe(d.repo, s)
+		r.server.Budget.Observe(r.Repo, s)
 	}
 	switch {
 	case wait > 0:
@@ -58,8 +58,8 @@ func (d *client) checkAnswer(resp *http.Response, err error) error {
 }
 
 // credentialKey identifies a credential.
-func (d *client) credentialKey() string {
-	return d.base.Host + " " + d.repo.App.ID + " " + strconv.FormatInt(d.repo.App.Installation, 10) + " " + d.repo.Token.Reveal()
+func (r *Repo) credentialKey() string {
+	return r.base.Host + " " + r.Repo.App.ID + " " + strconv.FormatInt(r.Repo.App.Installation, 10) + " " + r.Repo.Token.Reveal()
 }
 
 // unreadableAnswer is the error of an answer that was cut or not understood.
@@ -86,7 +86,7 @@ func refusalError(resp *http.Response, err error) error {
 		return errs.E(errs.NotFound, "", "", fmt.Errorf("%w; it does not exist, or the credential may not read it", cause))
 	case http.StatusConflict:
 		if strings.Contains(strings.ToLower(words), "repository is empty") {
-			cause = errEmpty
+			cause = ErrEmpty
 		}
 		return &errs.Error{Kind: errs.Conflict, Err: cause}
 	case http.StatusRequestEntityTooLarge:
@@ -115,7 +115,7 @@ func unprocessable(words string, cause error) error {
 	case holds("already exists"):
 		return errs.E(errs.Exists, "", "", cause)
 	case holds("badobjectstate", "is not a valid", "sha does not exist", "object does not exist", "no commit found", "could not be resolved"):
-		return errs.E(errs.Conflict, "", "", errGone)
+		return errs.E(errs.Conflict, "", "", ErrGone)
 	case holds("too large", "exceeds"):
 		return errs.E(errs.TooLarge, "", "", cause)
 	}

@@ -1,4 +1,4 @@
-package github
+package treeplan
 
 import (
 	"cmp"
@@ -15,35 +15,41 @@ const (
 	perEntry     = 120       // bytes of an entry besides its path and content
 )
 
-// treeItem is one entry of a request for a tree. Without content and id it removes the path.
-type treeItem struct {
-	path    string
-	mode    uint32
-	id      tree.ID
-	content *string
+// Item is one entry of a request for a tree. Without content and id it removes the path.
+type Item struct {
+	Path    string
+	Mode    uint32
+	ID      tree.ID
+	Content *string
 }
 
-func (i treeItem) size() int {
-	n := perEntry + len(i.path)
-	if i.content != nil {
-		n += len(*i.content)
+func (i Item) size() int {
+	n := perEntry + len(i.Path)
+	if i.Content != nil {
+		n += len(*i.Content)
 	}
 	return n
 }
 
-// treePlan is how the server builds a draft's trees in few requests.
-//
-//	blobs    large or binary files: a request each
-//	rounds   trees "0", "1", … of directories that occur in many places;
-//	         those of a later round hold some of an earlier one
-//	root     the changes from the old root to the new one
-type treePlan struct {
-	blobs  []tree.ID
-	rounds [][]treeItem
-	root   []treeItem
+// Known are the objects that the server is known to have.
+type Known interface {
+	Tree(id tree.ID) (tree.Tree, bool)
+	Blob(id tree.ID) bool
+}
 
-	d            *treeDraft
-	k            *repoCache
+// Plan is how the server builds a draft's trees in few requests.
+//
+//	Blobs    large or binary files: a request each
+//	Rounds   trees "0", "1", … of directories that occur in many places;
+//	         those of a later round hold some of an earlier one
+//	Root     the changes from the old root to the new one
+type Plan struct {
+	Blobs  []tree.ID
+	Rounds [][]Item
+	Root   []Item
+
+	draft        *Draft
+	known        Known
 	has          map[tree.ID]bool    // whether the server has an object
 	counted      map[[2]tree.ID]bool // pairs of a new tree and what was there before
 	uses         map[tree.ID]int     // places that hold a new object
@@ -54,10 +60,10 @@ type treePlan struct {
 	order        []tree.ID           // new objects in the order they were found; then those of rounds
 }
 
-// newTreePlan plans the requests from one root to the draft's.
-func newTreePlan(d *treeDraft, k *repoCache, from tree.ID) *treePlan {
-	p := &treePlan{
-		d: d, k: k, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, sizes: map[tree.ID]int{},
+// New plans the requests from one root to the draft's.
+func New(d *Draft, known Known, from tree.ID) *Plan {
+	p := &Plan{
+		draft: d, known: known, has: map[tree.ID]bool{}, counted: map[[2]tree.ID]bool{}, uses: map[tree.ID]int{}, sizes: map[tree.ID]int{},
 		replacesFile: map[tree.ID]bool{}, staged: map[tree.ID]bool{}, rounded: map[tree.ID]int{},
 	}
 	for id, t := range d.old {
@@ -71,37 +77,37 @@ func newTreePlan(d *treeDraft, k *repoCache, from tree.ID) *treePlan {
 	}
 	p.count(d.Root, from)
 	p.stage()
-	p.rounds = make([][]treeItem, p.lastRound()+1)
+	p.Rounds = make([][]Item, p.lastRound()+1)
 	p.fillRounds()
-	p.root = p.diff(nil, d.Root, from, "")
-	p.rounds = slices.DeleteFunc(p.rounds, func(r []treeItem) bool { return len(r) == 0 })
+	p.Root = p.diff(nil, d.Root, from, "")
+	p.Rounds = slices.DeleteFunc(p.Rounds, func(r []Item) bool { return len(r) == 0 })
 	return p
 }
 
 // onServer reports whether the server has an object, always the same for one plan.
-func (p *treePlan) onServer(id tree.ID) bool {
+func (p *Plan) onServer(id tree.ID) bool {
 	has, asked := p.has[id]
 	if asked {
 		return has
 	}
-	if _, fresh := p.d.fresh[id]; fresh {
-		_, has = p.k.tree(id)
+	if _, fresh := p.draft.Fresh[id]; fresh {
+		_, has = p.known.Tree(id)
 	} else {
-		has = p.k.blob(id)
+		has = p.known.Blob(id)
 	}
 	p.has[id] = has
 	return has
 }
 
 // count collects the new objects below a tree, and counts the places that hold them.
-func (p *treePlan) count(id, before tree.ID) {
+func (p *Plan) count(id, before tree.ID) {
 	pair := [2]tree.ID{id, before}
 	if p.counted[pair] {
 		return
 	}
 	p.counted[pair] = true
-	old := p.d.old[before]
-	for _, e := range p.d.fresh[id] {
+	old := p.draft.old[before]
+	for _, e := range p.draft.Fresh[id] {
 		was := old.Find(e.Name)
 		if e.Is(was) || p.onServer(e.ID) {
 			continue
@@ -117,14 +123,14 @@ func (p *treePlan) count(id, before tree.ID) {
 }
 
 // sizeOf returns how many bytes of a request an object takes in place.
-func (p *treePlan) sizeOf(id tree.ID) int {
+func (p *Plan) sizeOf(id tree.ID) int {
 	if w, ok := p.sizes[id]; ok {
 		return w
 	}
 	w := 0
 	if !p.onServer(id) {
-		w = len(p.d.blobs[id])
-		for _, e := range p.d.fresh[id] {
+		w = len(p.draft.Blobs[id])
+		for _, e := range p.draft.Fresh[id] {
 			w += perEntry + len(e.Name) + p.sizeOf(e.ID)
 		}
 	}
@@ -134,13 +140,13 @@ func (p *treePlan) sizeOf(id tree.ID) int {
 
 // stage selects the objects that are sent on their own: large and binary files, trees that replace
 // a file, and objects that are shared by so many places that this saves something.
-func (p *treePlan) stage() {
+func (p *Plan) stage() {
 	var staged []tree.ID
 	for _, id := range p.order {
-		content, isBlob := p.d.blobs[id]
+		content, isBlob := p.draft.Blobs[id]
 		switch {
-		case isBlob && !inlinable(content):
-			p.blobs = append(p.blobs, id)
+		case isBlob && !Inlinable(content):
+			p.Blobs = append(p.Blobs, id)
 			p.staged[id] = true
 		case p.replacesFile[id] || (p.uses[id]-1)*p.sizeOf(id) >= worthSharing:
 			staged = append(staged, id)
@@ -153,23 +159,23 @@ func (p *treePlan) stage() {
 	}
 }
 
-// inlinable reports whether a file can be sent as text within a tree.
-func inlinable(content []byte) bool {
+// Inlinable reports whether a file can be sent as text within a tree.
+func Inlinable(content []byte) bool {
 	return len(content) <= maxInline && utf8.Valid(content) && !slices.Contains(content, 0)
 }
 
 // roundOf returns the round after those of all objects that an object holds.
-func (p *treePlan) roundOf(id tree.ID) int {
+func (p *Plan) roundOf(id tree.ID) int {
 	if h, ok := p.rounded[id]; ok {
 		return h
 	}
 	h := 0
-	for _, e := range p.d.fresh[id] {
+	for _, e := range p.draft.Fresh[id] {
 		if p.onServer(e.ID) {
 			continue
 		}
 		below := p.roundOf(e.ID)
-		if p.staged[e.ID] && !slices.Contains(p.blobs, e.ID) {
+		if p.staged[e.ID] && !slices.Contains(p.Blobs, e.ID) {
 			below++
 		}
 		h = max(h, below)
@@ -178,7 +184,7 @@ func (p *treePlan) roundOf(id tree.ID) int {
 	return h
 }
 
-func (p *treePlan) lastRound() int {
+func (p *Plan) lastRound() int {
 	top := 0
 	for _, id := range p.order {
 		top = max(top, p.rounded[id])
@@ -187,13 +193,13 @@ func (p *treePlan) lastRound() int {
 }
 
 // fillRounds writes the staged objects, each as a numbered directory or file.
-func (p *treePlan) fillRounds() {
+func (p *Plan) fillRounds() {
 	slices.SortStableFunc(p.order, func(a, b tree.ID) int { return cmp.Compare(p.rounded[a], p.rounded[b]) })
 	for n, id := range p.order {
-		round := &p.rounds[p.rounded[id]]
-		if content, isBlob := p.d.blobs[id]; isBlob {
+		round := &p.Rounds[p.rounded[id]]
+		if content, isBlob := p.draft.Blobs[id]; isBlob {
 			text := string(content)
-			*round = append(*round, treeItem{path: strconv.Itoa(n), mode: tree.ModeFile, content: &text})
+			*round = append(*round, Item{Path: strconv.Itoa(n), Mode: tree.ModeFile, Content: &text})
 			continue
 		}
 		*round = p.diff(*round, id, tree.Empty, strconv.Itoa(n))
@@ -201,11 +207,11 @@ func (p *treePlan) fillRounds() {
 }
 
 // diff appends the items that turn one tree, at path, into another.
-func (p *treePlan) diff(items []treeItem, id, before tree.ID, path string) []treeItem {
-	next, old := p.tree(id), p.d.old[before]
+func (p *Plan) diff(items []Item, id, before tree.ID, path string) []Item {
+	next, old := p.tree(id), p.draft.old[before]
 	for _, was := range old {
 		if next.Find(was.Name).Mode == 0 {
-			items = append(items, treeItem{path: tree.Join(path, was.Name), mode: was.Mode})
+			items = append(items, Item{Path: tree.Join(path, was.Name), Mode: was.Mode})
 		}
 	}
 	for _, e := range next {
@@ -222,26 +228,26 @@ func (p *treePlan) diff(items []treeItem, id, before tree.ID, path string) []tre
 }
 
 // tree returns a tree of the draft.
-func (p *treePlan) tree(id tree.ID) tree.Tree {
-	if t, ok := p.d.fresh[id]; ok {
+func (p *Plan) tree(id tree.ID) tree.Tree {
+	if t, ok := p.draft.Fresh[id]; ok {
 		return t
 	}
-	return p.d.old[id]
+	return p.draft.old[id]
 }
 
 // itemOf names an object that the server has by then, or holds a file's content.
-func (p *treePlan) itemOf(e tree.Entry, path string) treeItem {
-	i := treeItem{path: path, mode: e.Mode, id: e.ID}
+func (p *Plan) itemOf(e tree.Entry, path string) Item {
+	i := Item{Path: path, Mode: e.Mode, ID: e.ID}
 	if e.IsFile() && !p.staged[e.ID] && !p.onServer(e.ID) {
-		text := string(p.d.blobs[e.ID])
-		i.content = &text
+		text := string(p.draft.Blobs[e.ID])
+		i.Content = &text
 	}
 	return i
 }
 
-// splitItems splits items into requests within the limits; a single item may exceed them.
-func splitItems(items []treeItem, maxItems, maxBytes int) [][]treeItem {
-	var parts [][]treeItem
+// Split splits items into requests within the limits; a single item may exceed them.
+func Split(items []Item, maxItems, maxBytes int) [][]Item {
+	var parts [][]Item
 	start, bytes := 0, 0
 	for i, it := range items {
 		if i > start && (i-start >= maxItems || bytes+it.size() > maxBytes) {
@@ -256,9 +262,20 @@ func splitItems(items []treeItem, maxItems, maxBytes int) [][]treeItem {
 	return parts
 }
 
+// MadeBy returns the new objects that the server has after a round: trees, and names of files.
+func (p *Plan) MadeBy(round int) (map[tree.ID]tree.Tree, []tree.ID) {
+	trees, blobs := map[tree.ID]tree.Tree{}, []tree.ID{}
+	for _, id := range p.order {
+		if p.rounded[id] == round {
+			p.collectNew(id, trees, &blobs)
+		}
+	}
+	return trees, blobs
+}
+
 // collectNew collects the new objects of a tree, or a file.
-func (p *treePlan) collectNew(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) {
-	t, isTree := p.d.fresh[id]
+func (p *Plan) collectNew(id tree.ID, trees map[tree.ID]tree.Tree, blobs *[]tree.ID) {
+	t, isTree := p.draft.Fresh[id]
 	if !isTree {
 		*blobs = append(*blobs, id)
 		return
