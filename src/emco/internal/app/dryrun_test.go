@@ -192,7 +192,7 @@ func (s *testStage) contents(c *clientv3.Client) []string {
 }
 
 // placements are a revision's, as the orchestrator has published them.
-func placements(s *testStage, contexts *appcontext.Store, uid string, rev int64) map[string]string {
+func placements(s *testStage, contexts *appcontext.Store, uid appcontext.HeadID, rev int64) map[string]string {
 	s.Helper()
 	out := map[string]string{}
 	all, err := contexts.Placements(s.Context(), uid, rev)
@@ -242,11 +242,11 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 		g.expect(202, "POST", g.path+"/"+step.action, step.body)
 		g.eventually("the revision is published", func() string {
 			uid = g.status().States.StatusCtxID
-			head, err := contexts.Head(s.Context(), uid)
+			head, err := contexts.Head(s.Context(), appcontext.HeadID(uid))
 			s.must("read the head", err)
 			return unless(head.Rev, p.Revision)
 		})
-		after := placements(s, contexts, uid, int64(rev+1))
+		after := placements(s, contexts, appcontext.HeadID(uid), int64(rev+1))
 		checkDone(s, p, before, after, contexts)
 		before = after
 		g.becomes([]string{"Instantiated", "InstantiateFailed", "Instantiated"}[rev])
@@ -326,7 +326,7 @@ func TestADryRunOfAMigration(t *testing.T) {
 	from.act("instantiate")
 	id := from.becomes("Instantiated").States.StatusCtxID
 	to := s.group("winter", appPlaces{"web": {"b"}, "cache": {"a", "b"}})
-	before := placements(s, contexts, id, 1)
+	before := placements(s, contexts, appcontext.HeadID(id), 1)
 
 	const body = `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`
 	was := s.contents(client)
@@ -343,10 +343,10 @@ func TestADryRunOfAMigration(t *testing.T) {
 	for head, err := range contexts.Heads(s.Context()) {
 		s.must("list heads", err)
 		if strings.HasSuffix(head.Subject, "/winter") {
-			doc = head.UID
+			doc = string(head.UID)
 		}
 	}
-	checkDone(s, p, before, placements(s, contexts, doc, 1), contexts)
+	checkDone(s, p, before, placements(s, contexts, appcontext.HeadID(doc), 1), contexts)
 	s.refuses([]refusedRequest{{"it has moved", "POST", from.path + "/update?dryRun=true", 409, []string{"not allowed in state Updated"}}})
 	from.act("approve")
 	again := from.plan("instantiate", "", "")

@@ -81,7 +81,7 @@ func (p storePair) checkOwner(ctx context.Context, recorded string) error {
 		}
 		doc, err := p.documents.Get(ctx, store.Key(h.Subject))
 		switch {
-		case err == nil && doc.UID == h.UID:
+		case err == nil && appcontext.HeadID(doc.UID) == h.UID:
 			return nil
 		case err != nil && !errs.Is(err, errs.NotFound):
 			return fmt.Errorf("read the document of a deployment: %w", err)

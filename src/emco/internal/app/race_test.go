@@ -106,9 +106,9 @@ func TestOperationsThatAreLeftOverAreCarriedOut(t *testing.T) {
 		for _, g := range []testGroup{kept, gone} {
 			doc, err := db.Get(ctx, store.Key(g.path))
 			s.must("read the group", err)
-			head, err := contexts.Head(ctx, doc.UID)
+			head, err := contexts.Head(ctx, appcontext.HeadID(doc.UID))
 			s.must("read the head", err)
-			op := appcontext.Operation{ID: "4711", UID: doc.UID, Kind: "instantiate", Instance: doc.UID, Rev: 1}
+			op := appcontext.Operation{ID: "4711", UID: appcontext.HeadID(doc.UID), Kind: "instantiate", Instance: doc.UID, Rev: 1}
 			to := head
 			to.State, to.LastRev = appcontext.Instantiated, 1
 			act := appcontext.Action{State: to.State, Instance: doc.UID, Revision: 1}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
@@ -54,7 +55,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	seen := mirror.New(st.contexts, a.log)
-	a.names.Set(seen.Subject)
+	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)

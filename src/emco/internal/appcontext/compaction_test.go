@@ -1,6 +1,7 @@
 package appcontext
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // view is what one who watches knows: records by name.
@@ -69,13 +72,13 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 		func(v *view, e HeadEvent) {
 			switch {
 			case e.Deleted:
-				v.set(e.Head.UID, "")
+				v.set(string(e.Head.UID), "")
 			case !e.Synced:
-				v.set(e.Head.UID, fmt.Sprint(e.Head.Mod))
+				v.set(string(e.Head.UID), fmt.Sprint(e.Head.Mod))
 			}
 		})
 	ops := observe(t, &gate, told, func(ctx context.Context) func(func(Operation, error) bool) { return s.WatchOperations(ctx) },
-		func(v *view, op Operation) { v.set(op.UID+" "+op.ID, "waits") })
+		func(v *view, op Operation) { v.set(string(op.UID)+" "+op.ID, "waits") })
 	all := observe(t, &gate, told, func(ctx context.Context) func(func(Record, error) bool) { return s.ChangeFeed().Records(ctx) }, noteRecord)
 
 	c := churn{t: t, s: s, r: rand.New(rand.NewPCG(3, 5)), heads: map[string]Head{}, records: map[string]string{}}
@@ -119,7 +122,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 
 // noteRecord keeps what a ChangeFeed yields, by space and key.
 func noteRecord(v *view, r Record) {
-	name := string(r.Space) + " " + strings.Join([]string{string(r.Key.Cluster), r.Key.UID, r.Key.App}, "/")
+	name := string(r.Space) + " " + strings.Join([]string{string(r.Key.Cluster), cmp.Or(string(r.HeadID), string(r.Key.UID)), r.Key.App}, "/")
 	switch {
 	case r.Restart:
 		v.mu.Lock()
@@ -150,11 +153,11 @@ func (c *churn) change() {
 	c.t.Helper()
 	c.n++
 	uid := fmt.Sprint("d", c.r.IntN(8))
-	key := PairKey{Cluster: "p+c", UID: uid, App: "a"}
+	head, key := HeadID(uid), PairKey{Cluster: "p+c", UID: v2.DeploymentID(uid), App: "a"}
 	ctx := c.t.Context()
 	switch c.r.IntN(6) {
 	case 0:
-		must(c.t, c.s.Delete(ctx, uid))
+		must(c.t, c.s.Delete(ctx, head))
 		delete(c.heads, uid)
 		delete(c.records, "head /"+uid+"/")
 	case 1:
@@ -168,7 +171,7 @@ func (c *churn) change() {
 		c.records["report p+c/"+uid+"/a"] = fmt.Sprint(c.n)
 	default:
 		h := c.heads[uid]
-		next, err := c.s.Step(ctx, h, Head{UID: uid}, nil, &Operation{ID: fmt.Sprint(c.n)})
+		next, err := c.s.Step(ctx, h, Head{UID: head}, nil, &Operation{ID: fmt.Sprint(c.n)})
 		must(c.t, err)
 		c.heads[uid], c.records["head /"+uid+"/"] = next, fmt.Sprint(next.Mod)
 	}

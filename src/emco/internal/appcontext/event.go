@@ -18,7 +18,7 @@ import (
 
 // Event is one line of a deployment's event log, for people.
 type Event struct {
-	UID     string        `json:"-"` // of the head
+	UID     HeadID        `json:"-"` // of the head
 	At      time.Time     `json:"at"`
 	Type    string        `json:"type"`   // "Normal" or "Warning"
 	Reason  string        `json:"reason"` // one word in camel case: "Instantiated", "AppFailed", "Blocked"
@@ -51,7 +51,7 @@ func (s *EventStore) AddEvents(ctx context.Context, events ...Event) error {
 	b := s.kv.NewBatch("events")
 	for _, e := range events {
 		e = s.complete(e, e.UID)
-		if err := etcdkv.CheckParts(e.UID); err != nil {
+		if err := etcdkv.CheckParts(string(e.UID)); err != nil {
 			return err
 		}
 		key := s.newKey(e)
@@ -67,7 +67,7 @@ func (s *EventStore) AddEvents(ctx context.Context, events ...Event) error {
 }
 
 // complete fills in the deployment of an event, and its time if it is zero.
-func (s *EventStore) complete(e Event, uid string) Event {
+func (s *EventStore) complete(e Event, uid HeadID) Event {
 	e.UID = uid
 	if e.At.IsZero() {
 		e.At = s.now()
@@ -86,16 +86,16 @@ func (s *EventStore) newKey(e Event) string {
 	if e.Actor != "" {
 		name += requestedSuffix
 	}
-	return s.kv.Key("event", e.UID, name)
+	return s.kv.Key("event", string(e.UID), name)
 }
 
 // Events returns a deployment's events, oldest first.
-func (s *EventStore) Events(ctx context.Context, uid string) ([]Event, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *EventStore) Events(ctx context.Context, uid HeadID) ([]Event, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
 	var out []Event
-	for e, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("event", uid) + "/"}), s.parse) {
+	for e, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("event", string(uid)) + "/"}), s.parse) {
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (s *EventStore) Events(ctx context.Context, uid string) ([]Event, error) {
 
 func (s *EventStore) parse(kv *mvccpb.KeyValue) (Event, error) {
 	e, err := etcdkv.Decode[Event](kv)
-	e.UID = s.kv.Split(kv.Key)[1]
+	e.UID = HeadID(s.kv.Split(kv.Key)[1])
 	return e, err
 }
 
@@ -114,12 +114,12 @@ func (s *EventStore) parse(kv *mvccpb.KeyValue) (Event, error) {
 // ends only when ctx ends. An error stands for one event that cannot be read; the
 // iteration goes on. Events that arrive while the consumer is busy wait in memory, so a
 // consumer must be quick.
-func (s *EventStore) WatchEvents(ctx context.Context, uid string) iter.Seq2[Event, error] {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *EventStore) WatchEvents(ctx context.Context, uid HeadID) iter.Seq2[Event, error] {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return etcdkv.Failed[Event](err)
 	}
 	return func(yield func(Event, error) bool) {
-		for c := range s.kv.Watch(ctx, s.kv.Key("event", uid)+"/") {
+		for c := range s.kv.Watch(ctx, s.kv.Key("event", string(uid))+"/") {
 			if !c.Synced && !c.Deleted && !yield(s.parse(c.KV)) {
 				return
 			}
@@ -130,7 +130,7 @@ func (s *EventStore) WatchEvents(ctx context.Context, uid string) iter.Seq2[Even
 // trimAll removes the oldest events of every deployment: beyond maxEvents of those that a user
 // requested, and beyond maxEvents of all others, so that the machine's do not evict the users'.
 func (s *EventStore) trimAll(ctx context.Context) error {
-	var uid string
+	var uid HeadID
 	var requested, others []string // keys of one deployment's events, the oldest first
 	trim := func() error {
 		return errors.Join(s.removeOldest(ctx, "events", requested, maxEvents), s.removeOldest(ctx, "events", others, maxEvents))
@@ -140,11 +140,11 @@ func (s *EventStore) trimAll(ctx context.Context) error {
 			return err
 		}
 		p := s.kv.Split(kv.Key)
-		if p[1] != uid {
+		if HeadID(p[1]) != uid {
 			if err := trim(); err != nil {
 				return err
 			}
-			uid, requested, others = p[1], nil, nil
+			uid, requested, others = HeadID(p[1]), nil, nil
 		}
 		if strings.HasSuffix(p[2], requestedSuffix) {
 			requested = append(requested, string(kv.Key))

@@ -16,11 +16,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
 
-// Record is what a ChangeFeed yields: Key with one of the records, Key with Gone, or one
+// Record is what a ChangeFeed yields: HeadID or Key with one of the records or with Gone, or one
 // of Restart and UpTo alone.
 type Record struct {
 	Space   Space
-	Key     PairKey // UID alone for a head, Cluster alone for an agent
+	Key     PairKey // of a pair, a table or a report; Cluster alone for an agent
+	HeadID  HeadID
 	Head    *Head
 	Pair    *Pair            // a record of its own
 	Table   *pairstore.Table // of the pairs with Key's UID and App in Shard
@@ -59,7 +60,7 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // Records yields Restart, all records, UpTo, and then changes and UpTo. It ends only when
 // ctx ends: a lost connection continues where it was lost; after a compaction everything
 // follows again, after another Restart. What one transaction wrote arrives between the same
-// two UpTo. An error stands for one record that cannot be read (Space and Key are set); the
+// two UpTo. An error stands for one record that cannot be read (Space, and HeadID or Key, are set); the
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
 	// Heads, agents, operations, ownerships, pairs, rosters, tables and reports are neighbours in
@@ -111,7 +112,7 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 	out = Record{Space: Space(p[0]), Gone: c.Deleted}
 	switch {
 	case out.Space == HeadSpace && len(p) == 2:
-		out.Key.UID = p[1]
+		out.HeadID = HeadID(p[1])
 		if !c.Deleted {
 			out.Head, err = pointer(s.parseHead(c.KV))
 		}
@@ -121,12 +122,12 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 			out.Agent, err = pointer(s.ParseAgent(v2.ClusterKey(p[1]), c.KV))
 		}
 	case out.Space == PairSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}
 		if !c.Deleted {
 			out.Pair, err = pointer(pairstore.ParseRecord(s.kv, c.KV))
 		}
 	case out.Space == TableSpace && len(p) == 4:
-		out.Key, out.Shard = PairKey{UID: p[1], App: p[2]}, p[3]
+		out.Key, out.Shard = PairKey{UID: v2.DeploymentID(p[1]), App: p[2]}, p[3]
 		if !c.Deleted {
 			out.Table, err = pointer(pairstore.ParseTable(c.KV))
 		}
@@ -136,7 +137,7 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 			out.Roster, err = pointer(pairstore.ParseRoster(s.kv, c.KV))
 		}
 	case out.Space == ReportSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}
 		if !c.Deleted {
 			out.Report, err = pointer(reports.decode(c.KV))
 			if err == nil {

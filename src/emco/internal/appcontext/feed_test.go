@@ -70,12 +70,12 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for i := range 200 {
-		create(t, s, fmt.Sprintf("d%03d", i))
+		create(t, s, HeadID(fmt.Sprintf("d%03d", i)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	var asks sync.WaitGroup
 	defer func() { cancel(); asks.Wait() }()
-	changed, tap, told := Head{}, s.ChangeFeed(), map[string]Head{}
+	changed, tap, told := Head{}, s.ChangeFeed(), map[HeadID]Head{}
 	for r, err := range tap.Records(ctx) {
 		must(t, err)
 		switch {

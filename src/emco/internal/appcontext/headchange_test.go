@@ -32,7 +32,7 @@ func TestTwoMovesAreMadeTogetherOrNotAtAll(t *testing.T) {
 	heads, err := s.ChangeHeads(ctx, change(a, Updated, nil), change(b, Instantiated, &Operation{ID: "o"}))
 	must(t, err)
 	for i, want := range []State{Updated, Instantiated} {
-		h, err := s.Head(ctx, strconv.Itoa(i+1))
+		h, err := s.Head(ctx, HeadID(strconv.Itoa(i+1)))
 		must(t, err)
 		if h.State != want || h.Mod != heads[i].Mod || h.Seq != 2 {
 			t.Errorf("head %d is %+v, want it %s as returned: %+v", i+1, h, want, heads[i])
@@ -70,9 +70,9 @@ func TestAUseAndTheEndOfWhatIsUsedExcludeEachOther(t *testing.T) {
 		return s.Step(ctx, h, to, nil, nil)
 	}
 	for _, first := range []string{"use", "end"} {
-		cloud, err := is(create(t, s, "cloud-"+first), Instantiated)
+		cloud, err := is(create(t, s, HeadID("cloud-"+first)), Instantiated)
 		must(t, err)
-		user := create(t, s, "user-"+first)
+		user := create(t, s, HeadID("user-"+first))
 		uses, err := s.Uses(ctx, cloud.UID) // a terminate looks first, and finds no user
 		must(t, err)
 
@@ -111,7 +111,7 @@ func TestUsersDoNotOvertakeEachOther(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			uid := strconv.Itoa(i)
+			uid := HeadID(strconv.Itoa(i))
 			if _, err := s.ChangeHeads(ctx, HeadChange{To: Head{UID: uid}, Needs: &cloud}); err != nil {
 				t.Errorf("user %s: %v", uid, err)
 			}

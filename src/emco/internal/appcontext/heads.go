@@ -25,18 +25,20 @@ type HeadStore struct {
 	events *EventStore
 }
 
-func headKey(kv *etcdkv.Client, uid string) string { return kv.Key("head", uid) }
-func useKey(kv *etcdkv.Client, uid string) string  { return kv.Key("use", uid) }
+func headKey(kv *etcdkv.Client, uid HeadID) string { return kv.Key("head", string(uid)) }
+func useKey(kv *etcdkv.Client, uid HeadID) string  { return kv.Key("use", string(uid)) }
 
-func operationKey(kv *etcdkv.Client, uid, id string) string { return kv.Key("op", uid, id) }
+func operationKey(kv *etcdkv.Client, uid HeadID, id string) string {
+	return kv.Key("op", string(uid), id)
+}
 
-func actionKey(kv *etcdkv.Client, uid string, seq int64) string {
-	return kv.Key("dep", uid, "act", etcdkv.Number(seq))
+func actionKey(kv *etcdkv.Client, uid HeadID, seq int64) string {
+	return kv.Key("dep", string(uid), "act", etcdkv.Number(seq))
 }
 
 // Head returns the head of a deployment, or NotFound.
-func (s *HeadStore) Head(ctx context.Context, uid string) (Head, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *HeadStore) Head(ctx context.Context, uid HeadID) (Head, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return Head{}, err
 	}
 	h, kv, err := etcdkv.Read[Head](ctx, s.kv, headKey(s.kv, uid))
@@ -49,7 +51,7 @@ func (s *HeadStore) Head(ctx context.Context, uid string) (Head, error) {
 
 func (s *HeadStore) parseHead(kv *mvccpb.KeyValue) (Head, error) {
 	h, err := etcdkv.Decode[Head](kv)
-	h.UID, h.Mod = s.kv.Split(kv.Key)[1], kv.ModRevision
+	h.UID, h.Mod = HeadID(s.kv.Split(kv.Key)[1]), kv.ModRevision
 	return h, err
 }
 
@@ -77,7 +79,7 @@ func (s *HeadStore) WatchHeads(ctx context.Context) iter.Seq2[HeadEvent, error] 
 			e := HeadEvent{Synced: c.Synced, Deleted: c.Deleted}
 			switch {
 			case c.Deleted:
-				e.Head = Head{UID: s.kv.Split(c.KV.Key)[1], Mod: c.KV.ModRevision}
+				e.Head = Head{UID: HeadID(s.kv.Split(c.KV.Key)[1]), Mod: c.KV.ModRevision}
 			case !c.Synced:
 				e.Head, err = s.parseHead(c.KV)
 			}
@@ -90,12 +92,12 @@ func (s *HeadStore) WatchHeads(ctx context.Context) iter.Seq2[HeadEvent, error] 
 
 // Actions returns a deployment's history, oldest first: at least the newest MaxActions. It returns
 // nothing if there is no such deployment.
-func (s *HeadStore) Actions(ctx context.Context, uid string) ([]Action, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *HeadStore) Actions(ctx context.Context, uid HeadID) ([]Action, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
 	var all []Action
-	list := s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "act") + "/"})
+	list := s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "act") + "/"})
 	for a, err := range etcdkv.Records(list, s.parseAction) {
 		if err != nil {
 			return nil, err
@@ -141,7 +143,7 @@ func (s *HeadStore) WatchOperations(ctx context.Context) iter.Seq2[Operation, er
 func (s *HeadStore) parseOperation(kv *mvccpb.KeyValue) (Operation, error) {
 	op, err := etcdkv.Decode[Operation](kv)
 	if p := s.kv.Split(kv.Key); len(p) == 3 {
-		op.UID, op.ID = p[1], p[2]
+		op.UID, op.ID = HeadID(p[1]), p[2]
 	}
 	return op, err
 }
@@ -149,34 +151,34 @@ func (s *HeadStore) parseOperation(kv *mvccpb.KeyValue) (Operation, error) {
 // Delete removes a deployment: head, history, revisions, events and operations, in one
 // transaction. It is no error if it does not exist. Pairs and reports stay until rsync has
 // cleared the clusters.
-func (s *HeadStore) Delete(ctx context.Context, uid string) error {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *HeadStore) Delete(ctx context.Context, uid HeadID) error {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return err
 	}
-	_, _, err := s.kv.Commit(ctx, "deployment "+uid, nil, s.deletions(uid))
+	_, _, err := s.kv.Commit(ctx, "deployment "+string(uid), nil, s.deletions(uid))
 	return err
 }
 
 // Remove deletes as Delete does, if the head is still as h was read (h.Mod; 0: it does not
 // exist). Conflict with ErrOvertaken otherwise.
 func (s *HeadStore) Remove(ctx context.Context, h Head) error {
-	if err := etcdkv.CheckParts(h.UID); err != nil {
+	if err := etcdkv.CheckParts(string(h.UID)); err != nil {
 		return err
 	}
-	_, ok, err := s.kv.Commit(ctx, "deployment "+h.UID, []clientv3.Cmp{s.unchanged(h)}, s.deletions(h.UID))
+	_, ok, err := s.kv.Commit(ctx, "deployment "+string(h.UID), []clientv3.Cmp{s.unchanged(h)}, s.deletions(h.UID))
 	if err == nil && !ok {
 		err = overtaken(h.UID)
 	}
 	return err
 }
 
-func (s *HeadStore) deletions(uid string) []clientv3.Op {
+func (s *HeadStore) deletions(uid HeadID) []clientv3.Op {
 	return []clientv3.Op{
 		clientv3.OpDelete(headKey(s.kv, uid)),
 		clientv3.OpDelete(useKey(s.kv, uid)),
-		clientv3.OpDelete(s.kv.Key("dep", uid)+"/", clientv3.WithPrefix()),
-		clientv3.OpDelete(s.kv.Key("op", uid)+"/", clientv3.WithPrefix()),
-		clientv3.OpDelete(s.kv.Key("event", uid)+"/", clientv3.WithPrefix()),
+		clientv3.OpDelete(s.kv.Key("dep", string(uid))+"/", clientv3.WithPrefix()),
+		clientv3.OpDelete(s.kv.Key("op", string(uid))+"/", clientv3.WithPrefix()),
+		clientv3.OpDelete(s.kv.Key("event", string(uid))+"/", clientv3.WithPrefix()),
 	}
 }
 
@@ -184,8 +186,8 @@ func (s *HeadStore) deletions(uid string) []clientv3.Op {
 // comes wrapped in a Conflict. Read again and try again.
 var ErrOvertaken = errors.New("someone else was faster; read it again")
 
-func overtaken(uid string) error {
-	return errs.E(errs.Conflict, "change", "deployment "+uid, ErrOvertaken)
+func overtaken(uid HeadID) error {
+	return errs.E(errs.Conflict, "change", "deployment "+string(uid), ErrOvertaken)
 }
 
 // HeadChange changes one deployment from one state to the next.
@@ -205,13 +207,13 @@ type HeadChange struct {
 
 // Uses is a moment in the uses of a head, see HeadChange.
 type Uses struct {
-	uid string
+	uid HeadID
 	mod int64
 }
 
 // Uses returns the moment of the last recorded use of a head.
-func (s *HeadStore) Uses(ctx context.Context, uid string) (Uses, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *HeadStore) Uses(ctx context.Context, uid HeadID) (Uses, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return Uses{}, err
 	}
 	r, err := s.kv.Get(ctx, useKey(s.kv, uid))
@@ -249,7 +251,7 @@ func (s *HeadStore) ChangeHeads(ctx context.Context, changes ...HeadChange) ([]H
 		}
 	}
 	if len(t.ops) > etcdkv.MaxOps {
-		return nil, errs.E(errs.TooLarge, "change", t.heads[0].UID, fmt.Errorf("%d writes are above the limit of %d", len(t.ops), etcdkv.MaxOps))
+		return nil, errs.E(errs.TooLarge, "change", string(t.heads[0].UID), fmt.Errorf("%d writes are above the limit of %d", len(t.ops), etcdkv.MaxOps))
 	}
 	rev, ok, err := s.kv.Commit(ctx, headKey(s.kv, t.heads[0].UID), t.cmps, t.ops)
 	if err != nil {
@@ -295,7 +297,7 @@ func (s *HeadStore) addChange(t *headTxn, m HeadChange) error {
 		t.cmps = append(t.cmps, s.unchanged(*m.Needs))
 		if key := useKey(s.kv, m.Needs.UID); !t.used[key] {
 			t.used[key] = true
-			t.ops = append(t.ops, clientv3.OpPut(key, to.UID))
+			t.ops = append(t.ops, clientv3.OpPut(key, string(to.UID)))
 		}
 	}
 
@@ -327,15 +329,15 @@ func addPut[T any](t *headTxn, key string, v T) {
 
 func (m HeadChange) check() error {
 	if m.From.Mod != 0 && m.From.UID != m.To.UID {
-		return errs.E(errs.Invalid, "step", m.To.UID, fmt.Errorf("it was read as %s", m.From.UID))
+		return errs.E(errs.Invalid, "step", string(m.To.UID), fmt.Errorf("it was read as %s", m.From.UID))
 	}
 	if n := len(m.Acts) + len(m.Events); n > maxActions {
-		return errs.E(errs.TooLarge, "step", m.To.UID, fmt.Errorf("%d actions and events are above the limit of %d", n, maxActions))
+		return errs.E(errs.TooLarge, "step", string(m.To.UID), fmt.Errorf("%d actions and events are above the limit of %d", n, maxActions))
 	}
 	if m.Op != nil {
-		return etcdkv.CheckParts(m.To.UID, m.Op.ID)
+		return etcdkv.CheckParts(string(m.To.UID), m.Op.ID)
 	}
-	return etcdkv.CheckParts(m.To.UID)
+	return etcdkv.CheckParts(string(m.To.UID))
 }
 
 // unchanged holds while a head is as it was read; with Mod 0, while it does not exist.

@@ -141,11 +141,11 @@ func TestHeadsAndOperationsArePaged(t *testing.T) {
 	const n = 2500
 	b := s.kv.NewBatch("heads")
 	for i := range n {
-		uid := fmt.Sprintf("%05d", i)
-		text, err := etcdkv.Encode(uid, Head{UID: uid, State: Approved})
+		uid := HeadID(fmt.Sprintf("%05d", i))
+		text, err := etcdkv.Encode(string(uid), Head{UID: uid, State: Approved})
 		must(t, err)
 		must(t, b.Add(t.Context(), opPut(headKey(s.kv, uid), text)))
-		text, err = etcdkv.Encode(uid, Operation{ID: "x", UID: uid})
+		text, err = etcdkv.Encode(string(uid), Operation{ID: "x", UID: uid})
 		must(t, err)
 		must(t, b.Add(t.Context(), opPut(operationKey(s.kv, uid, "x"), text)))
 	}

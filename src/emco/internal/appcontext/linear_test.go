@@ -118,7 +118,7 @@ func TestHeadsAreLinearizable(t *testing.T) {
 	var n atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		clients := rapid.SliceOfN(rapid.SliceOfN(rapid.SampledFrom([]string{"read", "step", "step", "publish", "delete"}), 1, 5), 2, 4).Draw(t, "clients")
-		h := &history{s: s, uid: fmt.Sprint("lin", n.Add(1))}
+		h := &history{s: s, uid: HeadID(fmt.Sprint("lin", n.Add(1)))}
 		var wg sync.WaitGroup
 		for _, script := range clients {
 			wg.Go(func() { h.run(t.Context(), script) })
@@ -136,7 +136,7 @@ func TestHeadsAreLinearizable(t *testing.T) {
 // history records the calls of several clients.
 type history struct {
 	s     *Store
-	uid   string
+	uid   HeadID
 	clock atomic.Int64
 
 	mu    sync.Mutex

@@ -42,7 +42,8 @@ type load struct {
 
 // stepped is one try to step a deployment.
 type stepped struct {
-	uid, tag  string
+	uid       HeadID
+	tag       string
 	call, ret int64
 	result    outcomeKind
 }
@@ -57,7 +58,7 @@ const (
 
 // readSeq is one answer to how many actions a deployment has.
 type readSeq struct {
-	uid       string
+	uid       HeadID
 	seq       int64
 	call, ret int64
 }
@@ -92,7 +93,7 @@ func newLoad(t *testing.T, s *Store, clients, n int) *load {
 	return l
 }
 
-func uidOf(i int) string { return fmt.Sprint("dep", i) }
+func uidOf(i int) HeadID { return HeadID(fmt.Sprint("dep", i)) }
 
 // progress waits until so many more steps were accepted.
 func (l *load) progress(n int64) {
@@ -131,7 +132,7 @@ func (l *load) until(ctx context.Context, what string, try func(ctx context.Cont
 
 // step reads a deployment and steps it, until it was the faster one. Each try has a tag
 // of its own, so that one that was made without an answer differs from the next.
-func (l *load) step(ctx context.Context, uid, tag string) {
+func (l *load) step(ctx context.Context, uid HeadID, tag string) {
 	tries := 0
 	l.until(ctx, "step "+tag, func(ctx context.Context) error {
 		call := l.clock.Add(1)
@@ -186,7 +187,7 @@ func (l *load) check() {
 	l.stop()
 	l.wg.Wait()
 	place := map[string]int64{} // of a tag in its deployment's history
-	for _, uid := range []string{uidOf(0), uidOf(1)} {
+	for _, uid := range []HeadID{uidOf(0), uidOf(1)} {
 		acts := l.settled(uid)
 		for i, a := range acts[1:] {
 			if place[a.Reason] != 0 {
@@ -203,7 +204,7 @@ func (l *load) check() {
 // settled reads the history of a deployment, which must be as long as its head says. Steps
 // whose answers no client awaits may still be made, so the head is read before and
 // after, until both are the same.
-func (l *load) settled(uid string) []Action {
+func (l *load) settled(uid HeadID) []Action {
 	l.t.Helper()
 	for end := time.Now().Add(loadTime); time.Now().Before(end); {
 		before, err := l.s.Head(l.t.Context(), uid)

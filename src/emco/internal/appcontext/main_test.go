@@ -134,9 +134,9 @@ func keysBelow(t testing.TB, s *Store, part string) []string {
 }
 
 // create makes a deployment and returns its head.
-func create(t testing.TB, s *Store, uid string) Head {
+func create(t testing.TB, s *Store, uid HeadID) Head {
 	t.Helper()
-	h, err := s.Step(t.Context(), Head{}, Head{UID: uid, Subject: "p/ca/v1/" + uid}, []Action{{State: Created}}, nil)
+	h, err := s.Step(t.Context(), Head{}, Head{UID: uid, Subject: "p/ca/v1/" + string(uid)}, []Action{{State: Created}}, nil)
 	must(t, err)
 	return h
 }

@@ -10,7 +10,7 @@ import (
 
 // Head is the state of a deployment. It changes only by compare-and-swap.
 type Head struct {
-	UID     string     `json:"uid"`     // the deployment's id (upstream's statusctxid), the <id> of Git paths and labels
+	UID     HeadID     `json:"uid"`
 	Subject string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
 	State   State      `json:"state"`
 	Seq     int64      `json:"seq"`               // number of actions so far
@@ -21,16 +21,16 @@ type Head struct {
 	Failure string     `json:"failure,omitempty"` // why the last operation produced no revision
 	Mod     int64      `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 
-	Stopped   bool   `json:"stopped,omitempty"`   // reconciling is stopped
-	Inherited string `json:"inherited,omitempty"` // id on clusters, if it is not UID; see Deployment
-	MovedTo   string `json:"movedTo,omitempty"`   // uid of the head that took over what this one had on clusters
+	Stopped   bool            `json:"stopped,omitempty"`   // reconciling is stopped
+	Inherited v2.DeploymentID `json:"inherited,omitempty"` // the deployment that a migration passed to it; see Deployment
+	MovedTo   HeadID          `json:"movedTo,omitempty"`   // id of the head that took over what this one had on clusters
 
 	Terminated time.Time `json:"terminated,omitzero"` // time of the last terminate; a failure before it is tried again
 }
 
-// Deployment is the id that clusters, Git paths and pairs use for the head: its own, unless
-// a migration passed it the id of another head.
-func (h Head) Deployment() string { return cmp.Or(h.Inherited, h.UID) }
+// Deployment returns the deployment of the head, whose id Git paths, labels and pairs carry
+// (upstream's statusctxid): the one with the head's own id, unless a migration passed it another.
+func (h Head) Deployment() v2.DeploymentID { return cmp.Or(h.Inherited, h.UID.Deployment()) }
 
 // Owns reports whether this head decides what clusters hold of Deployment, and not one that
 // took it over.
@@ -45,7 +45,7 @@ func (h Head) TookOver() bool {
 // Operation is work that the orchestrator does after the API has answered 202.
 type Operation struct {
 	ID       string    `json:"id"`
-	UID      string    `json:"uid"`
+	UID      HeadID    `json:"uid"`
 	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
 	Instance string    `json:"instance"` // upstream's context id of the revision to write
 	Rev      int64     `json:"rev"`
@@ -72,19 +72,19 @@ type Action struct {
 
 // Revision is one immutable version of a deployment.
 type Revision struct {
-	Number    int64     `json:"number"`
-	Instance  string    `json:"instance"`
-	Operation string    `json:"operation"`
-	Kind      string    `json:"kind,omitempty"` // of the operation: "instantiate", "update", ...
-	From      int64     `json:"from,omitempty"` // for a rollback: the revision that it restores
-	Author    string    `json:"author,omitempty"`
-	Reason    string    `json:"reason,omitempty"` // in the author's words
-	At        time.Time `json:"at"`
-	Deployed  string    `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
-	Namespace string    `json:"namespace"`            // of the logical cloud
-	Cloud     Cloud     `json:"cloud,omitzero"`       // at that time
-	Apps      []App     `json:"apps"`                 // in the order they were onboarded
-	Chunks    int       `json:"chunks"`               // number of placement values
+	Number    int64           `json:"number"`
+	Instance  string          `json:"instance"`
+	Operation string          `json:"operation"`
+	Kind      string          `json:"kind,omitempty"` // of the operation: "instantiate", "update", ...
+	From      int64           `json:"from,omitempty"` // for a rollback: the revision that it restores
+	Author    string          `json:"author,omitempty"`
+	Reason    string          `json:"reason,omitempty"` // in the author's words
+	At        time.Time       `json:"at"`
+	Deployed  v2.DeploymentID `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
+	Namespace string          `json:"namespace"`            // of the logical cloud
+	Cloud     Cloud           `json:"cloud,omitzero"`       // at that time
+	Apps      []App           `json:"apps"`                 // in the order they were onboarded
+	Chunks    int             `json:"chunks"`               // number of placement values
 }
 
 // Cloud is what reconcilers on clusters need to know of a logical cloud.

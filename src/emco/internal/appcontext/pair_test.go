@@ -167,7 +167,7 @@ func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
 	var put []Pair
 	for i := range 30 {
 		k := pairKeyOf(i)
-		k.UID = []string{"7", "70", "8"}[i%3]
+		k.UID = []v2.DeploymentID{"7", "70", "8"}[i%3]
 		put = append(put, Pair{Key: k, Rev: int64(i)})
 	}
 	must(t, s.PutPairs(ctx, Fence{}, put, nil))

@@ -84,7 +84,7 @@ func TestEtcdRestartUnderLoad(t *testing.T) {
 	seen := observe(t, &gate, told, func(ctx context.Context) func(func(HeadEvent, error) bool) { return s.WatchHeads(ctx) },
 		func(v *view, e HeadEvent) {
 			if !e.Synced {
-				v.set(e.Head.UID, fmt.Sprint(e.Head.Mod))
+				v.set(string(e.Head.UID), fmt.Sprint(e.Head.Mod))
 			}
 		})
 	l := newLoad(t, s, 3, 2)
@@ -98,7 +98,7 @@ func TestEtcdRestartUnderLoad(t *testing.T) {
 	want := map[string]string{}
 	for h, err := range s.Heads(t.Context()) {
 		must(t, err)
-		want[h.UID] = fmt.Sprint(h.Mod)
+		want[string(h.UID)] = fmt.Sprint(h.Mod)
 	}
 	for late := time.After(loadTime); !seen.agrees(want); {
 		select {

@@ -38,7 +38,7 @@ func (s *ReportStore) PutReports(ctx context.Context, own Fence, put []Report, r
 		ops[s.key(k)] = clientv3.OpDelete(s.key(k))
 	}
 	for _, r := range cut {
-		if err := etcdkv.CheckParts(string(r.Key.Cluster), r.Key.UID, r.Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(r.Key.Cluster), string(r.Key.UID), r.Key.App); err != nil {
 			return err
 		}
 		name := s.key(r.Key)
@@ -52,7 +52,7 @@ func (s *ReportStore) PutReports(ctx context.Context, own Fence, put []Report, r
 }
 
 func (s *ReportStore) key(k PairKey) string {
-	return s.kv.Key(reportSpace, string(k.Cluster), k.UID, k.App)
+	return s.kv.Key(reportSpace, string(k.Cluster), string(k.UID), k.App)
 }
 
 // ReportsAt returns the reports of the given keys, in their order, without those that do
@@ -122,7 +122,7 @@ func (s *ReportStore) LastReport(ctx context.Context, cluster v2.ClusterKey) (se
 
 // cutReport returns a report that fits into one value. It does not change r.
 func cutReport(r Report) Report {
-	key := strings.Join([]string{string(r.Key.Cluster), r.Key.UID, r.Key.App}, "/")
+	key := strings.Join([]string{string(r.Key.Cluster), string(r.Key.UID), r.Key.App}, "/")
 	if _, err := etcdkv.Encode(key, r); !errs.Is(err, errs.TooLarge) {
 		return r
 	}

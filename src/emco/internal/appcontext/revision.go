@@ -36,17 +36,17 @@ type RevisionStore struct {
 	cache *byteLRU[string, []Placement] // by the prefix of their keys
 }
 
-func revisionKey(kv *etcdkv.Client, uid string, n int64) string {
-	return kv.Key("dep", uid, "rev", etcdkv.Number(n))
+func revisionKey(kv *etcdkv.Client, uid HeadID, n int64) string {
+	return kv.Key("dep", string(uid), "rev", etcdkv.Number(n))
 }
 
-func commitKey(kv *etcdkv.Client, uid string, n int64) string {
-	return kv.Key("dep", uid, "commit", etcdkv.Number(n))
+func commitKey(kv *etcdkv.Client, uid HeadID, n int64) string {
+	return kv.Key("dep", string(uid), "commit", etcdkv.Number(n))
 }
 
 // placementPrefix is the prefix of the placements of one try to publish revision n.
-func placementPrefix(kv *etcdkv.Client, uid string, n int64, try string) string {
-	return kv.Key("dep", uid, "place", etcdkv.Number(n), try) + "/"
+func placementPrefix(kv *etcdkv.Client, uid HeadID, n int64, try string) string {
+	return kv.Key("dep", string(uid), "place", etcdkv.Number(n), try) + "/"
 }
 
 // storedRevision is a revision with the try that wrote its placements. Two writers of the
@@ -66,7 +66,7 @@ type storedRevision struct {
 // it. After Unavailable the revision may be published: read the head.
 func (s *RevisionStore) Publish(ctx context.Context, h Head, rev Revision, places iter.Seq[Placement]) (Head, error) {
 	if h.Mod == 0 || rev.Number <= 0 {
-		return Head{}, errs.E(errs.Invalid, "publish", h.UID, errors.New("a head that was read and a revision above 0 are needed"))
+		return Head{}, errs.E(errs.Invalid, "publish", string(h.UID), errors.New("a head that was read and a revision above 0 are needed"))
 	}
 	rev.Deployed = h.Deployment()
 	r := storedRevision{Revision: rev, Try: s.newTry()}
@@ -107,7 +107,7 @@ func (s *RevisionStore) flip(ctx context.Context, h Head, r storedRevision) (Hea
 
 // unpublish removes the placements of a try that did not become visible, even if ctx has
 // ended. Sweep removes what it misses.
-func (s *RevisionStore) unpublish(ctx context.Context, uid string, r storedRevision) {
+func (s *RevisionStore) unpublish(ctx context.Context, uid HeadID, r storedRevision) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpublishTimeout)
 	defer cancel()
 	key := placementPrefix(s.kv, uid, r.Number, r.Try)
@@ -139,13 +139,13 @@ func (s *RevisionStore) putPlacements(ctx context.Context, prefix string, places
 }
 
 // Revision returns revision n of a deployment, or NotFound.
-func (s *RevisionStore) Revision(ctx context.Context, uid string, n int64) (Revision, error) {
+func (s *RevisionStore) Revision(ctx context.Context, uid HeadID, n int64) (Revision, error) {
 	r, err := s.stored(ctx, uid, n)
 	return r.Revision, err
 }
 
-func (s *RevisionStore) stored(ctx context.Context, uid string, n int64) (storedRevision, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *RevisionStore) stored(ctx context.Context, uid HeadID, n int64) (storedRevision, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return storedRevision{}, err
 	}
 	r, _, err := etcdkv.Read[storedRevision](ctx, s.kv, revisionKey(s.kv, uid, n))
@@ -154,17 +154,17 @@ func (s *RevisionStore) stored(ctx context.Context, uid string, n int64) (stored
 
 // Revisions yields the revisions of a deployment that are kept, oldest first; it ends at
 // the first error.
-func (s *RevisionStore) Revisions(ctx context.Context, uid string) iter.Seq2[Revision, error] {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *RevisionStore) Revisions(ctx context.Context, uid HeadID) iter.Seq2[Revision, error] {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return etcdkv.Failed[Revision](err)
 	}
-	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "rev") + "/"}), etcdkv.Decode[Revision])
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "rev") + "/"}), etcdkv.Decode[Revision])
 }
 
 // Placements returns where revision n places its apps, in the order in which they were
 // published, each cluster once. NotFound if there is no such revision. The list is shared
 // and must not be changed; its placements share their Apps.
-func (s *RevisionStore) Placements(ctx context.Context, uid string, n int64) ([]Placement, error) {
+func (s *RevisionStore) Placements(ctx context.Context, uid HeadID, n int64) ([]Placement, error) {
 	r, err := s.stored(ctx, uid, n)
 	if err != nil {
 		return nil, err
@@ -219,8 +219,8 @@ func (c RevisionCommit) same(d RevisionCommit) bool {
 // RecordCommit records that commits carried revision rev of the head uid. The clusters of
 // a known commit are added up. NotFound if there is no such revision. It costs one read
 // and one write.
-func (s *RevisionStore) RecordCommit(ctx context.Context, uid string, rev int64, c ...RevisionCommit) error {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *RevisionStore) RecordCommit(ctx context.Context, uid HeadID, rev int64, c ...RevisionCommit) error {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return err
 	}
 	for range commitAttempts {
@@ -232,7 +232,7 @@ func (s *RevisionStore) RecordCommit(ctx context.Context, uid string, rev int64,
 	return errs.E(errs.Conflict, "record", fmt.Sprintf("commits of revision %d", rev), errors.New("others record commits all the time"))
 }
 
-func (s *RevisionStore) recordCommit(ctx context.Context, uid string, rev int64, c []RevisionCommit) (done bool, err error) {
+func (s *RevisionStore) recordCommit(ctx context.Context, uid HeadID, rev int64, c []RevisionCommit) (done bool, err error) {
 	key := commitKey(s.kv, uid, rev)
 	known, kv, err := etcdkv.Read[[]RevisionCommit](ctx, s.kv, key)
 	mod := int64(0)
@@ -272,8 +272,8 @@ func mergeCommits(known, commits []RevisionCommit) []RevisionCommit {
 }
 
 // Commits returns the recorded commits of a deployment by revision, oldest first.
-func (s *RevisionStore) Commits(ctx context.Context, uid string) (map[int64][]RevisionCommit, error) {
-	if err := etcdkv.CheckParts(uid); err != nil {
+func (s *RevisionStore) Commits(ctx context.Context, uid HeadID) (map[int64][]RevisionCommit, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
 	type numbered struct {
@@ -288,7 +288,7 @@ func (s *RevisionStore) Commits(ctx context.Context, uid string) (map[int64][]Re
 		return n, err
 	}
 	out := map[int64][]RevisionCommit{}
-	for n, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", uid, "commit") + "/"}), parse) {
+	for n, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "commit") + "/"}), parse) {
 		if err != nil {
 			return nil, err
 		}

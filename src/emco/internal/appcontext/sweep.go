@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -46,7 +47,7 @@ type Swept struct {
 func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
 		s: s, keep: max(1, keep),
-		inPairs: map[string]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
+		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
 	}
 	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll, w.markBundles, w.sweepBlobs} {
 		if err := phase(ctx); err != nil {
@@ -60,11 +61,11 @@ func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 type sweeper struct {
 	s       *Store
 	keep    int
-	start   int64                     // etcd's revision at the start
-	oldest  int64                     // etcd's revision at which the oldest waiting operation was queued
-	inPairs map[string]map[int64]bool // uid -> revisions that pairs name
-	bundles map[Digest]bool           // needed bundles
-	blobs   map[Digest]bool           // needed blobs, bundles included
+	start   int64                              // etcd's revision at the start
+	oldest  int64                              // etcd's revision at which the oldest waiting operation was queued
+	inPairs map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
+	bundles map[Digest]bool                    // needed bundles
+	blobs   map[Digest]bool                    // needed blobs, bundles included
 	done    Swept
 }
 
@@ -108,7 +109,7 @@ func (w *sweeper) need(bundles ...Digest) {
 
 // deploymentKeys is what the keys below dep/<uid>/ name.
 type deploymentKeys struct {
-	uid  string
+	uid  HeadID
 	revs []int64  // ascending
 	acts []string // keys of actions, the oldest first
 	try  []publishTry
@@ -128,11 +129,11 @@ func (w *sweeper) sweepDeployments(ctx context.Context) error {
 			return err
 		}
 		p := w.s.kv.Split(kv.Key)
-		if p[1] != d.uid {
+		if HeadID(p[1]) != d.uid {
 			if err := w.sweepDeployment(ctx, d); err != nil {
 				return err
 			}
-			d = deploymentKeys{uid: p[1]}
+			d = deploymentKeys{uid: HeadID(p[1])}
 		}
 		if p[2] == "act" {
 			d.acts = append(d.acts, string(kv.Key))
@@ -190,7 +191,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 		newest := len(d.revs)-i <= w.keep
 		fresh := w.s.o.now().Sub(replaced) < w.s.o.grace
 		removed := false
-		if !newest && !fresh && !w.inPairs[d.uid][n] && !w.inPairs[head.Deployment()][n] {
+		if !newest && !fresh && !w.inPairs[d.uid.Deployment()][n] && !w.inPairs[head.Deployment()][n] {
 			removed, err = w.removeRevision(ctx, &head, d.uid, r)
 		}
 		if err == nil && !removed {
@@ -206,7 +207,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 
 // removeRevision removes a revision unless the head needs it: it is desired, or a rollback waits
 // for it. It reads the head again when it has changed; false if it changes all the time.
-func (w *sweeper) removeRevision(ctx context.Context, head *Head, uid string, r storedRevision) (bool, error) {
+func (w *sweeper) removeRevision(ctx context.Context, head *Head, uid HeadID, r storedRevision) (bool, error) {
 	kv := w.s.kv
 	for range removeAttempts {
 		if r.Number == head.Rev || head.Op != nil && head.Op.From == r.Number {
@@ -230,7 +231,7 @@ func (w *sweeper) removeRevision(ctx context.Context, head *Head, uid string, r 
 	return false, nil
 }
 
-func (w *sweeper) markRevision(ctx context.Context, uid string, r storedRevision) error {
+func (w *sweeper) markRevision(ctx context.Context, uid HeadID, r storedRevision) error {
 	for _, app := range r.Apps {
 		w.need(app.Bundles...)
 	}

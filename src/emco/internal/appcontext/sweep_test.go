@@ -20,9 +20,9 @@ import (
 type world struct {
 	s       *Store
 	now     time.Time
-	heads   map[string]Head
-	revs    map[string][]Revision         // published and not swept, by the rules
-	holds   map[string]map[int64][]Digest // bundles of revisions
+	heads   map[HeadID]Head
+	revs    map[HeadID][]Revision         // published and not swept, by the rules
+	holds   map[HeadID]map[int64][]Digest // bundles of revisions
 	pairs   map[PairKey]Pair              // as rsync wrote them
 	content map[Digest][]Digest           // bundle -> content of its objects
 	unused  map[Digest]bool               // content that was written and never referred to
@@ -35,8 +35,8 @@ var worlds atomic.Int64
 
 func newWorld() *world {
 	w := &world{
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[string]Head{}, revs: map[string][]Revision{},
-		holds: map[string]map[int64][]Digest{}, pairs: map[PairKey]Pair{}, content: map[Digest][]Digest{},
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), heads: map[HeadID]Head{}, revs: map[HeadID][]Revision{},
+		holds: map[HeadID]map[int64][]Digest{}, pairs: map[PairKey]Pair{}, content: map[Digest][]Digest{},
 		unused: map[Digest]bool{}, tries: map[string]time.Time{},
 	}
 	w.s = New(etcd, fmt.Sprintf("/sweep-%d", worlds.Add(1)), WithCache(0), WithGrace(grace), WithClock(func() time.Time { return w.now }))
@@ -65,12 +65,12 @@ func (w *world) bundle(t *rapid.T) Digest {
 	return d
 }
 
-func (w *world) uid(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"1", "10"}).Draw(t, "uid")
+func (w *world) uid(t *rapid.T) HeadID {
+	return rapid.SampledFrom([]HeadID{"1", "10"}).Draw(t, "uid")
 }
 
 // head returns the head of a deployment, which is created if need be.
-func (w *world) head(t *rapid.T, uid string) Head {
+func (w *world) head(t *rapid.T, uid HeadID) Head {
 	h, ok := w.heads[uid]
 	if !ok {
 		var err error
@@ -113,7 +113,7 @@ func (w *world) sync(t *rapid.T) {
 	if !ok || h.Rev == 0 {
 		return
 	}
-	k := PairKey{Cluster: v2.ClusterKey(rapid.StringMatching("p\\+[ab]").Draw(t, "cluster")), UID: uid, App: "a"}
+	k := PairKey{Cluster: v2.ClusterKey(rapid.StringMatching("p\\+[ab]").Draw(t, "cluster")), UID: uid.Deployment(), App: "a"}
 	p := w.pairs[k]
 	p.Key, p.Rev, p.Desired = k, h.Rev, w.holds[uid][h.Rev][1]
 	if rapid.Bool().Draw(t, "settled") {
@@ -144,7 +144,7 @@ func (w *world) delete(t *rapid.T) {
 	delete(w.heads, uid)
 	delete(w.revs, uid)
 	delete(w.holds, uid)
-	maps.DeleteFunc(w.tries, func(key string, _ time.Time) bool { return w.s.kv.Split([]byte(key))[1] == uid })
+	maps.DeleteFunc(w.tries, func(key string, _ time.Time) bool { return w.s.kv.Split([]byte(key))[1] == string(uid) })
 }
 
 func (w *world) sweep(t *rapid.T) {
@@ -159,12 +159,12 @@ func (w *world) sweep(t *rapid.T) {
 }
 
 // kept returns the revisions that a sweep must keep, by the rules; it must remove all others.
-func (w *world) kept(uid string, revs []Revision, keep int) []Revision {
+func (w *world) kept(uid HeadID, revs []Revision, keep int) []Revision {
 	var kept []Revision
 	for i, r := range revs {
 		told := false
 		for k, p := range w.pairs {
-			told = told || k.UID == uid && p.Rev == r.Number
+			told = told || k.UID == uid.Deployment() && p.Rev == r.Number
 		}
 		fresh := i+1 < len(revs) && w.now.Sub(revs[i+1].At) < grace
 		if i >= len(revs)-keep || told || fresh || r.Number == w.heads[uid].Rev {

@@ -116,8 +116,8 @@ func TestWatchHeadsListsThenFollows(t *testing.T) {
 	create(t, s, "1")
 	create(t, s, "2")
 	events := watchHeads(t, s)
-	for _, uid := range []string{"1", "2"} {
-		if e := wait(t, events, uid); e.Head.UID != uid || e.Head.Mod == 0 || e.Synced || e.Deleted {
+	for _, uid := range []HeadID{"1", "2"} {
+		if e := wait(t, events, string(uid)); e.Head.UID != uid || e.Head.Mod == 0 || e.Synced || e.Deleted {
 			t.Errorf("event %+v, want deployment %s", e, uid)
 		}
 	}
@@ -169,7 +169,7 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	t.Parallel()
 	s, w := newCutStore(t)
 	events := watchHeads(t, s)
-	known := map[string]int64{}
+	known := map[HeadID]int64{}
 	var mu sync.Mutex
 	arrived := make(chan struct{}, 1)
 	done, ctx := make(chan struct{}), t.Context()
@@ -199,9 +199,9 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	defer func() { cancel(); <-done }()
 
 	r := rand.New(rand.NewPCG(1, 2))
-	heads := map[string]Head{}
+	heads := map[HeadID]Head{}
 	change := func() {
-		uid := fmt.Sprint("d", r.IntN(10))
+		uid := HeadID(fmt.Sprint("d", r.IntN(10)))
 		if h, ok := heads[uid]; ok && r.IntN(3) == 0 {
 			must(t, s.Delete(ctx, uid))
 			delete(heads, uid)
@@ -224,7 +224,7 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 			})
 		}
 	}
-	want := map[string]int64{}
+	want := map[HeadID]int64{}
 	for uid, h := range heads {
 		want[uid] = h.Mod
 	}
@@ -240,7 +240,7 @@ func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	for i := range 200 {
-		create(t, s, fmt.Sprintf("d%03d", i))
+		create(t, s, HeadID(fmt.Sprintf("d%03d", i)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -267,7 +267,7 @@ func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 	t.Parallel()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Watcher = etcd.KV, shortWatcher{etcd.Watcher}
-	s, seen := New(c, prefixOf(t)), map[string]bool{}
+	s, seen := New(c, prefixOf(t)), map[HeadID]bool{}
 	const n, later = 1500, "later"
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -276,7 +276,7 @@ func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 		must(t, err)
 		if e.Synced { // the watch begins after this iteration
 			for i := range n {
-				create(t, s, fmt.Sprint("d", i))
+				create(t, s, HeadID(fmt.Sprint("d", i)))
 			}
 			h := create(t, s, later)
 			wg.Go(func() { // a watch that has lost something arrives here all the same

@@ -24,9 +24,9 @@ const (
 // EventReader reads events of deployments.
 type EventReader interface {
 	// Events returns the events of a deployment, oldest first.
-	Events(ctx context.Context, uid string) ([]appcontext.Event, error)
+	Events(ctx context.Context, head appcontext.HeadID) ([]appcontext.Event, error)
 	// WatchEvents yields the events of a deployment, oldest first, and then new ones.
-	WatchEvents(ctx context.Context, uid string) iter.Seq2[appcontext.Event, error]
+	WatchEvents(ctx context.Context, head appcontext.HeadID) iter.Seq2[appcontext.Event, error]
 }
 
 // Log serves the events of deployments.
@@ -50,15 +50,15 @@ type eventQuery struct {
 // Serve answers with the events of the deployment uid, oldest first: all that are kept, or
 // those that ?since=TIME and ?type=TYPE select. With ?follow=true the answer is a stream
 // that continues with new events. A client that reads too slowly is disconnected.
-func (l *Log) Serve(w http.ResponseWriter, r *http.Request, uid string, who v2.Identity) error {
+func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.HeadID, who v2.Identity) error {
 	q, err := parse(r)
 	if err != nil {
 		return err
 	}
 	if q.follow {
-		return l.streams.Serve(w, r, func(ctx context.Context, send func([]byte) error) error { return l.follow(ctx, uid, q, send) })
+		return l.streams.Serve(w, r, func(ctx context.Context, send func([]byte) error) error { return l.follow(ctx, head, q, send) })
 	}
-	events, err := l.events.Events(r.Context(), uid)
+	events, err := l.events.Events(r.Context(), head)
 	if err != nil {
 		return err
 	}
@@ -102,12 +102,12 @@ var errSlow = errs.New(errs.Throttled, "the client takes events too slowly; ask 
 
 // follow sends events until ctx ends. It reads the watch at full speed, however slow the
 // client is.
-func (l *Log) follow(ctx context.Context, uid string, q eventQuery, send func([]byte) error) error {
+func (l *Log) follow(ctx context.Context, head appcontext.HeadID, q eventQuery, send func([]byte) error) error {
 	b := newEventBuffer(ctx)
 	done := make(chan struct{})
 	go func() { // ends with b.ctx
 		defer close(done)
-		l.watch(b.ctx, uid, q, b.put)
+		l.watch(b.ctx, head, q, b.put)
 	}()
 	defer func() { b.end(nil); <-done }()
 	return b.sendAll(send)
@@ -154,8 +154,8 @@ func (b eventBuffer) sendAll(send func([]byte) error) error {
 }
 
 // watch yields the events that q admits until ctx ends. It skips those that cannot be read.
-func (l *Log) watch(ctx context.Context, uid string, q eventQuery, yield func(appcontext.Event)) {
-	for e, err := range l.events.WatchEvents(ctx, uid) {
+func (l *Log) watch(ctx context.Context, head appcontext.HeadID, q eventQuery, yield func(appcontext.Event)) {
+	for e, err := range l.events.WatchEvents(ctx, head) {
 		if err == nil && q.admits(e) {
 			yield(e)
 		}

@@ -12,18 +12,18 @@ import (
 // HeadReader reads heads and the histories of deployments.
 type HeadReader interface {
 	// Head returns the head of a deployment, or NotFound.
-	Head(ctx context.Context, uid string) (appcontext.Head, error)
+	Head(ctx context.Context, id appcontext.HeadID) (appcontext.Head, error)
 	// Actions returns a deployment's history, oldest first.
-	Actions(ctx context.Context, uid string) ([]appcontext.Action, error)
+	Actions(ctx context.Context, id appcontext.HeadID) ([]appcontext.Action, error)
 }
 
 // Head reads the head of a document's deployment. A deployment without any action has no
 // stored head yet: Head returns one in state Created, and the action that the first write
 // must record with it.
 func Head(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
-	head, err := heads.Head(ctx, doc.UID)
+	head, err := heads.Head(ctx, appcontext.HeadID(doc.UID))
 	if errs.Is(err, errs.NotFound) {
-		head = appcontext.Head{UID: doc.UID, Subject: string(doc.Key), State: appcontext.Created}
+		head = appcontext.Head{UID: appcontext.HeadID(doc.UID), Subject: string(doc.Key), State: appcontext.Created}
 		return head, []appcontext.Action{{State: appcontext.Created, Time: doc.Created}}, nil
 	}
 	return head, nil, err
@@ -33,7 +33,7 @@ func Head(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head
 func History(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head, []appcontext.Action, error) {
 	head, acts, err := Head(ctx, heads, doc)
 	if err == nil && acts == nil {
-		acts, err = heads.Actions(ctx, doc.UID)
+		acts, err = heads.Actions(ctx, appcontext.HeadID(doc.UID))
 	}
 	return head, acts, err
 }
@@ -43,7 +43,7 @@ func History(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.H
 func States(head appcontext.Head, acts []appcontext.Action) v2.States {
 	out := v2.States{Actions: make([]v2.Action, 0, len(acts))}
 	if head.LastRev > 0 {
-		out.StatusCtxID = head.Deployment()
+		out.StatusCtxID = string(head.Deployment())
 	}
 	for _, a := range acts {
 		out.Actions = append(out.Actions, v2.Action{State: a.State.String(), Instance: a.Instance, Time: a.Time, Revision: a.Revision})

@@ -147,7 +147,7 @@ func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decid
 			continue
 		}
 		if err != nil && req.Key != "" { // we, or the same request sent twice, may have executed it anyway
-			if actions, readErr := x.Contexts.Actions(ctx, doc.UID); readErr == nil {
+			if actions, readErr := x.Contexts.Actions(ctx, appcontext.HeadID(doc.UID)); readErr == nil {
 				if earlier, found, refusal := req.previous(actions); found {
 					return earlier, refusal
 				}

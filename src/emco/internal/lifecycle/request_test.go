@@ -133,7 +133,7 @@ func TestAHeadOfADeletedDocumentIsRemoved(t *testing.T) {
 	if _, err := d.Execute(t.Context(), doc, ask, approval(ask, &decided)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("after it was deleted: got %v", err)
 	}
-	if _, err := d.Contexts.Head(t.Context(), doc.UID); !errs.Is(err, errs.NotFound) {
+	if _, err := d.Contexts.Head(t.Context(), appcontext.HeadID(doc.UID)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("a head is left: %v", err)
 	}
 }

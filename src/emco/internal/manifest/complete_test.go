@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 func parse(t *testing.T, source, text string) []Object {
@@ -158,7 +159,10 @@ func TestDeploymentLabelsAreLegalAndDistinct(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 80)
 	seen := map[string]string{}
-	for _, tt := range []struct{ uid, app, want string }{
+	for _, tt := range []struct {
+		deployment v2.DeploymentID
+		app, want  string
+	}{
 		{"5341907163458761", "web", "5341907163458761-web"},
 		{"17", strings.Repeat("b", 60), "17-" + strings.Repeat("b", 60)},
 		{"17", long, ""},
@@ -168,12 +172,12 @@ func TestDeploymentLabelsAreLegalAndDistinct(t *testing.T) {
 		{"17", "ende_", ""},
 		{"---", "\u00fc", ""},
 	} {
-		key, value := DeploymentLabel(tt.uid, tt.app)
+		key, value := DeploymentLabel(tt.deployment, tt.app)
 		if key != "emco/deployment-id" || len(value) > 63 || !labelValue.MatchString(value) {
-			t.Errorf("DeploymentLabel(%q, %q) = %q, %q, which is no legal label", tt.uid, tt.app, key, value)
+			t.Errorf("DeploymentLabel(%q, %q) = %q, %q, which is no legal label", tt.deployment, tt.app, key, value)
 		}
 		if tt.want != "" && value != tt.want {
-			t.Errorf("DeploymentLabel(%q, %q) = %q, want %q", tt.uid, tt.app, value, tt.want)
+			t.Errorf("DeploymentLabel(%q, %q) = %q, want %q", tt.deployment, tt.app, value, tt.want)
 		}
 		if other, ok := seen[value]; ok {
 			t.Errorf("%s and %s share the value %s", other, tt.app, value)

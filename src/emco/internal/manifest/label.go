@@ -3,6 +3,8 @@ package manifest
 import (
 	"regexp"
 	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // maxLabelValue is the length that Kubernetes allows a label's value.
@@ -19,8 +21,8 @@ var (
 // A value that is not a legal label is cut to 52 characters, illegal characters become "-",
 // and "-" with ten hexadecimal digits of the SHA-256 of "<uid>-<app>" follow. So two apps
 // never share a value.
-func DeploymentLabel(uid, app string) (key, value string) {
-	value = uid + "-" + app
+func DeploymentLabel(deployment v2.DeploymentID, app string) (key, value string) {
+	value = string(deployment) + "-" + app
 	if len(value) > maxLabelValue || !labelValue.MatchString(value) {
 		hash := string(DigestOf([]byte(value))[:10])
 		head := notInLabel.ReplaceAllString(value, "-")

@@ -29,9 +29,9 @@ type Branch struct{ URL, Name string }
 func (r Route) Branch() Branch { return Branch{r.Settings.Repo.URL, r.Settings.Branch} }
 
 // Target is a deployment on the cluster as backends see it, without its logical cloud.
-func (r Route) Target(cluster v2.ClusterKey, deployment string) syncer.Target {
+func (r Route) Target(cluster v2.ClusterKey, deployment v2.DeploymentID) syncer.Target {
 	return syncer.Target{
-		Cluster: cluster, Deployment: v2.DeploymentID(deployment), FanOut: r.Settings.FanOut,
+		Cluster: cluster, Deployment: deployment, FanOut: r.Settings.FanOut,
 		Repo: syncer.Coordinates{URL: r.Settings.ReadURL(), Branch: r.Settings.ReadBranch()},
 	}
 }

@@ -91,7 +91,7 @@ func (s *serverFixture) groups(r *statusview.Reader) Source {
 			return statusview.Feed{}, errs.New(errs.NotFound, "DeploymentIntentGroup not found")
 		}
 		doc := store.Doc{Key: "projects/p/composite-apps/ca/v1/deployment-intent-groups/d", UID: uid}
-		return statusview.Feed{UID: uid, Read: func(ctx context.Context) (statusview.Answer, error) {
+		return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 			return r.Group(ctx, statusview.Subject{Doc: doc, Identity: who}, q)
 		}}, nil
 	}
@@ -100,7 +100,7 @@ func (s *serverFixture) groups(r *statusview.Reader) Source {
 func (s *serverFixture) clouds(r *statusview.Reader) Source {
 	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
 		doc := store.Doc{Key: "projects/p/logical-clouds/lc", UID: "9"}
-		return statusview.Feed{UID: "9", Read: func(ctx context.Context) (statusview.Answer, error) {
+		return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 			return r.Cloud(ctx, statusview.Subject{Doc: doc, Identity: who}, q, []v2.ClusterKey{v2.NewClusterKey("edge", "c1")})
 		}}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
 // Answer is the answer to a query. It stores what many clusters share once, so that answers
@@ -16,7 +17,7 @@ type Answer struct {
 	clusters []clusterPart // of a logical cloud
 	list     string        // the list that the query asks for: apps, clusters, resources
 	stale    bool          // some cluster's report is stale
-	ids      []string      // of the deployments that the answer depends on
+	topics   mirror.Topics // that the answer depends on
 }
 
 // appPart is an app. Its status has no clusters.

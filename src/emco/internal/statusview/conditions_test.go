@@ -220,7 +220,7 @@ func TestConditions(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			g := s.group(fmt.Sprint(i + 1))
+			g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
 			tt.do(g)
 			var got []string
 			for _, c := range g.status("status=ready").Conditions {

@@ -3,11 +3,14 @@ package statusview
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -16,8 +19,14 @@ const pollInterval = 5 * time.Second
 
 // Feed reads a status repeatedly.
 type Feed struct {
-	UID  string                                    // of the document
+	Doc  store.Doc
 	Read func(ctx context.Context) (Answer, error) // returns the current answer
+}
+
+// topicsOf returns what the status of a document depends on, if it has inherited no deployment.
+func topicsOf(doc store.Doc) mirror.Topics {
+	id := appcontext.HeadID(doc.UID)
+	return mirror.Topics{Heads: []appcontext.HeadID{id}, Deployments: []v2.DeploymentID{id.Deployment()}}
 }
 
 // Serve answers once or, if the query watches, with each answer that differs from the
@@ -56,8 +65,8 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 // when ctx ends, the error of send, or why an answer cannot be read; it keeps trying while
 // a store is unavailable.
 func (r *Reader) Follow(ctx context.Context, f Feed, send func(Answer) error) error {
-	ids, withHeartbeats := []string{f.UID}, false
-	sub := r.mirror.Subscribe(ids...)
+	topics, withHeartbeats := topicsOf(f.Doc), false
+	sub := r.mirror.Subscribe(topics)
 	defer sub.Close()
 	for first := true; ctx.Err() == nil; {
 		next := time.After(r.options.Interval)
@@ -71,9 +80,9 @@ func (r *Reader) Follow(ctx context.Context, f Feed, send func(Answer) error) er
 		case err != nil:
 			return err
 		}
-		if !slices.Equal(ids, a.ids) || withHeartbeats != a.stale { // it may have changed before the subscription covered these ids
-			ids, withHeartbeats = a.ids, a.stale
-			sub.Follow(ids...)
+		if !topics.Equal(a.topics) || withHeartbeats != a.stale { // it may have changed before the subscription covered these
+			topics, withHeartbeats = a.topics, a.stale
+			sub.Follow(topics)
 			sub.Life(withHeartbeats)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // answerStream is a stream of answers that a test takes one by one.
@@ -24,7 +25,7 @@ func (g *testGroup) follow(query string) *answerStream {
 	f := &answerStream{testGroup: g, answers: make(chan v2.Status), end: cancel, ended: make(chan error, 1)}
 	read := func(context.Context) (Answer, error) { return g.ask(query) }
 	go func() {
-		f.ended <- g.reader.Follow(ctx, Feed{g.doc.UID, read}, func(a Answer) error {
+		f.ended <- g.reader.Follow(ctx, Feed{g.doc, read}, func(a Answer) error {
 			select {
 			case f.answers <- a.Status():
 			case <-ctx.Done():
@@ -124,7 +125,7 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	gone := errs.New(errs.NotFound, "gone")
-	calls := 0
+	doc, calls := store.Doc{UID: "7"}, 0
 	read := func(context.Context) (Answer, error) {
 		if calls++; calls > 3 {
 			return Answer{}, gone
@@ -132,20 +133,20 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 		if calls > 1 {
 			return Answer{}, errs.New(errs.Unavailable, "etcd is away") // it comes back
 		}
-		return Answer{ids: []string{"7"}, Expires: noon}, nil
+		return Answer{topics: topicsOf(doc), Expires: noon}, nil
 	}
 	told := 0
-	err := s.reader.Follow(t.Context(), Feed{"7", read}, func(Answer) error { told++; return nil })
+	err := s.reader.Follow(t.Context(), Feed{doc, read}, func(Answer) error { told++; return nil })
 	if !errors.Is(err, gone) || told != 1 {
 		t.Errorf("got %v after %d answers", err, told)
 	}
 	calls = 1
-	if err := s.reader.Follow(t.Context(), Feed{"7", read}, nil); !errs.Is(err, errs.Unavailable) {
+	if err := s.reader.Follow(t.Context(), Feed{doc, read}, nil); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("a store that is away from the beginning: got %v", err)
 	}
 	full := errors.New("the client is gone")
 	calls = 0
-	if err := s.reader.Follow(t.Context(), Feed{"7", read}, func(Answer) error { return full }); !errors.Is(err, full) {
+	if err := s.reader.Follow(t.Context(), Feed{doc, read}, func(Answer) error { return full }); !errors.Is(err, full) {
 		t.Errorf("a client that is gone: got %v", err)
 	}
 }

@@ -34,9 +34,9 @@ func Default() Options {
 type ContextReader interface {
 	lifecycle.HeadReader
 	// Revision returns revision n of a deployment, or NotFound.
-	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
+	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
 	// Placements returns where revision n places its apps.
-	Placements(ctx context.Context, uid string, n int64) ([]appcontext.Placement, error)
+	Placements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
 	// GetBundle returns a bundle, or NotFound.
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 	// GetBlob returns content, or NotFound.
@@ -141,8 +141,8 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 
 // begin reads the head and the history, and returns an answer with these.
 func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.Action, error) {
-	out := Answer{list: q.List, ids: []string{of.Doc.UID}}
-	snap, err := r.mirror.Snapshot(ctx, of.Doc.UID)
+	out := Answer{list: q.List, topics: topicsOf(of.Doc)}
+	snap, err := r.mirror.Snapshot(ctx, appcontext.HeadID(of.Doc.UID))
 	if err != nil {
 		return out, snap, nil, err
 	}
@@ -150,9 +150,7 @@ func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror
 	if err != nil {
 		return out, snap, nil, err
 	}
-	if d := head.Deployment(); d != of.Doc.UID {
-		out.ids = append(out.ids, d)
-	}
+	out.topics.Deployments = []v2.DeploymentID{head.Deployment()}
 	out.status = v2.Status{Identity: of.Identity, States: lifecycle.States(head, acts)}
 	if snap.Head == nil && q.Instance != "" {
 		_, err = revisionOf(head, acts, q.Instance)
@@ -188,12 +186,12 @@ func revisionOf(head appcontext.Head, acts []appcontext.Action, instance string)
 }
 
 // subjectOf returns the key of a head's document, or the head's id if the head is gone.
-func (r *Reader) subjectOf(ctx context.Context, uid string) (string, error) {
-	head, err := r.contexts.Head(ctx, uid)
+func (r *Reader) subjectOf(ctx context.Context, id appcontext.HeadID) (string, error) {
+	head, err := r.contexts.Head(ctx, id)
 	if errs.Is(err, errs.NotFound) {
-		return uid, nil
+		return string(id), nil
 	}
-	return cmp.Or(head.Subject, uid), err
+	return cmp.Or(head.Subject, string(id)), err
 }
 
 func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appcontext.Digest]json.RawMessage, error) {
@@ -204,8 +202,8 @@ func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appco
 }
 
 // Left returns all pairs of a deployment, by the id of its head, in order.
-func (r *Reader) Left(ctx context.Context, uid string) ([]appcontext.Pair, error) {
-	snap, err := r.mirror.Snapshot(ctx, uid)
+func (r *Reader) Left(ctx context.Context, id appcontext.HeadID) ([]appcontext.Pair, error) {
+	snap, err := r.mirror.Snapshot(ctx, id)
 	return remainingPairs(snap), err
 }
 

@@ -36,8 +36,8 @@ type revisionCache struct {
 }
 
 type revisionKey struct {
-	uid string
-	rev int64
+	head appcontext.HeadID
+	rev  int64
 }
 
 // maxCachedPlacements bounds the cache; a placement takes some 50 bytes.
@@ -71,12 +71,12 @@ func (c *revisionCache) put(k revisionKey, v *revisionContent) {
 }
 
 // content returns a revision, or NotFound.
-func (r *Reader) content(ctx context.Context, uid string, n int64) (*revisionContent, error) {
-	k := revisionKey{uid, n}
+func (r *Reader) content(ctx context.Context, head appcontext.HeadID, n int64) (*revisionContent, error) {
+	k := revisionKey{head, n}
 	if known := r.revisions.get(k); known != nil {
 		return known, nil
 	}
-	rev, err := r.contexts.Revision(ctx, uid, n)
+	rev, err := r.contexts.Revision(ctx, head, n)
 	if errs.Is(err, errs.NotFound) {
 		return nil, errs.New(errs.NotFound, fmt.Sprintf("nothing is kept of revision %d; GET …/revisions lists those that are kept", n))
 	}
@@ -85,7 +85,7 @@ func (r *Reader) content(ctx context.Context, uid string, n int64) (*revisionCon
 	}
 	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}, size: 1}
 	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share one string
-	placements, err := r.contexts.Placements(ctx, uid, n)
+	placements, err := r.contexts.Placements(ctx, head, n)
 	if err != nil {
 		return nil, err
 	}

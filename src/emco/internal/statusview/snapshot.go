@@ -52,8 +52,8 @@ type objectState struct {
 }
 
 // Snapshot reads a deployment's snapshot by the id of its head; zero if it has no head.
-func (r *Reader) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
-	snap, err := r.mirror.Snapshot(ctx, uid)
+func (r *Reader) Snapshot(ctx context.Context, id appcontext.HeadID) (Snapshot, error) {
+	snap, err := r.mirror.Snapshot(ctx, id)
 	if err != nil || snap.Head == nil {
 		return Snapshot{}, err
 	}
@@ -151,7 +151,7 @@ func (r *Reader) readBundles(ctx context.Context, s *Snapshot) error {
 				case errs.Is(err, errs.NotFound) && s.past:
 					return errs.New(errs.NotFound, "the content of the instance is no longer kept")
 				case errs.Is(err, errs.NotFound):
-					return errs.E(errs.Internal, "read", "deployment "+s.Head.UID, err)
+					return errs.E(errs.Internal, "read", "deployment "+string(s.Head.UID), err)
 				case err != nil:
 					return err
 				}

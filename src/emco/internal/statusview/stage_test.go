@@ -85,7 +85,7 @@ func newStage(t testing.TB) *viewFixture {
 	m := mirror.New(s.store, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	begun := m.Subscribe("any")
+	begun := m.Subscribe(mirror.Topics{Heads: []appcontext.HeadID{"any"}})
 	defer begun.Close()
 	go func() { done <- m.Run(ctx) }()
 	t.Cleanup(func() {
@@ -182,8 +182,8 @@ type testGroup struct {
 
 const groupKey = "projects/p/composite-apps/ca/v1/deployment-intent-groups/d"
 
-func (s *viewFixture) group(uid string) *testGroup {
-	return &testGroup{viewFixture: s, head: appcontext.Head{UID: uid}, doc: store.Doc{Key: groupKey, UID: uid, Created: morning}}
+func (s *viewFixture) group(id appcontext.HeadID) *testGroup {
+	return &testGroup{viewFixture: s, head: appcontext.Head{UID: id}, doc: store.Doc{Key: groupKey, UID: string(id), Created: morning}}
 }
 
 // step changes the head, and adds actions to the history.

@@ -70,7 +70,7 @@ func TestViews(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			g := s.group(fmt.Sprint(i + 1))
+			g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
 			g.publish(placedApps{"a": {c1: bundle}}, tt.apps...)
 			if tt.gone {
 				g.terminate()
@@ -178,7 +178,7 @@ func TestConnectivity(t *testing.T) {
 		{"it cannot be reached now", pair(appcontext.Retrying, ""), &appcontext.Report{}, "Retrying", 0},
 		{"it refused", pair(appcontext.Failed, ""), nil, "Unknown", 0},
 	} {
-		g := s.group(fmt.Sprint(i + 1))
+		g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
 		g.publish(placedApps{"a": {c1: b}})
 		if tt.pair != nil {
 			g.pair("a", c1, *tt.pair)
@@ -349,7 +349,7 @@ func TestF02ObjectsHaveTheirOwnStatus(t *testing.T) {
 		{"a hook failed after they were applied", appcontext.Pair{Phase: appcontext.Failed, Halted: true, Applied: b}, "Applied:3 a on c1: one Applied, two Applied, three Applied"},
 		{"it failed for an older revision", appcontext.Pair{Rev: -1, Phase: appcontext.Failed, Outcome: &appcontext.Outcome{Refused: refused}}, "Pending:3 a on c1: one Pending, two Pending, three Pending"},
 	} {
-		g := s.group(fmt.Sprint(i + 1))
+		g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
 		g.publish(placedApps{"a": {c1: b}})
 		tt.pair.Rev, tt.pair.Desired, tt.pair.Error = tt.pair.Rev+1, b, "why"
 		g.pair("a", c1, tt.pair)
@@ -382,7 +382,7 @@ func TestF08AClusterThatNeverAnsweredHasNoLastReport(t *testing.T) {
 		{"the watch was lost", appcontext.Report{Resources: []appcontext.ResourceStatus{lost}}, true},
 		{"a monitor", appcontext.Report{Seq: 1, Resources: []appcontext.ResourceStatus{unknown}}, true},
 	} {
-		g := s.group(fmt.Sprint(i + 1))
+		g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
 		g.publish(placedApps{"a": {c1: b}})
 		g.report("a", c1, tt.report)
 		c := g.status("status=ready").Apps[0].Clusters[0]
@@ -551,7 +551,7 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 	b := s.bundle(s.configMap("one", "hello"))
 	cost := map[int]string{}
 	for _, n := range []int{10, 400} {
-		g := s.group(fmt.Sprint(n))
+		g := s.group(appcontext.HeadID(fmt.Sprint(n)))
 		w := placedApps{"a": {}}
 		for i := range n {
 			w["a"][v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))] = b

@@ -21,38 +21,38 @@ type deploymentSum struct {
 	clusters int
 }
 
-// allHeads returns all heads by uid.
-func (t *Tally) allHeads() map[string]appcontext.Head {
+// allHeads returns all heads by id.
+func (t *Tally) allHeads() map[appcontext.HeadID]appcontext.Head {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return maps.Clone(t.heads)
 }
 
-// deploymentSums returns what is known of all deployments, by the uid of their heads.
-func (t *Tally) deploymentSums() (map[string]deploymentSum, int64) {
+// deploymentSums returns what is known of all deployments, by their heads.
+func (t *Tally) deploymentSums() (map[appcontext.HeadID]deploymentSum, int64) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := make(map[string]deploymentSum, len(t.heads))
-	for uid, h := range t.heads {
+	out := make(map[appcontext.HeadID]deploymentSum, len(t.heads))
+	for id, h := range t.heads {
 		s := deploymentSum{head: h}
 		if d := t.deployments[h.Deployment()]; d != nil && h.Owns() {
 			s.counts, s.clusters, s.apps = d.counts, len(d.targets), d.apps
 		}
-		out[uid] = s
+		out[id] = s
 	}
 	return out, t.mark
 }
 
-// owners returns the keys of the groups that own deployments, by the id on clusters.
-func (v *Views) owners(ctx context.Context) (map[string]string, error) {
+// owners returns the keys of the groups that own deployments.
+func (v *Views) owners(ctx context.Context) (map[v2.DeploymentID]string, error) {
 	groups, _, err := v.registry.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	heads := v.Tally.allHeads()
-	out := make(map[string]string, len(groups))
+	out := make(map[v2.DeploymentID]string, len(groups))
 	for _, g := range groups {
-		h, there := heads[g.uid]
+		h, there := heads[g.head]
 		if there && h.Owns() {
 			out[h.Deployment()] = g.key
 		}
@@ -122,19 +122,19 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sums, mark := v.Tally.deploymentSums()
-	uids := map[string]string{}
+	heads := map[string]appcontext.HeadID{}
 	var rows []row
 	for _, g := range groups {
 		names := groupNamesOf(g.key)
 		if projects := values["project"]; len(projects) > 0 && !slices.Contains(projects, names[1]) {
 			continue
 		}
-		s := sums[g.uid]
+		s := sums[g.head]
 		state := s.state(v.takeUps.has(s.head))
 		if !q.admits(state, g.key) {
 			continue
 		}
-		uids[g.key] = g.uid
+		heads[g.key] = g.head
 		key := g.key
 		if q.sort == "-worst" {
 			key = worstFirst(state, g.key)
@@ -144,11 +144,11 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 	out := v2.DeploymentViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.DeploymentView{}}
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
-		item, err := v.deploymentRow(r.Context(), row.name, sums[uids[row.name]])
+		item, err := v.deploymentRow(r.Context(), row.name, sums[heads[row.name]])
 		if err != nil {
 			return err
 		}
-		if moved := sums[uids[row.name]].head.MovedTo; moved != "" {
+		if moved := sums[heads[row.name]].head.MovedTo; moved != "" {
 			item.MovedTo = sums[moved].head.Subject
 		}
 		out.Items = append(out.Items, item)

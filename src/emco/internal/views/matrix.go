@@ -32,12 +32,12 @@ type deploymentMatrix struct {
 	mark    int64
 }
 
-// matrix returns the states of a deployment's apps on its clusters, by the uid of its head.
+// matrix returns the states of a deployment's apps on its clusters, by its head.
 // chosen are the names of apps; none means the first of all.
-func (t *Tally) matrix(uid string, chosen []string) deploymentMatrix {
+func (t *Tally) matrix(head appcontext.HeadID, chosen []string) deploymentMatrix {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := deploymentMatrix{head: t.heads[uid], rows: map[string]matrixRow{}, mark: t.mark}
+	out := deploymentMatrix{head: t.heads[head], rows: map[string]matrixRow{}, mark: t.mark}
 	d := t.deployments[out.head.Deployment()]
 	if d == nil || !out.head.Owns() {
 		return out
@@ -88,7 +88,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m := v.Tally.matrix(doc.UID, values["app"])
+	m := v.Tally.matrix(appcontext.HeadID(doc.UID), values["app"])
 	var rows []row
 	for cluster, states := range m.rows {
 		if !q.admits(states.worst, cluster) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -16,15 +17,18 @@ type registry struct {
 	db *store.DB
 
 	mu         sync.Mutex
-	mark       int64             // of the changes that have been read; guarded by mu
-	groups     map[string]string // uid by key; nil: nothing was read yet; guarded by mu
-	apps       map[string]bool   // keys; guarded by mu
-	sorted     []groupRef        // nil: groups has changed; guarded by mu
-	sortedApps []string          // guarded by mu
+	mark       int64                        // of the changes that have been read; guarded by mu
+	groups     map[string]appcontext.HeadID // by key; nil: nothing was read yet; guarded by mu
+	apps       map[string]bool              // keys; guarded by mu
+	sorted     []groupRef                   // nil: groups has changed; guarded by mu
+	sortedApps []string                     // guarded by mu
 }
 
 // groupRef is a deployment intent group.
-type groupRef struct{ key, uid string }
+type groupRef struct {
+	key  string
+	head appcontext.HeadID
+}
 
 // kindOf returns the collection of a key of a document below a composite app's version.
 func kindOf(k store.Key) string {
@@ -44,8 +48,8 @@ func (r *registry) all(ctx context.Context) ([]groupRef, []string, error) {
 	}
 	if r.sorted == nil {
 		r.sorted, r.sortedApps = make([]groupRef, 0, len(r.groups)), make([]string, 0, len(r.apps))
-		for key, uid := range r.groups {
-			r.sorted = append(r.sorted, groupRef{key, uid})
+		for key, head := range r.groups {
+			r.sorted = append(r.sorted, groupRef{key, head})
 		}
 		for key := range r.apps {
 			r.sortedApps = append(r.sortedApps, key)
@@ -77,14 +81,14 @@ func (r *registry) updateLocked(ctx context.Context) error {
 }
 
 func (r *registry) readAllLocked(ctx context.Context) error {
-	groups, apps := map[string]string{}, map[string]bool{}
+	groups, apps := map[string]appcontext.HeadID{}, map[string]bool{}
 	for doc, err := range r.db.List(ctx, "projects", store.Query{}) {
 		if err != nil {
 			return err
 		}
 		switch kindOf(doc.Key) {
 		case "deployment-intent-groups":
-			groups[string(doc.Key)] = doc.UID
+			groups[string(doc.Key)] = appcontext.HeadID(doc.UID)
 		case "apps":
 			apps[string(doc.Key)] = true
 		}
@@ -109,7 +113,7 @@ func (r *registry) readLocked(ctx context.Context, k store.Key) error {
 	case kind == "apps":
 		r.apps[string(k)] = true
 	default:
-		r.groups[string(k)] = doc.UID
+		r.groups[string(k)] = appcontext.HeadID(doc.UID)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -26,9 +27,9 @@ const (
 
 // subject is what a topic of a stream is about.
 type subject struct {
-	topic   string        // as the client gave it
-	cluster v2.ClusterKey // of "cluster:…"
-	uid     string        // head of the group of "group:…"
+	topic   string            // as the client gave it
+	cluster v2.ClusterKey     // of "cluster:…"
+	head    appcontext.HeadID // of the group of "group:…"
 }
 
 // stream answers with server-sent events when what its topics are about has changed. The id of
@@ -76,7 +77,7 @@ func (v *Views) subject(ctx context.Context, topic string) (subject, error) {
 		if errs.Is(err, errs.NotFound) {
 			err = errs.New(errs.NotFound, "DeploymentIntentGroup not found: "+name)
 		}
-		return subject{topic: topic, uid: doc.UID}, err
+		return subject{topic: topic, head: appcontext.HeadID(doc.UID)}, err
 	}
 	return subject{}, errs.New(errs.Invalid, "Invalid query topics: "+strconv.Quote(topic)+" is neither fleet, group:PATH nor cluster:PROVIDER+CLUSTER")
 }
@@ -146,14 +147,14 @@ func (t *Tally) events(id int64, about []subject, news map[newsItem]bool) (out [
 		switch {
 		case s.topic == "fleet":
 			out = append(out, event(id, "fleet", t.fleetEventLocked(news)))
-		case s.uid == "":
+		case s.head == "":
 			if news[newsItem{topicCluster, string(s.cluster)}] {
 				sum := t.clusters[string(s.cluster)].sum()
 				out = append(out, event(id, "rows", v2.StreamEvent{Topic: s.topic, State: sum.state.String(), Counts: sum.counts.answer()}))
 			}
 		default:
-			deployment := t.heads[s.uid].Deployment()
-			if !news[newsItem{topicDeployment, deployment}] {
+			deployment := t.heads[s.head].Deployment()
+			if !news[newsItem{topicDeployment, string(deployment)}] {
 				continue
 			}
 			e := v2.StreamEvent{Topic: s.topic, State: Idle.String(), Counts: v2.ViewCounts{}}

@@ -54,7 +54,7 @@ func TestAStreamTellsWhatHasChanged(t *testing.T) {
 		tally.HeadChanged("1", &h)
 		tally.PairChanged(pairKey("edge+a", "web"), ready(true, time.Now()))
 		tally.Advanced(1)
-		f := follow(t, tally, -1, subject{topic: "fleet"}, subject{topic: "cluster:edge+b", cluster: "edge+b"}, subject{topic: "group:g", uid: "1"})
+		f := follow(t, tally, -1, subject{topic: "fleet"}, subject{topic: "cluster:edge+b", cluster: "edge+b"}, subject{topic: "group:g", head: "1"})
 		defer func() { f.stop() }()
 		if got := f.tell(); !strings.Contains(got, `event: resync | data: {"resync":true}`) || strings.Contains(got, "event: fleet") {
 			t.Errorf("at first: %s", got)

@@ -19,21 +19,21 @@ type Tally struct {
 	now   func() time.Time
 
 	mu          sync.RWMutex
-	mark        int64                       // guarded by mu, as all below
-	whole       bool                        // all records were counted
-	pairs       Counts                      // of all pairs
-	clusters    map[string]*clusterTally    // by key; those with pairs or an agent
-	deployments map[string]*deploymentTally // by the id on clusters; those with pairs
-	heads       map[string]appcontext.Head  // by uid
-	states      map[appcontext.State]int    // number of deployment intent groups
-	silent      int                         // number of clusters
-	version     int64                       // changes with each change of a count
+	mark        int64                                // guarded by mu, as all below
+	whole       bool                                 // all records were counted
+	pairs       Counts                               // of all pairs
+	clusters    map[string]*clusterTally             // by key; those with pairs or an agent
+	deployments map[v2.DeploymentID]*deploymentTally // those with pairs
+	heads       map[appcontext.HeadID]appcontext.Head
+	states      map[appcontext.State]int // number of deployment intent groups
+	silent      int                      // number of clusters
+	version     int64                    // changes with each change of a count
 	news        *newsRing
 }
 
 // clusterTally is the pairs of a cluster.
 type clusterTally struct {
-	targets map[string]*target // by deployment
+	targets map[v2.DeploymentID]*target
 	counts  Counts
 	heard   time.Time // last sign of life of the agent, or last report of a watch
 	agent   bool      // an agent reports, so silence means something
@@ -61,7 +61,7 @@ var _ mirror.Observer = (*Tally)(nil)
 
 func (t *Tally) clear() {
 	t.pairs, t.whole = Counts{}, false
-	t.clusters, t.deployments, t.heads = map[string]*clusterTally{}, map[string]*deploymentTally{}, map[string]appcontext.Head{}
+	t.clusters, t.deployments, t.heads = map[string]*clusterTally{}, map[v2.DeploymentID]*deploymentTally{}, map[appcontext.HeadID]appcontext.Head{}
 	t.states, t.silent = map[appcontext.State]int{}, 0
 	t.news.restart()
 }
@@ -74,20 +74,20 @@ func (t *Tally) Restarted() {
 }
 
 // HeadChanged takes in a head; nil if it is gone.
-func (t *Tally) HeadChanged(uid string, h *appcontext.Head) {
+func (t *Tally) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version++
-	if old, there := t.heads[uid]; there {
+	if old, there := t.heads[id]; there {
 		t.countGroupLocked(old, -1)
 	}
 	if h == nil {
-		delete(t.heads, uid)
+		delete(t.heads, id)
 		return
 	}
 	t.countGroupLocked(*h, 1)
-	t.heads[uid] = *h
-	t.news.add(topicDeployment, h.Deployment())
+	t.heads[id] = *h
+	t.news.add(topicDeployment, string(h.Deployment()))
 }
 
 func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
@@ -170,7 +170,7 @@ func (t *Tally) Age() {
 func (t *Tally) clusterLocked(name string) *clusterTally {
 	c := t.clusters[name]
 	if c == nil {
-		c = &clusterTally{targets: map[string]*target{}}
+		c = &clusterTally{targets: map[v2.DeploymentID]*target{}}
 		t.clusters[name] = c
 	}
 	return c
@@ -197,7 +197,7 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 		for _, old := range on.cells {
 			t.countLocked(c, t.deployments[deployment], old.at(c.silent), old.at(silent))
 		}
-		t.news.add(topicDeployment, deployment)
+		t.news.add(topicDeployment, string(deployment))
 	}
 	c.silent = silent
 	if silent {
@@ -222,7 +222,7 @@ func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, from, to State)
 }
 
 // setLocked sets the cell of a pair.
-func (t *Tally) setLocked(cluster, deployment, app string, to cell) {
+func (t *Tally) setLocked(cluster string, deployment v2.DeploymentID, app string, to cell) {
 	c, d := t.clusterLocked(cluster), t.deployments[deployment]
 	if d == nil {
 		d = &deploymentTally{targets: map[string]*target{}}
@@ -246,7 +246,7 @@ func (t *Tally) setLocked(cluster, deployment, app string, to cell) {
 		t.countLocked(c, d, before, after)
 		t.version++
 		t.news.add(topicCluster, cluster)
-		t.news.add(topicDeployment, deployment)
+		t.news.add(topicDeployment, string(deployment))
 	}
 	if !slices.ContainsFunc(on.cells, func(c cell) bool { return c != cell(None) }) {
 		delete(d.targets, cluster)

@@ -29,13 +29,13 @@ type Pairs interface {
 // Deployments reads what views need of single deployments.
 type Deployments interface {
 	// Snapshot reads a deployment by the id of its head; zero if it has no head.
-	Snapshot(ctx context.Context, uid string) (statusview.Snapshot, error)
+	Snapshot(ctx context.Context, id appcontext.HeadID) (statusview.Snapshot, error)
 }
 
 // Revisions reads revisions.
 type Revisions interface {
 	// Revision returns revision n of a deployment, or NotFound.
-	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
+	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
 }
 
 // Parts are what views are made of.
@@ -64,7 +64,7 @@ type Views struct {
 func New(p Parts) *Views {
 	return &Views{
 		Parts: p, registry: registry{db: p.DB}, streams: web.NewStreams(p.Streams),
-		takeUps: takeUps{done: map[string]takeUp{}}, revisions: revisionCache{known: map[revisionKey]appcontext.Revision{}},
+		takeUps: takeUps{done: map[appcontext.HeadID]takeUp{}}, revisions: revisionCache{known: map[revisionKey]appcontext.Revision{}},
 	}
 }
 
@@ -127,7 +127,7 @@ func (v *Views) Run(ctx context.Context) error {
 // an earlier revision.
 type takeUps struct {
 	mu   sync.Mutex
-	done map[string]takeUp // by uid; guarded by mu
+	done map[appcontext.HeadID]takeUp // by head; guarded by mu
 }
 
 // takeUp is the desired state that rsync has taken up.
@@ -152,28 +152,28 @@ func (t *takeUps) has(h appcontext.Head) bool {
 // takeUp compares the heads that are new with their pairs.
 func (v *Views) takeUp(ctx context.Context) {
 	heads := v.Tally.allHeads()
-	for uid, h := range heads {
+	for id, h := range heads {
 		if v.takeUps.has(h) {
 			continue
 		}
-		s, err := v.Deployments.Snapshot(ctx, uid)
+		s, err := v.Deployments.Snapshot(ctx, id)
 		if err != nil || s.Waiting() > 0 {
 			continue // the next look is a second later
 		}
 		v.takeUps.mu.Lock()
-		v.takeUps.done[uid] = takeUpOf(s.Head)
+		v.takeUps.done[id] = takeUpOf(s.Head)
 		v.takeUps.mu.Unlock()
 	}
 	v.takeUps.forget(heads)
 }
 
 // forget drops what is known of heads that are gone.
-func (t *takeUps) forget(heads map[string]appcontext.Head) {
+func (t *takeUps) forget(heads map[appcontext.HeadID]appcontext.Head) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for uid := range t.done {
-		if _, there := heads[uid]; !there {
-			delete(t.done, uid)
+	for id := range t.done {
+		if _, there := heads[id]; !there {
+			delete(t.done, id)
 		}
 	}
 }
@@ -185,23 +185,23 @@ type revisionCache struct {
 }
 
 type revisionKey struct {
-	uid string
-	n   int64
+	id appcontext.HeadID
+	n  int64
 }
 
 // maxRevisions bounds the revisions in memory.
 const maxRevisions = 2000
 
 // revision returns a revision.
-func (v *Views) revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error) {
-	k := revisionKey{uid, n}
+func (v *Views) revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error) {
+	k := revisionKey{id, n}
 	v.revisions.mu.Lock()
 	rev, known := v.revisions.known[k]
 	v.revisions.mu.Unlock()
 	if known {
 		return rev, nil
 	}
-	rev, err := v.Revisions.Revision(ctx, uid, n)
+	rev, err := v.Revisions.Revision(ctx, id, n)
 	if err != nil {
 		return rev, err
 	}

@@ -36,7 +36,7 @@ type world struct {
 	db    *store.DB
 	tally *Tally
 	pairs map[appcontext.PairKey]*mirror.Entry
-	heads map[string]appcontext.Head
+	heads map[appcontext.HeadID]appcontext.Head
 	views *Views
 	api   http.Handler
 
@@ -45,7 +45,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, now: noon, db: resourcetest.DB(t), pairs: map[appcontext.PairKey]*mirror.Entry{}, heads: map[string]appcontext.Head{}}
+	w := &world{T: t, now: noon, db: resourcetest.DB(t), pairs: map[appcontext.PairKey]*mirror.Entry{}, heads: map[appcontext.HeadID]appcontext.Head{}}
 	clock := func() time.Time { return w.now }
 	w.tally = NewTally(stale, clock)
 	w.views = New(Parts{
@@ -73,13 +73,13 @@ func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 func (w *world) CatchUp(context.Context) {}
 
 // Snapshot implements Deployments; rsync has taken up all that it asks for.
-func (w *world) Snapshot(_ context.Context, uid string) (statusview.Snapshot, error) {
+func (w *world) Snapshot(_ context.Context, uid appcontext.HeadID) (statusview.Snapshot, error) {
 	w.readDeployments++
 	return statusview.Snapshot{Head: w.heads[uid]}, nil
 }
 
 // Revision implements Revisions.
-func (w *world) Revision(_ context.Context, _ string, n int64) (appcontext.Revision, error) {
+func (w *world) Revision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	w.readRevisions++
 	if n == 0 {
 		return appcontext.Revision{}, errs.New(errs.NotFound, "none")
@@ -111,9 +111,9 @@ func groupPath(name string) string {
 }
 
 // group makes a deployment that desires a revision, and returns its id.
-func (w *world) group(name string) string {
+func (w *world) group(name string) appcontext.HeadID {
 	w.Helper()
-	uid := w.document(groupPath(name), `{}`)
+	uid := appcontext.HeadID(w.document(groupPath(name), `{}`))
 	h := appcontext.Head{UID: uid, Subject: groupPath(name), State: appcontext.Instantiated, Rev: 2, LastRev: 2}
 	w.heads[uid] = h
 	w.tally.HeadChanged(uid, &h)
@@ -121,8 +121,8 @@ func (w *world) group(name string) string {
 }
 
 // put stores the records of a pair.
-func (w *world) put(cluster, uid, app string, e *mirror.Entry) {
-	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: uid, App: app}
+func (w *world) put(cluster string, head appcontext.HeadID, app string, e *mirror.Entry) {
+	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: head.Deployment(), App: app}
 	if e == nil {
 		delete(w.pairs, k)
 	} else {
@@ -163,7 +163,7 @@ func read[T any](w *world, path string) (out T) {
 }
 
 // shop is three clusters and a deployment: a is ready, b fails, c is not used.
-func shop(t *testing.T) (*world, string) {
+func shop(t *testing.T) (*world, appcontext.HeadID) {
 	w := newWorld(t)
 	w.cluster("a", "store")
 	w.cluster("b", "store")
@@ -411,7 +411,7 @@ func TestTheTallyEqualsACount(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	w := newWorld(t)
-	var uids []string
+	var uids []appcontext.HeadID
 	for i := range 4 {
 		uids = append(uids, w.group(fmt.Sprint("g", i)))
 	}
@@ -442,7 +442,7 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		}
 		w.tally.Age()
 		var all Counts
-		byCluster, byDeployment := map[string]Counts{}, map[string]Counts{}
+		byCluster, byDeployment := map[string]Counts{}, map[v2.DeploymentID]Counts{}
 		for k, e := range w.pairs {
 			c := w.tally.clusters[string(k.Cluster)]
 			silent := c.agent && w.now.Sub(c.heard) > stale

@@ -18,18 +18,18 @@ import (
 // registration of the cluster names both places and numbers its moves. When the cluster is
 // deregistered, the record says what it leaves behind.
 type Relocation struct {
-	Cluster      v2.ClusterKey `json:"-"`
-	Registration string        `json:"registration"`          // id of the cluster's document
-	Number       int64         `json:"number"`                // of the move
-	Stage        MoveStage     `json:"stage"`                 // done so far
-	Finish       bool          `json:"finish,omitempty"`      // it may be removed from the old place, even if something still reads that
-	Deployments  []string      `json:"deployments,omitempty"` // in the old place
-	Written      string        `json:"written,omitempty"`     // commit that added it to the new place
-	Cleared      string        `json:"cleared,omitempty"`     // commit that removed it from the old place
-	Error        string        `json:"error,omitempty"`       // why the last attempt to continue failed
-	Left         LeftPlace     `json:"left,omitzero"`         // of a deregistered cluster
-	At           time.Time     `json:"at"`
-	Mod          int64         `json:"-"` // etcd revision at which it was read; used for compare-and-swap
+	Cluster      v2.ClusterKey     `json:"-"`
+	Registration string            `json:"registration"`          // id of the cluster's document
+	Number       int64             `json:"number"`                // of the move
+	Stage        MoveStage         `json:"stage"`                 // done so far
+	Finish       bool              `json:"finish,omitempty"`      // it may be removed from the old place, even if something still reads that
+	Deployments  []v2.DeploymentID `json:"deployments,omitempty"` // in the old place
+	Written      string            `json:"written,omitempty"`     // commit that added it to the new place
+	Cleared      string            `json:"cleared,omitempty"`     // commit that removed it from the old place
+	Error        string            `json:"error,omitempty"`       // why the last attempt to continue failed
+	Left         LeftPlace         `json:"left,omitzero"`         // of a deregistered cluster
+	At           time.Time         `json:"at"`
+	Mod          int64             `json:"-"` // etcd revision at which it was read; used for compare-and-swap
 }
 
 // LeftPlace is the place in Git of a deregistered cluster, as its registration named it.

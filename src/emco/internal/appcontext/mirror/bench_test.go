@@ -19,7 +19,7 @@ func BenchmarkMirror50000Pairs(b *testing.B) {
 	var put []appcontext.Pair
 	var reports []appcontext.Report
 	for i := range pairs {
-		k := key(v2.ClusterKey(fmt.Sprintf("edge+c%05d", i/10)), fmt.Sprint(1e18+i/5000), fmt.Sprint("app", i%10))
+		k := key(v2.ClusterKey(fmt.Sprintf("edge+c%05d", i/10)), v2.DeploymentID(fmt.Sprint(1e18+i/5000)), fmt.Sprint("app", i%10))
 		d := manifest.DigestOf([]byte(k.App))
 		put = append(put, appcontext.Pair{Key: k, Rev: 1, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied, Commit: string(d[:40]), At: time.Now()})
 		reports = append(reports, appcontext.Report{Key: k, Resources: statuses(k), Seq: 1, At: time.Now()})

@@ -17,8 +17,8 @@ import (
 // that a snapshot copies only pointers. Mirror.mu guards it once it is visible.
 type index struct {
 	mark        int64
-	heads       map[string]*appcontext.Head
-	deployments map[string]map[Pair]*Entry
+	heads       map[appcontext.HeadID]*appcontext.Head
+	deployments map[v2.DeploymentID]map[Pair]*Entry
 	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
 	lives       map[v2.ClusterKey]*LastSign            // by cluster
 	tables      *pairstore.Tables
@@ -27,17 +27,24 @@ type index struct {
 	names       names
 }
 
-type onCluster struct{ uid, app string }
+// onCluster is an app of a deployment, on some cluster.
+type onCluster struct {
+	deployment v2.DeploymentID
+	app        string
+}
 
 type recordKey struct {
 	space appcontext.Space
+	head  appcontext.HeadID
 	key   appcontext.PairKey
 	shard string // of a table or a roster
 }
 
+func recordKeyOf(r appcontext.Record) recordKey { return recordKey{r.Space, r.HeadID, r.Key, r.Shard} }
+
 func newIndex() *index {
 	return &index{
-		heads: map[string]*appcontext.Head{}, deployments: map[string]map[Pair]*Entry{},
+		heads: map[appcontext.HeadID]*appcontext.Head{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
@@ -46,7 +53,7 @@ func newIndex() *index {
 // apply applies one record; false if it is a report that repeats the one before. A record
 // with neither content nor Gone could not be read.
 func (x *index) apply(r appcontext.Record) (news bool) {
-	key := recordKey{r.Space, r.Key, r.Shard}
+	key := recordKeyOf(r)
 	delete(x.broken, key)
 	switch {
 	case r.Roster != nil:
@@ -54,9 +61,9 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 	case r.Table != nil, r.Space == appcontext.TableSpace && r.Gone:
 		x.setTable(r)
 	case r.Space == appcontext.HeadSpace && r.Gone:
-		delete(x.heads, r.Key.UID)
+		delete(x.heads, r.HeadID)
 	case r.Head != nil:
-		x.heads[r.Key.UID] = r.Head
+		x.heads[r.HeadID] = r.Head
 	case r.Space == appcontext.AgentSpace:
 		x.setAgent(r)
 		return false
@@ -74,7 +81,7 @@ func (x *index) setTable(r appcontext.Record) {
 	x.moved = x.moved[:0]
 	for m, err := range x.tables.Replace(id, r.Table) {
 		if err != nil {
-			x.broken[recordKey{r.Space, r.Key, r.Shard}] = true
+			x.broken[recordKeyOf(r)] = true
 			continue
 		}
 		next := x.entry(m.Key)
@@ -115,15 +122,15 @@ func (x *index) entry(k appcontext.PairKey) Entry {
 
 // setEntry replaces the entry of a pair; an empty one is dropped.
 func (x *index) setEntry(k appcontext.PairKey, next Entry) {
-	uid, at := x.names.of(k.UID), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
+	deployment, at := v2.DeploymentID(x.names.of(string(k.UID))), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
 	if next.State == nil && next.Report == nil {
-		drop(x.deployments, uid, at)
-		drop(x.clusters, at.Cluster, onCluster{uid, at.App})
+		drop(x.deployments, deployment, at)
+		drop(x.clusters, at.Cluster, onCluster{deployment, at.App})
 		return
 	}
 	next.LastSign = x.life(at.Cluster)
-	keep(x.deployments, uid, at, &next)
-	keep(x.clusters, at.Cluster, onCluster{uid, at.App}, &next)
+	keep(x.deployments, deployment, at, &next)
+	keep(x.clusters, at.Cluster, onCluster{deployment, at.App}, &next)
 }
 
 // setAgent replaces the sign of life of a cluster.
@@ -151,10 +158,10 @@ func (x *index) life(cluster v2.ClusterKey) *LastSign {
 }
 
 // touched returns the deployments that have an entry on a cluster.
-func (x *index) touched(cluster v2.ClusterKey) map[string]bool {
-	out := map[string]bool{}
+func (x *index) touched(cluster v2.ClusterKey) map[v2.DeploymentID]bool {
+	out := map[v2.DeploymentID]bool{}
 	for at := range x.clusters[cluster] {
-		out[at.uid] = true
+		out[at.deployment] = true
 	}
 	return out
 }
@@ -172,14 +179,14 @@ func drop[N, K comparable](in map[N]map[K]*Entry, name N, at K) {
 	}
 }
 
-// snapshot copies the entries of a deployment; false if a record of it could not be read.
-func (x *index) snapshot(uid string) (Snapshot, bool) {
-	s, deployment := Snapshot{Head: x.heads[uid]}, uid
+// snapshot copies the entries of a head's deployment; false if a record of it could not be read.
+func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
+	s, deployment := Snapshot{Head: x.heads[id]}, id.Deployment()
 	if s.Head != nil {
 		deployment = s.Head.Deployment()
 	}
 	for k := range x.broken {
-		if k.key.UID == uid || k.key.UID == deployment {
+		if k.head == id || k.key.UID == deployment {
 			return s, false
 		}
 	}
@@ -211,7 +218,7 @@ func (n names) digest(d appcontext.Digest) appcontext.Digest {
 
 // pair returns p with its strings kept once.
 func (n names) pair(p *appcontext.Pair) *appcontext.Pair {
-	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), UID: n.of(p.Key.UID), App: n.of(p.Key.App)}
+	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), UID: v2.DeploymentID(n.of(string(p.Key.UID))), App: n.of(p.Key.App)}
 	p.Desired, p.Applied, p.Commit = n.digest(p.Desired), n.digest(p.Applied), n.of(p.Commit)
 	p.Phase, p.Change = appcontext.Phase(n.of(string(p.Phase))), appcontext.Change(n.of(string(p.Change)))
 	p.Held = slices.Clone(p.Held)

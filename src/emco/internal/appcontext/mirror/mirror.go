@@ -10,6 +10,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -40,11 +41,11 @@ type Mirror struct {
 	behind   atomic.Bool // the last snapshot that waited for the index waited in vain
 
 	mu        sync.RWMutex
-	index     *index                            // nil until the first list was read; guarded by mu
-	advanced  chan struct{}                     // closed and replaced when the index advances; guarded by mu
-	subs      map[string]map[*Subscription]bool // by id; guarded by mu
-	listeners map[*agentListener]bool           // guarded by mu
-	observers []Observer                        // before Run
+	index     *index                  // nil until the first list was read; guarded by mu
+	advanced  chan struct{}           // closed and replaced when the index advances; guarded by mu
+	subs      subscribers             // guarded by mu
+	listeners map[*agentListener]bool // guarded by mu
+	observers []Observer              // before Run
 }
 
 // Observer is told of each change of the index, in order. Its methods must not wait and must
@@ -53,7 +54,7 @@ type Observer interface {
 	// Restarted says that all records follow again.
 	Restarted()
 	// HeadChanged hands over a head; nil if it is gone.
-	HeadChanged(uid string, h *appcontext.Head)
+	HeadChanged(id appcontext.HeadID, h *appcontext.Head)
 	// PairChanged hands over the records of a pair; nil if they are gone.
 	PairChanged(key appcontext.PairKey, e *Entry)
 	// AgentHeard says when the agent of a cluster was last heard.
@@ -69,7 +70,7 @@ func (m *Mirror) Observe(o Observer) { m.observers = append(m.observers, o) }
 func New(store *appcontext.Store, log *slog.Logger) *Mirror {
 	return &Mirror{
 		store: store, feed: store.ChangeFeed(), log: log, patience: patience,
-		advanced: make(chan struct{}), subs: map[string]map[*Subscription]bool{},
+		advanced: make(chan struct{}), subs: newSubscribers(),
 		listeners: map[*agentListener]bool{},
 	}
 }
@@ -95,7 +96,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	for r, err := range m.feed.Records(ctx) {
 		switch {
 		case err != nil:
-			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", r.Key.UID, "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
+			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", cmp.Or(r.Key.UID, r.HeadID.Deployment()), "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
 			r.Gone = false
 			fallthrough
 		case !r.Restart && r.UpTo == 0 && fresh == nil:
@@ -124,9 +125,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		for _, o := range m.observers {
 			fresh.replay(o)
 		}
-		for _, subs := range m.subs {
-			notify(subs, true)
-		}
+		m.subs.notifyAll()
 		for l := range m.listeners {
 			fresh.markAll(l)
 		}
@@ -140,8 +139,10 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		case appcontext.AgentSpace:
 			m.agentReportedLocked(r.Key.Cluster)
 		case appcontext.RosterSpace:
+		case appcontext.HeadSpace:
+			notify(m.subs.heads[r.HeadID], news)
 		default:
-			notify(m.subs[r.Key.UID], news)
+			notify(m.subs.deployments[r.Key.UID], news)
 		}
 	}
 	m.index.mark = mark
@@ -158,11 +159,11 @@ func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 	for l := range m.listeners {
 		l.mark(cluster)
 	}
-	if len(m.subs) == 0 {
+	if len(m.subs.deployments) == 0 {
 		return
 	}
-	for uid := range m.index.touched(cluster) {
-		notify(m.subs[uid], false)
+	for deployment := range m.index.touched(cluster) {
+		notify(m.subs.deployments[deployment], false)
 	}
 }
 
@@ -186,27 +187,28 @@ type Entry struct {
 	LastSign *LastSign             // the last sign of life of the cluster; nil: not known
 }
 
-// Snapshot returns the deployment of the head uid, with everything that was written before
+// Snapshot returns the deployment of a head, with everything that was written before
 // the call. Unavailable if etcd cannot be reached.
-func (m *Mirror) Snapshot(ctx context.Context, uid string) (Snapshot, error) {
+func (m *Mirror) Snapshot(ctx context.Context, id appcontext.HeadID) (Snapshot, error) {
 	now, err := m.feed.Revision(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	if m.reach(ctx, now) {
-		if s, ok := m.fromIndex(uid); ok {
+		if s, ok := m.fromIndex(id); ok {
 			return s, nil
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return Snapshot{}, errs.E(errs.Unavailable, "read", "deployment "+uid, err)
+		return Snapshot{}, errs.E(errs.Unavailable, "read", "deployment "+string(id), err)
 	}
-	return m.read(ctx, uid)
+	return m.read(ctx, id)
 }
 
 // ClusterPair is the entry of an app of a deployment.
 type ClusterPair struct {
-	UID, App string // the deployment's id on clusters, and the app
+	UID v2.DeploymentID
+	App string
 	*Entry
 }
 
@@ -220,7 +222,7 @@ func (m *Mirror) Cluster(name v2.ClusterKey) []ClusterPair {
 	}
 	out := make([]ClusterPair, 0, len(m.index.clusters[name]))
 	for at, e := range m.index.clusters[name] {
-		out = append(out, ClusterPair{at.uid, at.app, e})
+		out = append(out, ClusterPair{at.deployment, at.app, e})
 	}
 	return out
 }
@@ -237,7 +239,7 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 	out := make([]appcontext.Pair, 0, len(m.index.clusters[cluster]))
 	for at, e := range m.index.clusters[cluster] {
 		if e.State != nil {
-			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, UID: at.uid, App: at.app}, ""))
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, UID: at.deployment, App: at.app}, ""))
 		}
 	}
 	return out, true
@@ -245,13 +247,13 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 
 // Subject returns the key of the document that a deployment belongs to; empty if it is not
 // known. It may be a moment old.
-func (m *Mirror) Subject(uid string) string {
+func (m *Mirror) Subject(d v2.DeploymentID) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
 		return ""
 	}
-	h := m.index.heads[uid]
+	h := m.index.heads[appcontext.FirstHead(d)]
 	if h != nil && h.MovedTo != "" { // its id is that of the head that took over
 		h = m.index.heads[h.MovedTo]
 	}
@@ -270,13 +272,13 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 }
 
 // fromIndex copies from the index; false if a record of the deployment cannot be read.
-func (m *Mirror) fromIndex(uid string) (Snapshot, bool) {
+func (m *Mirror) fromIndex(id appcontext.HeadID) (Snapshot, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
 		return Snapshot{}, false
 	}
-	return m.index.snapshot(uid)
+	return m.index.snapshot(id)
 }
 
 // reach waits until the index has reached a revision; false if it does not in time.
@@ -339,9 +341,9 @@ func (m *Mirror) Behind() bool {
 }
 
 // read reads a snapshot from etcd, and the keys of all pairs for that.
-func (m *Mirror) read(ctx context.Context, uid string) (Snapshot, error) {
-	s, deployment := Snapshot{Pairs: map[Pair]*Entry{}}, uid
-	head, err := m.store.Head(ctx, uid)
+func (m *Mirror) read(ctx context.Context, id appcontext.HeadID) (Snapshot, error) {
+	s, deployment := Snapshot{Pairs: map[Pair]*Entry{}}, id.Deployment()
+	head, err := m.store.Head(ctx, id)
 	switch {
 	case err == nil:
 		s.Head, deployment = &head, head.Deployment()

@@ -185,7 +185,7 @@ func (s *stage) put(p ...appcontext.Pair) {
 	s.must(s.writer.Write(s.Context(), p, nil))
 }
 
-func (s *stage) snapshot(uid string) Snapshot {
+func (s *stage) snapshot(uid appcontext.HeadID) Snapshot {
 	s.Helper()
 	snap, err := s.mirror.Snapshot(s.Context(), uid)
 	s.must(err)
@@ -201,12 +201,12 @@ func (s *stage) compact() {
 	}
 }
 
-func key(cluster v2.ClusterKey, uid, app string) appcontext.PairKey {
-	return appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
+func key(cluster v2.ClusterKey, deployment v2.DeploymentID, app string) appcontext.PairKey {
+	return appcontext.PairKey{Cluster: cluster, UID: deployment, App: app}
 }
 
 // equal fails the test unless the mirror holds what etcd holds.
-func (s *stage) equal(uid string) {
+func (s *stage) equal(uid appcontext.HeadID) {
 	s.Helper()
 	want, err := s.mirror.read(s.Context(), uid)
 	s.must(err)
@@ -298,12 +298,12 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	r := mathrand.New(mathrand.NewPCG(3, 5))
-	heads := map[string]appcontext.Head{}
+	heads := map[appcontext.HeadID]appcontext.Head{}
 	i := 0
 	change := func() {
 		i++
-		uid := fmt.Sprint(r.IntN(3))
-		k := key(v2.ClusterKey(fmt.Sprint("c", r.IntN(8))), uid, fmt.Sprint("a", r.IntN(2)))
+		id := appcontext.HeadID(fmt.Sprint(r.IntN(3)))
+		k := key(v2.ClusterKey(fmt.Sprint("c", r.IntN(8))), id.Deployment(), fmt.Sprint("a", r.IntN(2)))
 		switch r.IntN(10) {
 		case 7, 8, 9: // clusters that stand alike
 			var put []appcontext.Pair
@@ -317,13 +317,13 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 			s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{k}))
 			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
 		case 1:
-			s.must(s.store.Delete(t.Context(), uid))
-			delete(heads, uid)
+			s.must(s.store.Delete(t.Context(), id))
+			delete(heads, id)
 		case 2:
-			to := appcontext.Head{UID: uid, Rev: r.Int64()}
-			next, err := s.store.Step(t.Context(), heads[uid], to, nil, nil)
+			to := appcontext.Head{UID: id, Rev: r.Int64()}
+			next, err := s.store.Step(t.Context(), heads[id], to, nil, nil)
 			s.must(err)
-			heads[uid] = next
+			heads[id] = next
 		case 3, 4:
 			s.put(appcontext.Pair{Key: k, Rev: r.Int64()})
 			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: k, Seq: r.Uint64()}}, nil))
@@ -352,9 +352,10 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 		s.snapshot("0")
 		runtime.Gosched()
 	}
-	for uid := range 3 {
-		s.equal(fmt.Sprint(uid))
-		if n := s.requests(func() { s.snapshot(fmt.Sprint(uid)) }); n != 1 {
+	for i := range 3 {
+		id := appcontext.HeadID(fmt.Sprint(i))
+		s.equal(id)
+		if n := s.requests(func() { s.snapshot(id) }); n != 1 {
 			t.Errorf("after all that a question costs %d requests, want 1", n)
 		}
 	}
@@ -403,7 +404,7 @@ func TestRecordsThatCannotBeReadAreNotMissed(t *testing.T) {
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	sub := s.mirror.Subscribe("7", "9")
+	sub := s.mirror.Subscribe(Topics{Heads: []appcontext.HeadID{"7"}, Deployments: []v2.DeploymentID{"7", "9"}})
 	defer sub.Close()
 	told := func(want bool) {
 		t.Helper()
@@ -453,7 +454,7 @@ func TestSubscriptions(t *testing.T) {
 		report(news)
 		told(true)
 	}
-	sub.Follow("8")
+	sub.Follow(Topics{Deployments: []v2.DeploymentID{"8"}})
 	s.put(appcontext.Pair{Key: key("c", "7", "a")})
 	told(false)
 	s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{key("c", "8", "a")}))
@@ -470,8 +471,8 @@ func TestSubscriptions(t *testing.T) {
 		t.Error("no signal when the watch began again")
 	}
 	sub.Close()
-	if len(s.mirror.subs) != 0 {
-		t.Errorf("after all are closed %d are left", len(s.mirror.subs))
+	if n := len(s.mirror.subs.heads) + len(s.mirror.subs.deployments); n != 0 {
+		t.Errorf("after all are closed %d are left", n)
 	}
 }
 
@@ -485,7 +486,7 @@ func TestSignsOfLife(t *testing.T) {
 		s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key(c, "7", "a"), Seq: 5, At: at}}, nil))
 	}
 	s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key("c1", "7", "watched"), At: at}}, nil))
-	sub := s.mirror.Subscribe("7")
+	sub := s.mirror.Subscribe(Topics{Deployments: []v2.DeploymentID{"7"}})
 	defer sub.Close()
 	sub.Life(true)
 	agent := agents.Agent{Cluster: "c1", Tokens: []agents.Token{{ID: "x"}}}

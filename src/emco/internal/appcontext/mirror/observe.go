@@ -5,15 +5,15 @@ import "github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 // replay hands all records to an observer.
 func (x *index) replay(o Observer) {
 	o.Restarted()
-	for uid, h := range x.heads {
-		o.HeadChanged(uid, h)
+	for id, h := range x.heads {
+		o.HeadChanged(id, h)
 	}
 	for cluster, sign := range x.lives {
 		o.AgentHeard(cluster, sign.At())
 	}
-	for uid, pairs := range x.deployments {
+	for deployment, pairs := range x.deployments {
 		for at, e := range pairs {
-			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, e)
+			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, UID: deployment, App: at.App}, e)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func (x *index) replay(o Observer) {
 func (x *index) tell(o Observer, r appcontext.Record) {
 	switch r.Space {
 	case appcontext.HeadSpace:
-		o.HeadChanged(r.Key.UID, x.heads[r.Key.UID])
+		o.HeadChanged(r.HeadID, x.heads[r.HeadID])
 	case appcontext.AgentSpace:
 		o.AgentHeard(r.Key.Cluster, x.lives[r.Key.Cluster].At())
 	case appcontext.RosterSpace:

@@ -24,7 +24,7 @@ type Digest = manifest.Digest
 // Key names one app of one deployment on one cluster.
 type Key struct {
 	Cluster v2.ClusterKey
-	UID     string
+	UID     v2.DeploymentID
 	App     string
 }
 

@@ -33,7 +33,7 @@ func New(kv *etcdkv.Client) *Store { return &Store{kv} }
 
 // RecordKey returns the key of a pair's own record.
 func RecordKey(kv *etcdkv.Client, k Key) string {
-	return kv.Key(recordSpace, string(k.Cluster), k.UID, k.App)
+	return kv.Key(recordSpace, string(k.Cluster), string(k.UID), k.App)
 }
 
 // ParseRecord reads a pair's own record.
@@ -53,7 +53,7 @@ func ParseKey(kv *etcdkv.Client, key []byte) (Key, error) {
 	if len(p) != 4 {
 		return Key{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
 	}
-	return Key{Cluster: v2.ClusterKey(p[1]), UID: p[2], App: p[3]}, nil
+	return Key{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}, nil
 }
 
 func (s *Store) parseRecord(record *mvccpb.KeyValue) (Pair, error) { return ParseRecord(s.kv, record) }
@@ -236,7 +236,7 @@ func (s *Store) PairsAt(ctx context.Context, keys []Key) (out []Pair, err error)
 func (s *Store) pairsAt(ctx context.Context, keys []Key, rev int64) ([]Pair, error) {
 	at, apps := map[Key]int{}, map[string]bool{}
 	for i, k := range keys {
-		at[k], apps[s.kv.Key(tableSpace, k.UID, k.App)+"/"] = i, true
+		at[k], apps[s.kv.Key(tableSpace, string(k.UID), k.App)+"/"] = i, true
 	}
 	found, shards := make([]*Pair, len(keys)), map[string]*Contents{}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(apps)), etcdkv.MaxOps) {
@@ -351,17 +351,17 @@ func (c *Contents) on(cluster v2.ClusterKey) (out []Pair) {
 // clusters that no kept revision names: an unreachable cluster may still hold what an earlier
 // revision removed. It reads the keys of all records, so call it rarely; package mirror answers the
 // same from memory.
-func (s *Store) PairsOf(ctx context.Context, uid string) (all []Pair, err error) {
+func (s *Store) PairsOf(ctx context.Context, deployment v2.DeploymentID) (all []Pair, err error) {
 	err = s.atOneRevision(ctx, func(rev int64) error {
-		all, err = s.pairsOf(ctx, uid, rev)
+		all, err = s.pairsOf(ctx, deployment, rev)
 		return err
 	})
 	slices.SortFunc(all, ComparePairs)
 	return all, err
 }
 
-func (s *Store) pairsOf(ctx context.Context, uid string, rev int64) (all []Pair, err error) {
-	shards, err := s.readTables(ctx, rev, s.kv.Key(tableSpace, uid)+"/")
+func (s *Store) pairsOf(ctx context.Context, deployment v2.DeploymentID, rev int64) (all []Pair, err error) {
+	shards, err := s.readTables(ctx, rev, s.kv.Key(tableSpace, string(deployment))+"/")
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +382,7 @@ func (s *Store) pairsOf(ctx context.Context, uid string, rev int64) (all []Pair,
 		if err != nil {
 			return nil, err
 		}
-		if key.UID == uid {
+		if key.UID == deployment {
 			keys = append(keys, key)
 		}
 	}
@@ -398,19 +398,19 @@ func (s *Store) pairsOf(ctx context.Context, uid string, rev int64) (all []Pair,
 
 // ShardsOf returns the clusters on which a deployment has pairs, each with the shard that one of
 // the pairs names.
-func (s *Store) ShardsOf(ctx context.Context, uid string, clusters []v2.ClusterKey) (out map[v2.ClusterKey]string, err error) {
+func (s *Store) ShardsOf(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey) (out map[v2.ClusterKey]string, err error) {
 	if len(clusters) == 0 {
 		return nil, nil
 	}
 	err = s.atOneRevision(ctx, func(rev int64) error {
-		out, err = s.shardsOf(ctx, uid, clusters, rev)
+		out, err = s.shardsOf(ctx, deployment, clusters, rev)
 		return err
 	})
 	return out, err
 }
 
-func (s *Store) shardsOf(ctx context.Context, uid string, clusters []v2.ClusterKey, rev int64) (map[v2.ClusterKey]string, error) {
-	shards, err := s.readTables(ctx, rev, s.kv.Key(tableSpace, uid)+"/")
+func (s *Store) shardsOf(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey, rev int64) (map[v2.ClusterKey]string, error) {
+	shards, err := s.readTables(ctx, rev, s.kv.Key(tableSpace, string(deployment))+"/")
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +429,7 @@ func (s *Store) shardsOf(ctx context.Context, uid string, clusters []v2.ClusterK
 	for some := range slices.Chunk(others, etcdkv.MaxOps) {
 		names := make([]string, len(some))
 		for i, c := range some {
-			names[i] = s.kv.Key(recordSpace, string(c), uid) + "/"
+			names[i] = s.kv.Key(recordSpace, string(c), string(deployment)) + "/"
 		}
 		found, err := s.kv.GetMany(ctx, names, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithRev(rev))
 		if err != nil {
@@ -489,7 +489,7 @@ func (s *Store) PutPairs(ctx context.Context, own etcdkv.Fence, put []Pair, remo
 		ops[RecordKey(s.kv, k)] = clientv3.OpDelete(RecordKey(s.kv, k))
 	}
 	for _, p := range put {
-		if err := etcdkv.CheckParts(string(p.Key.Cluster), p.Key.UID, p.Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(p.Key.Cluster), string(p.Key.UID), p.Key.App); err != nil {
 			return err
 		}
 		name := RecordKey(s.kv, p.Key)

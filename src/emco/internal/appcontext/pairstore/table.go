@@ -8,18 +8,19 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // TableID names the table of one app of a deployment in a shard.
 type TableID struct {
-	UID   string
+	UID   v2.DeploymentID
 	App   string
 	Shard string
 }
 
 func tableKey(kv *etcdkv.Client, id TableID) string {
-	return kv.Key(tableSpace, id.UID, id.App, id.Shard)
+	return kv.Key(tableSpace, string(id.UID), id.App, id.Shard)
 }
 
 // ParseTableID reads the key of a table.
@@ -28,7 +29,7 @@ func ParseTableID(kv *etcdkv.Client, key []byte) (TableID, error) {
 	if len(p) != 4 {
 		return TableID{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
 	}
-	return TableID{UID: p[1], App: p[2], Shard: p[3]}, nil
+	return TableID{UID: v2.DeploymentID(p[1]), App: p[2], Shard: p[3]}, nil
 }
 
 // group is the clusters of a table that stand alike. It is replaced, never changed.

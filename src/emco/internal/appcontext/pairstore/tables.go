@@ -4,6 +4,8 @@ import (
 	"iter"
 
 	"github.com/RoaringBitmap/roaring/v2"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // Tables follows the tables and rosters of all shards as they change. It is not safe for
@@ -14,7 +16,10 @@ type Tables struct {
 }
 
 // appID names an app of a deployment.
-type appID struct{ uid, app string }
+type appID struct {
+	deployment v2.DeploymentID
+	app        string
+}
 
 // NewTables returns none.
 func NewTables() *Tables {

@@ -104,7 +104,7 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 		add(k, nil)
 	}
 	for i := range put {
-		if err := etcdkv.CheckParts(string(put[i].Key.Cluster), put[i].Key.UID, put[i].Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(put[i].Key.Cluster), string(put[i].Key.UID), put[i].Key.App); err != nil {
 			return err
 		}
 		add(put[i].Key, &put[i])

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 // AppState is the desired state of one app on a cluster.
 type AppState struct {
-	Deployment string            // the deployment's id
+	Deployment v2.DeploymentID   // the deployment's id
 	App        string            // the app's name
 	Desired    []manifest.Object // in the order to apply them; empty to remove the app
 	CRDs       []manifest.Object // definitions that Desired needs; never deleted
@@ -74,7 +75,7 @@ func (c *Cluster) Apply(ctx context.Context, st AppState) (Result, error) {
 }
 
 // Remove deletes an app from the cluster: it is Apply without desired objects.
-func (c *Cluster) Remove(ctx context.Context, deployment, app string, previous []manifest.ID) (Result, error) {
+func (c *Cluster) Remove(ctx context.Context, deployment v2.DeploymentID, app string, previous []manifest.ID) (Result, error) {
 	return c.Apply(ctx, AppState{Deployment: deployment, App: app, Previous: previous})
 }
 

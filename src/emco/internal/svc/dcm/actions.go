@@ -122,7 +122,7 @@ func (c *Clouds) checkInstantiable(ctx context.Context, doc store.Doc) error {
 // check: if a deployment starts to use the cloud afterwards, the termination is decided
 // again.
 func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Uses, error) {
-	uses, err := c.contexts.Uses(ctx, doc.UID)
+	uses, err := c.contexts.Uses(ctx, appcontext.HeadID(doc.UID))
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 		if err != nil {
 			return err
 		}
-		live, err := c.hasPlacements(ctx, user.UID)
+		live, err := c.hasPlacements(ctx, appcontext.HeadID(user.UID))
 		if err != nil {
 			return err
 		}
@@ -151,8 +151,8 @@ func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 
 // hasPlacements reports whether a deployment is instantiated or has pairs left. What
 // migrated to another group belongs to that group.
-func (c *Clouds) hasPlacements(ctx context.Context, uid string) (bool, error) {
-	head, err := c.contexts.Head(ctx, uid)
+func (c *Clouds) hasPlacements(ctx context.Context, id appcontext.HeadID) (bool, error) {
+	head, err := c.contexts.Head(ctx, id)
 	switch {
 	case errs.Is(err, errs.NotFound):
 		return false, nil
@@ -161,7 +161,7 @@ func (c *Clouds) hasPlacements(ctx context.Context, uid string) (bool, error) {
 	case !head.Owns():
 		return false, nil
 	}
-	left, err := c.reader.Left(ctx, uid)
+	left, err := c.reader.Left(ctx, id)
 	return len(left) > 0, err
 }
 
@@ -188,5 +188,5 @@ func (c *Clouds) listEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.events.Serve(w, r, doc.UID, identity(doc))
+	return c.events.Serve(w, r, appcontext.HeadID(doc.UID), identity(doc))
 }

@@ -87,7 +87,7 @@ func TestCloudsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Run(t, step{Do: "DELETE " + lc, Status: 204})
-	if _, err := c.contexts.Head(t.Context(), doc.UID); !errs.Is(err, errs.NotFound) {
+	if _, err := c.contexts.Head(t.Context(), appcontext.HeadID(doc.UID)); !errs.Is(err, errs.NotFound) {
 		t.Errorf("the AppContext still has the cloud: %v", err)
 	}
 }
@@ -122,7 +122,7 @@ func TestACloudInUseStays(t *testing.T) {
 	is := func(change func(*appcontext.Head)) {
 		t.Helper()
 		to := head
-		to.UID, to.State = doc.UID, appcontext.Instantiated
+		to.UID, to.State = appcontext.HeadID(doc.UID), appcontext.Instantiated
 		change(&to)
 		if head, err = c.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestACloudInUseStays(t *testing.T) {
 		used bool
 	}{
 		{"approved only", func(h *appcontext.Head) { h.State = appcontext.Approved }, false},
-		{"about to be instantiated", func(h *appcontext.Head) { h.Op = &appcontext.Operation{ID: "1", UID: doc.UID} }, true},
+		{"about to be instantiated", func(h *appcontext.Head) { h.Op = &appcontext.Operation{ID: "1", UID: appcontext.HeadID(doc.UID)} }, true},
 		{"instantiated", func(h *appcontext.Head) { h.Op, h.Rev = nil, 1 }, true},
 		{"stopped", func(h *appcontext.Head) { h.State, h.Stopped = appcontext.InstantiateStopped, true }, true},
 		{"moved to another group", func(h *appcontext.Head) { h.State, h.MovedTo = appcontext.Updated, "another" }, false},
@@ -205,7 +205,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 	won := map[bool]int{}
 	for round := range 30 {
 		c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
-		head, err := c.contexts.Head(t.Context(), cloud.UID)
+		head, err := c.contexts.Head(t.Context(), appcontext.HeadID(cloud.UID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := appcontext.Head{UID: group.UID, State: appcontext.Instantiated}
+		to := appcontext.Head{UID: appcontext.HeadID(group.UID), State: appcontext.Instantiated}
 		used, terminated := make(chan error, 1), make(chan struct{})
 		go func() {
 			if round%2 == 1 {
@@ -233,7 +233,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 		if use == nil {
 			gone := to
 			gone.State, gone.Gone = appcontext.Terminated, true
-			if to, err = c.contexts.Head(t.Context(), group.UID); err == nil {
+			if to, err = c.contexts.Head(t.Context(), appcontext.HeadID(group.UID)); err == nil {
 				_, err = c.contexts.Step(t.Context(), to, gone, nil, nil)
 			}
 			if err != nil {

@@ -39,7 +39,7 @@ func (c *Clouds) Status(ctx context.Context, who v2.Identity, q statusview.Query
 // feed reads the document for each answer: it ends with NotFound when the document is
 // deleted.
 func (c *Clouds) feed(doc store.Doc, q statusview.Query) statusview.Feed {
-	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
+	return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 		doc, err := c.cloudAt(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err

@@ -138,7 +138,7 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	op.Outcome = ready.outcome
 	to := s.Head
 	if !to.Owns() {
-		to.Inherited, to.MovedTo = op.Instance, ""
+		to.Inherited, to.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
 	m := queueOperation(s, to, op, ready.cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
 	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
@@ -363,7 +363,7 @@ func (g *Groups) restorablePlacements(ctx context.Context, head appcontext.Head,
 
 // isRestorable reports whether a revision's objects carry the deployment's current id.
 func isRestorable(head appcontext.Head, rev appcontext.Revision) bool {
-	return cmp.Or(rev.Deployed, head.UID) == head.Deployment()
+	return cmp.Or(rev.Deployed, head.UID.Deployment()) == head.Deployment()
 }
 
 // revisionNotFound makes a NotFound error name the revision.
@@ -389,7 +389,7 @@ func (g *Groups) cloudOf(ctx context.Context, doc store.Doc) (appcontext.Head, e
 
 // instantiatedCloud returns a logical cloud's head; Conflict if it is not instantiated.
 func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcontext.Head, error) {
-	head, err := g.contexts.Head(ctx, cloud.UID)
+	head, err := g.contexts.Head(ctx, appcontext.HeadID(cloud.UID))
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return head, err
 	}
@@ -403,7 +403,7 @@ func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcon
 // the first revision's instance is the deployment's own id; a revision that starts or inherits
 // another deployment has an instance of its own.
 func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation {
-	instance := head.UID
+	instance := string(head.UID)
 	if head.LastRev > 0 || req.request.Action == lifecycle.Migrate {
 		instance = contextID()
 	}

@@ -149,7 +149,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	group := head
 	op := newOperation(head, req)
 	if !head.Owns() {
-		head.Inherited, head.MovedTo = op.Instance, ""
+		head.Inherited, head.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
 	head.Op = &op
 	if out.identity, err = g.identity(doc); err != nil {

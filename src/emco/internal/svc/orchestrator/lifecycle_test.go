@@ -84,7 +84,7 @@ func TestF05AFailedTerminationIsAskedForAgain(t *testing.T) {
 	g := p.runs("v1", "g", "edge")
 	g.acts("terminate")
 	g.refused("terminate", "", 409, "Terminated if it failed")
-	stuck, err := p.contexts.PairsOf(t.Context(), g.doc().UID)
+	stuck, err := p.contexts.PairsOf(t.Context(), v2.DeploymentID(g.doc().UID))
 	p.must(err)
 	for i := range stuck {
 		stuck[i].Desired, stuck[i].Phase, stuck[i].At = "", appcontext.Failed, g.head().Terminated
@@ -182,7 +182,7 @@ func TestMigrateHandsOverWhatRuns(t *testing.T) {
 	p.work()
 	p.settle()
 	equal(t, "after it they hold", p.holds(id), "a v2, b v2")
-	if h := from.head(); h.State != appcontext.Updated || h.MovedTo != to.doc().UID || h.Rev != 0 || h.Gone || h.Op != nil || h.LastRev != before.LastRev {
+	if h := from.head(); h.State != appcontext.Updated || string(h.MovedTo) != to.doc().UID || h.Rev != 0 || h.Gone || h.Op != nil || h.LastRev != before.LastRev {
 		t.Errorf("head of the source: %+v", h)
 	}
 	from.refused("update", "", 409, "not allowed in state Updated")
@@ -241,7 +241,7 @@ func TestMigrateThereAndBack(t *testing.T) {
 	p.work()
 	p.settle()
 	equal(t, "clusters hold", p.holds(id), "a v1")
-	if h := a.head(); !h.Owns() || h.Deployment() != id || h.Rev != 2 {
+	if h := a.head(); !h.Owns() || string(h.Deployment()) != id || h.Rev != 2 {
 		t.Errorf("head of the first group: %+v", h)
 	}
 	equal(t, "history of a", a.history(), "Created 0, Approved 0, Instantiated 1, Updated 1, Approved 0, Instantiated 2")
@@ -347,7 +347,7 @@ func TestRevisionsAreListed(t *testing.T) {
 		send("update", "")
 		p.work()
 	}
-	p.must(p.contexts.RecordCommit(t.Context(), g.doc().UID, 15, appcontext.RevisionCommit{Repository: "http://git/fleet", Branch: "main", Commit: "c0ffee", Clusters: 2}))
+	p.must(p.contexts.RecordCommit(t.Context(), appcontext.HeadID(g.doc().UID), 15, appcontext.RevisionCommit{Repository: "http://git/fleet", Branch: "main", Commit: "c0ffee", Clusters: 2}))
 	equal(t, "all", strings.Join(list()[11:], "\n"), strings.Join([]string{
 		`4 update from 0 by ada because "" current false kept true apps 1`,
 		`3 rollback from 1 by ada because "as it was" current false kept true apps 1`,
@@ -553,7 +553,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 		g.acts("approve")
 		uid := g.doc().UID
 		head := g.head()
-		op := appcontext.Operation{ID: "o", UID: uid, Kind: "instantiate", Rev: 1}
+		op := appcontext.Operation{ID: "o", UID: appcontext.HeadID(uid), Kind: "instantiate", Rev: 1}
 		to := head
 		to.State, to.LastRev = appcontext.Instantiated, 1
 		g.clear()
@@ -567,7 +567,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 		if (err == nil) == (status == 204) || status != 204 && status != 409 {
 			t.Fatalf("round %d: the deletion was answered %d, the instantiation %v", round, status, err)
 		}
-		if _, unread := p.contexts.Head(t.Context(), uid); (unread == nil) != (err == nil) {
+		if _, unread := p.contexts.Head(t.Context(), appcontext.HeadID(uid)); (unread == nil) != (err == nil) {
 			t.Fatalf("round %d: the head is %v, the deletion was answered %d", round, unread, status)
 		}
 	}

@@ -123,8 +123,8 @@ func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head app
 }
 
 // inheritedPlacements returns what the pairs of a deployment should hold.
-func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, id string) ([]appcontext.Placement, error) {
-	pairs, err := contexts.PairsOf(ctx, id)
+func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, d v2.DeploymentID) ([]appcontext.Placement, error) {
+	pairs, err := contexts.PairsOf(ctx, d)
 	if err != nil {
 		return nil, err
 	}

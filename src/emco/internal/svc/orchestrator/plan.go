@@ -59,7 +59,7 @@ func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud stor
 // plan reads all documents. deployment is the id that the group's objects carry on
 // clusters; see appcontext.Head. Errors concern the group as a whole; what concerns one app
 // is that app's refusal.
-func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment string) (revisionPlan, error) {
+func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.DeploymentID) (revisionPlan, error) {
 	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	if err != nil {
 		return revisionPlan{}, err
@@ -189,7 +189,7 @@ func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (nam
 }
 
 // requests returns the rendering inputs of each app of the composite app.
-func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment, namespace string) ([]appPlan, error) {
+func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment v2.DeploymentID, namespace string) ([]appPlan, error) {
 	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
 	if err != nil {
 		return nil, err

@@ -70,11 +70,11 @@ func restoredOutcome(from int64) string { return digestOf(fmt.Sprintf("revision 
 // migration, otherwise the same.
 func planDigest(req actionRequest, requested, group appcontext.Head, outcome string) string {
 	return digestOf(struct {
-		Action  string `json:"action"`
-		Desired int64  `json:"desired"` // the revision that runs
-		Head    string `json:"head"`
-		Next    int64  `json:"next"` // the number of the new one
-		Outcome string `json:"outcome"`
+		Action  string            `json:"action"`
+		Desired int64             `json:"desired"` // the revision that runs
+		Head    appcontext.HeadID `json:"head"`
+		Next    int64             `json:"next"` // the number of the new one
+		Outcome string            `json:"outcome"`
 	}{req.request.String(), requested.Rev, group.UID, group.LastRev + 1, outcome})
 }
 

@@ -199,5 +199,5 @@ func TestF25AMigrationCarriesOutItsPlanOrNothing(t *testing.T) {
 	}
 	p.work()
 	p.settle()
-	equal(t, "holds", p.holds(to.head().Deployment()), "a other")
+	equal(t, "holds", p.holds(string(to.head().Deployment())), "a other")
 }

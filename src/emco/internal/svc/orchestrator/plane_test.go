@@ -253,7 +253,7 @@ func (p *controlPlane) runs(version, name, provider string) testGroup {
 
 func (g testGroup) head() appcontext.Head {
 	g.Helper()
-	head, err := g.contexts.Head(g.Context(), g.doc().UID)
+	head, err := g.contexts.Head(g.Context(), appcontext.HeadID(g.doc().UID))
 	if !errs.Is(err, errs.NotFound) {
 		g.must(err)
 	}
@@ -308,7 +308,7 @@ func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 // removes what no head owns.
 func (p *controlPlane) settle() {
 	p.Helper()
-	keep, wanted := map[string]bool{}, map[appcontext.PairKey]appcontext.Pair{}
+	keep, wanted := map[v2.DeploymentID]bool{}, map[appcontext.PairKey]appcontext.Pair{}
 	for h, err := range p.contexts.Heads(p.Context()) {
 		p.must(err)
 		if !h.Owns() {
@@ -347,7 +347,7 @@ func (p *controlPlane) settle() {
 // holds returns what clusters have of a deployment: "cluster content", in order.
 func (p *controlPlane) holds(id string) string {
 	p.Helper()
-	pairs, err := p.contexts.PairsOf(p.Context(), id)
+	pairs, err := p.contexts.PairsOf(p.Context(), v2.DeploymentID(id))
 	p.must(err)
 	var out []string
 	for _, pair := range pairs {

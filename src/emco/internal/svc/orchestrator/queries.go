@@ -38,7 +38,7 @@ func (g *Groups) Status(ctx context.Context, who v2.Identity, q statusview.Query
 
 // feed reads the document for each answer: it ends with NotFound when the document is deleted.
 func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
-	return statusview.Feed{UID: doc.UID, Read: func(ctx context.Context) (statusview.Answer, error) {
+	return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 		doc, err := g.groupAt(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
@@ -63,7 +63,7 @@ func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return g.events.Serve(w, r, doc.UID, who)
+	return g.events.Serve(w, r, appcontext.HeadID(doc.UID), who)
 }
 
 // listRevisions answers with all revisions of a group, newest first. Of revisions whose
@@ -113,18 +113,18 @@ func (g *Groups) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision,
 	if err != nil {
 		return nil, err
 	}
-	commits, err := g.contexts.Commits(ctx, doc.UID)
+	commits, err := g.contexts.Commits(ctx, appcontext.HeadID(doc.UID))
 	if err != nil {
 		return nil, err
 	}
 	kept := map[int64]v2.Revision{}
-	for rev, err := range g.contexts.Revisions(ctx, doc.UID) {
+	for rev, err := range g.contexts.Revisions(ctx, appcontext.HeadID(doc.UID)) {
 		if err != nil {
 			return nil, err
 		}
 		shown, err := g.keptRevision(ctx, s.Head, rev)
 		if err != nil {
-			if _, gone := g.contexts.Revision(ctx, doc.UID, rev.Number); errs.Is(gone, errs.NotFound) {
+			if _, gone := g.contexts.Revision(ctx, appcontext.HeadID(doc.UID), rev.Number); errs.Is(gone, errs.NotFound) {
 				continue // a sweep removed it meanwhile
 			}
 			return nil, err

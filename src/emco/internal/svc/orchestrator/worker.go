@@ -85,7 +85,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 	defer running.Wait()
 	contexts := w.contexts.Fenced(own.Fence())
 	for op, err := range contexts.WatchOperations(ctx) {
-		if operatorGroup.Of(op.UID) != shard {
+		if operatorGroup.Of(string(op.UID)) != shard {
 			continue
 		}
 		if err != nil {
@@ -142,7 +142,7 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 		return err
 	}
 	doc, err := w.db.Get(ctx, store.Key(head.Subject))
-	if err == nil && doc.UID != op.UID {
+	if err == nil && appcontext.HeadID(doc.UID) != op.UID {
 		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and another one was created under its name"))
 	}
 	if err != nil {
@@ -204,7 +204,7 @@ func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcont
 		to.Failure = "internal error; see the log of the orchestrator"
 	}
 	if head.TookOver() {
-		to.Failure += "; what was taken over with the id " + head.Inherited + " keeps running unchanged and belongs to this group"
+		to.Failure += "; what was taken over with the id " + string(head.Inherited) + " keeps running unchanged and belongs to this group"
 	}
 	m := appcontext.HeadChange{From: head, To: to}
 	if head.Op != nil {

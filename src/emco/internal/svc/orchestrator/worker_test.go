@@ -69,7 +69,7 @@ func (p workerFixture) rollBack(name string) appcontext.Operation {
 	ctx := p.Context()
 	doc, err := p.db.Create(ctx, store.Write{Key: store.Key("groups/" + name), Body: []byte("{}")})
 	p.must(err)
-	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: doc.UID, Subject: string(doc.Key)}, nil, nil)
+	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), Subject: string(doc.Key)}, nil, nil)
 	p.must(err)
 	bundle, err := p.contexts.PutBundle(ctx, appcontext.Bundle{})
 	p.must(err)
@@ -78,14 +78,14 @@ func (p workerFixture) rollBack(name string) appcontext.Operation {
 	p.must(err)
 	to := head
 	to.LastRev = 2
-	op := appcontext.Operation{ID: "op-" + name, UID: doc.UID, Kind: "rollback", Rev: 2, From: 1}
+	op := appcontext.Operation{ID: "op-" + name, UID: appcontext.HeadID(doc.UID), Kind: "rollback", Rev: 2, From: 1}
 	_, err = p.contexts.Step(ctx, head, to, nil, &op)
 	p.must(err)
 	return op
 }
 
 // revisions returns the numbers of a deployment's revisions.
-func (p workerFixture) revisions(uid string) string {
+func (p workerFixture) revisions(uid appcontext.HeadID) string {
 	p.Helper()
 	var out []string
 	for r, err := range p.contexts.Revisions(p.Context(), uid) {
@@ -96,7 +96,7 @@ func (p workerFixture) revisions(uid string) string {
 }
 
 // published waits until a deployment's second revision is there, and nothing waits.
-func (p workerFixture) published(uid string) {
+func (p workerFixture) published(uid appcontext.HeadID) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.Context(), 30*time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 	t.Parallel()
 	p, ctx := newWorkerFixture(t), t.Context()
 	op := p.rollBack("g")
-	shard := operatorGroup.Shard(operatorGroup.Of(op.UID))
+	shard := operatorGroup.Shard(operatorGroup.Of(string(op.UID)))
 	asleep, wake := make(chan struct{}), make(chan struct{})
 	var fenced atomic.Int64
 	var once sync.Once
@@ -160,7 +160,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 	if got := p.revisions(op.UID); got != "1 2" || after.Mod != before.Mod {
 		t.Errorf("revisions %s, the head is %+v, want it as the second worker left it: %+v", got, after, before)
 	}
-	tries, err := p.etcd.Get(ctx, "/emco/dep/"+op.UID+"/place/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	tries, err := p.etcd.Get(ctx, "/emco/dep/"+string(op.UID)+"/place/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	p.must(err)
 	if len(tries.Kvs) != 2 {
 		t.Errorf("%d placements are left, want those of two revisions", len(tries.Kvs))
@@ -183,7 +183,7 @@ func TestWorkersShareOperations(t *testing.T) {
 	for i := range 12 {
 		op := p.rollBack(fmt.Sprint("g", i))
 		ops = append(ops, op)
-		key := "/emco/op/" + op.UID + "/" + op.ID
+		key := "/emco/op/" + string(op.UID) + "/" + op.ID
 		if r, err := p.etcd.Get(ctx, key); err == nil && len(r.Kvs) == 1 {
 			if _, err := p.etcd.Put(ctx, key, string(r.Kvs[0].Value)); err != nil { // repeats the event
 				t.Error(err)
@@ -236,7 +236,7 @@ func (p workerFixture) execute(op appcontext.Operation) {
 	w.execute(p.Context(), revisionBuilder{contexts: p.contexts, blobs: p.contexts}, op)
 }
 
-func (p workerFixture) head(uid string) appcontext.Head {
+func (p workerFixture) head(uid appcontext.HeadID) appcontext.Head {
 	p.Helper()
 	head, err := p.contexts.Head(p.Context(), uid)
 	p.must(err)

@@ -69,7 +69,7 @@ func TestF05AMendedDocumentIsTriedAtOnce(t *testing.T) {
 			}
 		}
 		tt.spoil()
-		w.wish(uid, "green", tt.cluster)
+		w.wish(appcontext.HeadID(uid), "green", tt.cluster)
 		w.until("the failure of "+string(tt.cluster), is(appcontext.Retrying, appcontext.Failed))
 		tt.wantError = ""
 		tt.mend()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -22,7 +23,7 @@ const (
 )
 
 // deploy makes the first revision of a deployment: apps with manifests, on cluster d0.
-func (w *works) deploy(uid string, apps map[string]string) {
+func (w *works) deploy(uid appcontext.HeadID, apps map[string]string) {
 	w.Helper()
 	place := appcontext.Placement{Cluster: "edge+d0", Apps: map[string]appcontext.Digest{}}
 	rev := appcontext.Revision{Number: 1}
@@ -38,17 +39,17 @@ func (w *works) deploy(uid string, apps map[string]string) {
 		w.must(err)
 		rev.Apps = append(rev.Apps, appcontext.App{Name: name, Bundles: []appcontext.Digest{place.Apps[name]}})
 	}
-	head, err := w.contexts.Step(w.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Subject: "the group", LastRev: 1}, nil, &appcontext.Operation{ID: "op" + uid, Rev: 1})
+	head, err := w.contexts.Step(w.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Subject: "the group", LastRev: 1}, nil, &appcontext.Operation{ID: "op" + string(uid), Rev: 1})
 	w.must(err)
 	_, err = w.contexts.Publish(w.Context(), head, rev, slices.Values([]appcontext.Placement{place}))
 	w.must(err)
 }
 
 // phases waits until the apps of a deployment have phases: "app phase attempts, …".
-func (w *works) phases(uid, want string) {
+func (w *works) phases(d v2.DeploymentID, want string) {
 	w.Helper()
 	w.until(want, func(map[string]appcontext.Pair) bool {
-		all, err := w.contexts.PairsOf(w.Context(), uid)
+		all, err := w.contexts.PairsOf(w.Context(), d)
 		w.must(err)
 		got := ""
 		for _, p := range all {

@@ -44,13 +44,13 @@ type works struct {
 	contexts *appcontext.Store // through which the test reads
 	db       *store.DB
 	git      *gittest.Server
-	heads    map[string]appcontext.Head
+	heads    map[appcontext.HeadID]appcontext.Head
 }
 
 func newWorks(t *testing.T, repositories int) *works {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
-	w := &works{T: t, db: resourcetest.DB(t), heads: map[string]appcontext.Head{}}
+	w := &works{T: t, db: resourcetest.DB(t), heads: map[appcontext.HeadID]appcontext.Head{}}
 	w.must(err)
 	t.Cleanup(func() { w.must(server.Close()) })
 	w.etcd, w.contexts = server.Client(), appcontext.New(server.Client(), "/emco/")
@@ -155,7 +155,7 @@ func (w *works) hold(p *process, repository string) (deafen, dispossess func()) 
 
 // wish makes the next revision of a deployment: an object with a content, on clusters. Without
 // clusters, nothing is desired.
-func (w *works) wish(uid, content string, clusters ...v2.ClusterKey) {
+func (w *works) wish(uid appcontext.HeadID, content string, clusters ...v2.ClusterKey) {
 	w.Helper()
 	head := w.heads[uid]
 	to := head
@@ -190,7 +190,7 @@ func (w *works) pairs() map[string]appcontext.Pair {
 	out := map[string]appcontext.Pair{}
 	for p, err := range w.contexts.Pairs(w.Context()) {
 		w.must(err)
-		out[string(p.Key.Cluster)+" "+p.Key.UID] = p
+		out[string(p.Key.Cluster)+" "+string(p.Key.UID)] = p
 	}
 	return out
 }

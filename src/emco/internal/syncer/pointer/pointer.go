@@ -77,7 +77,7 @@ func File(objects []Object) ([]byte, error) {
 func Labels(t syncer.Target, app string) map[string]string {
 	out := map[string]string{labelManagedBy: "emco", labelDeployment: Name(string(t.Deployment))}
 	if app != "" {
-		key, value := manifest.DeploymentLabel(string(t.Deployment), app) // like the objects of the app
+		key, value := manifest.DeploymentLabel(t.Deployment, app) // like the objects of the app
 		out[key] = value
 		out[labelApp] = app
 		if len(validation.IsValidLabelValue(app)) > 0 {

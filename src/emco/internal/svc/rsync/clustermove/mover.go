@@ -52,8 +52,8 @@ type Options struct {
 	Retry    pair.Retry // of moves that fail
 
 	HoldRepairs  func() (release func()) // delays repairs of cluster branches
-	HeadsOf      func(deployment string) []string
-	Recheck      func(head string) // compares everything that a head wants again
+	HeadsOf      func(deployment v2.DeploymentID) []appcontext.HeadID
+	Recheck      func(head appcontext.HeadID) // compares everything that a head wants again
 	Requeue      func(ctx context.Context, targets []pair.Target)
 	RequeueAfter func(t pair.Target, d time.Duration)
 	Release      func(ctx context.Context, t pair.Target) // the shard no longer has the target

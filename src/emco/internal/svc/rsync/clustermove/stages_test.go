@@ -144,7 +144,7 @@ func TestAClusterIsCarriedAsAWhole(t *testing.T) {
 func TestTheOldPlaceStaysWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	m := newMoving(t)
-	taken := gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Stage: gitstate.MoveTaken, Deployments: []string{"7"}}
+	taken := gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1, Stage: gitstate.MoveTaken, Deployments: []v2.DeploymentID{"7"}}
 	if _, err := m.contexts.PutRelocation(t.Context(), appcontext.Fence{}, taken); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,10 @@ const MaxPerBatch = 20
 type Recorder struct{ topics map[topic]*topicSummary }
 
 // topic is one kind of news about an app.
-type topic struct{ uid, app, reason string }
+type topic struct {
+	deployment  v2.DeploymentID
+	app, reason string
+}
 
 // topicSummary is what happened under a topic.
 type topicSummary struct {
@@ -135,18 +138,18 @@ func carriedBy(commit string) string {
 
 // Drain returns what was recorded as events, at most MaxPerBatch, and forgets it. headOf
 // returns the head that a deployment belongs to; events without a head are dropped.
-func (r *Recorder) Drain(headOf func(deployment string) appcontext.HeadID, allReady func(deployment, app string) bool) []appcontext.Event {
+func (r *Recorder) Drain(headOf func(deployment v2.DeploymentID) appcontext.HeadID, allReady func(deployment v2.DeploymentID, app string) bool) []appcontext.Event {
 	lines := slices.SortedFunc(maps.Keys(r.topics), func(a, b topic) int {
-		return cmp.Or(cmp.Compare(a.uid, b.uid), cmp.Compare(a.app, b.app), cmp.Compare(a.reason, b.reason))
+		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.app, b.app), cmp.Compare(a.reason, b.reason))
 	})
 	var out []appcontext.Event
 	for _, at := range lines {
-		head := headOf(at.uid)
-		if head == "" || len(out) == MaxPerBatch || at.reason == ready && !allReady(at.uid, at.app) {
+		head := headOf(at.deployment)
+		if head == "" || len(out) == MaxPerBatch || at.reason == ready && !allReady(at.deployment, at.app) {
 			continue
 		}
 		e := r.topics[at].event(at)
-		e.UID = string(head)
+		e.UID = head
 		out = append(out, e)
 	}
 	r.topics = nil

@@ -11,7 +11,7 @@ import (
 // Desired is what a deployment's head wants of a shard: bundles by cluster and app. If the
 // head is deleted, or its deployment terminated, it wants nothing.
 type Desired struct {
-	Deployment string // the id that pairs carry
+	Deployment v2.DeploymentID // the id that pairs carry
 	Head       appcontext.HeadID
 	Subject    string // key of the document that the deployment belongs to
 	Rev        int64

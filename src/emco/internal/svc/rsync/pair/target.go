@@ -12,7 +12,7 @@ import (
 // Target is one deployment on one cluster: the unit that is queued and delivered.
 type Target struct {
 	Cluster v2.ClusterKey
-	UID     string
+	UID     v2.DeploymentID
 }
 
 // TargetOf returns the target of a pair.

@@ -1,6 +1,7 @@
 package pairs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
@@ -24,7 +26,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	if !w.Removed && w.Handovers != s.handovers {
 		// What was worked out before pairs changed hands may create what another shard has,
 		// or remove what this one has just taken over.
-		return nil, errs.E(errs.Unavailable, "take in", "deployment "+w.Deployment, errors.New("pairs have changed hands meanwhile"))
+		return nil, errs.E(errs.Unavailable, "take in", "deployment "+string(w.Deployment), errors.New("pairs have changed hands meanwhile"))
 	}
 	have := s.concerned(w)
 	due := pair.Diff(w, have, s.cfg.Now())
@@ -63,12 +65,12 @@ func (s *Store) concerned(w pair.Desired) (have []appcontext.Pair) {
 }
 
 // Stop stops a deployment: its pairs stay as they are until SetDesired.
-func (s *Store) Stop(ctx context.Context, deploymentID string) error {
+func (s *Store) Stop(ctx context.Context, id v2.DeploymentID) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.updateDeployment(deploymentID, func(d *deployment) { d.stopped = true })
+	s.updateDeployment(id, func(d *deployment) { d.stopped = true })
 	var put []appcontext.Pair
-	for _, p := range s.index.ofDeployment(deploymentID) {
+	for _, p := range s.index.ofDeployment(id) {
 		if p.Blocked != pair.Stopped && (pair.Deliverable(p) || p.Blocked != "") {
 			put = append(put, s.blockIfStopped(p))
 		}
@@ -324,14 +326,14 @@ func (s *Store) Events(ctx context.Context) []appcontext.Event {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.recorder.Drain(
-		func(uid string) appcontext.HeadID { return s.deployments[uid].head },
-		func(uid, app string) bool { return s.readyEverywhere(ctx, uid, app) },
+		func(uid v2.DeploymentID) appcontext.HeadID { return s.deployments[uid].head },
+		func(uid v2.DeploymentID, app string) bool { return s.readyEverywhere(ctx, uid, app) },
 	)
 }
 
 // readyEverywhere reports whether an app is ready on all its clusters, also those of other
 // shards. The caller holds writing.
-func (s *Store) readyEverywhere(ctx context.Context, uid, app string) bool {
+func (s *Store) readyEverywhere(ctx context.Context, uid v2.DeploymentID, app string) bool {
 	var keys []appcontext.PairKey
 	for _, p := range s.index.ofDeployment(uid) {
 		if p.Key.App == app && p.Desired != "" {
@@ -369,4 +371,4 @@ func orderOf(w pair.Desired) *order {
 }
 
 // sortedKeys returns the keys of a map, in order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -38,7 +38,7 @@ type order struct {
 // closeGates blocks those of a deployment's due pairs that must wait for others before
 // they start. have is what the deployment has. A pair that may start keeps that right
 // until something else is desired. The caller holds writing.
-func (s *Store) closeGates(ctx context.Context, uid string, have, due []appcontext.Pair) error {
+func (s *Store) closeGates(ctx context.Context, uid v2.DeploymentID, have, due []appcontext.Pair) error {
 	o := s.deployments[uid].order
 	if o == nil {
 		for i, p := range due {
@@ -77,7 +77,7 @@ func (s *Store) notAdmitted(p appcontext.Pair) bool {
 
 // gatesOf returns the gates of a deployment's pairs, other shards' pairs included. Errors
 // that occur while gates are evaluated are in reports.err. The caller holds writing.
-func (s *Store) gatesOf(ctx context.Context, uid string, o *order, pairs []appcontext.Pair) (*gate.Gates, *gateReports, error) {
+func (s *Store) gatesOf(ctx context.Context, uid v2.DeploymentID, o *order, pairs []appcontext.Pair) (*gate.Gates, *gateReports, error) {
 	needed := gate.NeedReadiness(o.apps)
 	var keys []appcontext.PairKey
 	for _, p := range pairs {
@@ -98,7 +98,7 @@ func (s *Store) gatesOf(ctx context.Context, uid string, o *order, pairs []appco
 }
 
 // whyClosed returns why a gate is closed. If time opens it, the deployment is checked then.
-func (s *Store) whyClosed(uid string, g gate.Gate) string {
+func (s *Store) whyClosed(uid v2.DeploymentID, g gate.Gate) string {
 	if !g.At.IsZero() {
 		s.gates.checkAt(uid, g.At)
 	}
@@ -107,7 +107,7 @@ func (s *Store) whyClosed(uid string, g gate.Gate) string {
 
 // OpenGates checks what a deployment's pairs wait for, and returns the targets that may
 // start now.
-func (s *Store) OpenGates(ctx context.Context, uid string) ([]pair.Target, error) {
+func (s *Store) OpenGates(ctx context.Context, uid v2.DeploymentID) ([]pair.Target, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	d := s.deployments[uid]
@@ -173,14 +173,14 @@ func (s *Store) RunGates(ctx context.Context, opened func(context.Context, []pai
 type gateQueue struct {
 	wake chan struct{} // holds a token when the lists below have changed
 
-	mu      sync.Mutex           // guards the fields below
-	waiting map[string]int       // pairs at a gate, by deployment
-	due     map[string]bool      // deployments to check now
-	timers  map[string]time.Time // by deployment: when to check it although nothing happens
+	mu      sync.Mutex                    // guards the fields below
+	waiting map[v2.DeploymentID]int       // pairs at a gate, by deployment
+	due     map[v2.DeploymentID]bool      // deployments to check now
+	timers  map[v2.DeploymentID]time.Time // by deployment: when to check it although nothing happens
 }
 
 func newGateQueue() gateQueue {
-	return gateQueue{wake: make(chan struct{}, 1), waiting: map[string]int{}, due: map[string]bool{}, timers: map[string]time.Time{}}
+	return gateQueue{wake: make(chan struct{}, 1), waiting: map[v2.DeploymentID]int{}, due: map[v2.DeploymentID]bool{}, timers: map[v2.DeploymentID]time.Time{}}
 }
 
 // pairChanged counts a pair, and has its deployment checked if pairs of it wait.
@@ -200,13 +200,13 @@ func (q *gateQueue) pairChanged(old, p appcontext.Pair) {
 }
 
 // check has a deployment checked soon, if pairs of it wait.
-func (q *gateQueue) check(uid string) {
+func (q *gateQueue) check(uid v2.DeploymentID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.checkLocked(uid)
 }
 
-func (q *gateQueue) checkLocked(uid string) {
+func (q *gateQueue) checkLocked(uid v2.DeploymentID) {
 	if q.waiting[uid] > 0 && !q.due[uid] {
 		q.due[uid] = true
 		q.signal()
@@ -214,7 +214,7 @@ func (q *gateQueue) checkLocked(uid string) {
 }
 
 // checkAt has a deployment checked at a time, or earlier.
-func (q *gateQueue) checkAt(uid string, t time.Time) {
+func (q *gateQueue) checkAt(uid v2.DeploymentID, t time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if first, set := q.timers[uid]; !set || t.Before(first) {
@@ -230,17 +230,17 @@ func (q *gateQueue) signal() {
 	}
 }
 
-func (q *gateQueue) isWaiting(uid string) bool {
+func (q *gateQueue) isWaiting(uid v2.DeploymentID) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting[uid] > 0
 }
 
 // waitingDeployments returns the deployments with pairs at a gate.
-func (q *gateQueue) waitingDeployments() map[string]bool {
+func (q *gateQueue) waitingDeployments() map[v2.DeploymentID]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make(map[string]bool, len(q.waiting))
+	out := make(map[v2.DeploymentID]bool, len(q.waiting))
 	for uid := range q.waiting {
 		out[uid] = true
 	}
@@ -249,7 +249,7 @@ func (q *gateQueue) waitingDeployments() map[string]bool {
 
 // take empties the list of deployments to check now, and returns when the next one must be
 // checked if nothing happens; zero if none must.
-func (q *gateQueue) take(now time.Time) (due []string, next time.Time) {
+func (q *gateQueue) take(now time.Time) (due []v2.DeploymentID, next time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for uid, at := range q.timers {
@@ -285,8 +285,8 @@ func (q *gateQueue) await(ctx context.Context, until time.Time) {
 
 // Others is where a shard sees the pairs of other shards.
 type Others interface {
-	Snapshot(ctx context.Context, uid string) (mirror.Snapshot, error)
-	Subscribe(ids ...string) *mirror.Subscription
+	Snapshot(ctx context.Context, id appcontext.HeadID) (mirror.Snapshot, error)
+	Subscribe(topics mirror.Topics) *mirror.Subscription
 }
 
 // otherPairs is what other shards have of a deployment.
@@ -297,12 +297,12 @@ type otherPairs struct {
 
 // otherPairs returns a deployment's pairs in other shards. With an order, a pair whose
 // shard has not processed the revision yet is as it will be then: on its way.
-func (s *Store) otherPairs(ctx context.Context, uid string, o *order) (otherPairs, error) {
+func (s *Store) otherPairs(ctx context.Context, uid v2.DeploymentID, o *order) (otherPairs, error) {
 	out := otherPairs{reports: map[appcontext.PairKey]*mirror.Report{}}
 	if s.cfg.Others == nil {
 		return out, nil
 	}
-	snap, err := s.cfg.Others.Snapshot(ctx, cmp.Or(string(s.deployments[uid].head), uid))
+	snap, err := s.cfg.Others.Snapshot(ctx, cmp.Or(s.deployments[uid].head, appcontext.FirstHead(uid)))
 	if err != nil {
 		return out, err
 	}
@@ -355,18 +355,18 @@ func (o *otherPairs) ready(p appcontext.Pair) gate.Readiness {
 // goroutine of RunGates calls them.
 type otherWatchers struct {
 	others  Others
-	changed func(deployment string)
+	changed func(deployment v2.DeploymentID)
 
-	running map[string]context.CancelFunc // by deployment
+	running map[v2.DeploymentID]context.CancelFunc // by deployment
 	wg      sync.WaitGroup
 }
 
-func newOtherWatchers(others Others, changed func(string)) *otherWatchers {
-	return &otherWatchers{others: others, changed: changed, running: map[string]context.CancelFunc{}}
+func newOtherWatchers(others Others, changed func(v2.DeploymentID)) *otherWatchers {
+	return &otherWatchers{others: others, changed: changed, running: map[v2.DeploymentID]context.CancelFunc{}}
 }
 
 // watch watches these deployments, and no others, until ctx ends.
-func (w *otherWatchers) watch(ctx context.Context, deployments map[string]bool) {
+func (w *otherWatchers) watch(ctx context.Context, deployments map[v2.DeploymentID]bool) {
 	if w.others == nil {
 		return
 	}
@@ -385,8 +385,8 @@ func (w *otherWatchers) watch(ctx context.Context, deployments map[string]bool) 
 	}
 }
 
-func (w *otherWatchers) run(ctx context.Context, uid string) {
-	sub := w.others.Subscribe(uid)
+func (w *otherWatchers) run(ctx context.Context, uid v2.DeploymentID) {
+	sub := w.others.Subscribe(mirror.Topics{Deployments: []v2.DeploymentID{uid}})
 	defer sub.Close()
 	for ctx.Err() == nil {
 		w.changed(uid) // at first too: something may have changed before

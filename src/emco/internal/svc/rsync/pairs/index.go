@@ -13,7 +13,7 @@ import (
 // index finds pairs by target, deployment and cluster. It does not lock.
 type index struct {
 	pairs        map[pair.Target][]indexed // in order of app
-	byDeployment map[string]map[pair.Target]bool
+	byDeployment map[v2.DeploymentID]map[pair.Target]bool
 	byCluster    map[v2.ClusterKey]map[pair.Target]bool
 }
 
@@ -25,7 +25,7 @@ type indexed struct {
 }
 
 func newIndex() index {
-	return index{map[pair.Target][]indexed{}, map[string]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
+	return index{map[pair.Target][]indexed{}, map[v2.DeploymentID]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
 }
 
 // find returns where a target's list has an app, or would have it.
@@ -87,7 +87,7 @@ func (x *index) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
 }
 
 // has reports whether a deployment has pairs.
-func (x *index) has(deployment string) bool { return len(x.byDeployment[deployment]) > 0 }
+func (x *index) has(deployment v2.DeploymentID) bool { return len(x.byDeployment[deployment]) > 0 }
 
 // of returns all pairs of targets, those of a target in order of app.
 func (x *index) of(targets ...pair.Target) (out []appcontext.Pair) {
@@ -100,12 +100,12 @@ func (x *index) of(targets ...pair.Target) (out []appcontext.Pair) {
 }
 
 // ofDeployment returns all pairs of a deployment, in no order.
-func (x *index) ofDeployment(uid string) []appcontext.Pair {
+func (x *index) ofDeployment(uid v2.DeploymentID) []appcontext.Pair {
 	return x.of(slices.Collect(maps.Keys(x.byDeployment[uid]))...)
 }
 
 // unsettledPairs are the pairs that do not hold what is desired, by deployment.
-type unsettledPairs map[string]map[appcontext.PairKey]bool
+type unsettledPairs map[v2.DeploymentID]map[appcontext.PairKey]bool
 
 func (u unsettledPairs) update(p appcontext.Pair) {
 	if p.Phase == appcontext.Applied && p.Desired != "" {
@@ -160,7 +160,7 @@ func (u unconfirmedWrites) confirm(k appcontext.PairKey) {
 }
 
 // newPairs returns the pairs of a deployment that may have been created.
-func (u unconfirmedWrites) newPairs(deployment string) (out []appcontext.Pair) {
+func (u unconfirmedWrites) newPairs(deployment v2.DeploymentID) (out []appcontext.Pair) {
 	for _, p := range u.created {
 		if p.Key.UID == deployment {
 			out = append(out, p)
@@ -170,7 +170,7 @@ func (u unconfirmedWrites) newPairs(deployment string) (out []appcontext.Pair) {
 }
 
 // any reports whether writes of a deployment are unconfirmed.
-func (u unconfirmedWrites) any(deployment string) bool {
+func (u unconfirmedWrites) any(deployment v2.DeploymentID) bool {
 	for k := range u.known {
 		if k.UID == deployment {
 			return true

@@ -21,14 +21,14 @@ import (
 type memory struct {
 	mu          sync.Mutex
 	index       index
-	deployments map[string]deployment
+	deployments map[v2.DeploymentID]deployment
 	unconfirmed unconfirmedWrites
 	unsettled   unsettledPairs
 	handovers   int64 // how often pairs were handed over or taken over
 }
 
 func newMemory() *memory {
-	return &memory{index: newIndex(), deployments: map[string]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{}}
+	return &memory{index: newIndex(), deployments: map[v2.DeploymentID]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{}}
 }
 
 // put remembers a pair with its state, and returns what was remembered of it.
@@ -84,7 +84,7 @@ type deployment struct {
 
 // updateDeployment changes what is known of a deployment. The caller holds writing, so the
 // map may be read before mu is locked.
-func (m *memory) updateDeployment(uid string, how func(*deployment)) {
+func (m *memory) updateDeployment(uid v2.DeploymentID, how func(*deployment)) {
 	d := m.deployments[uid]
 	how(&d)
 	m.mu.Lock()
@@ -92,7 +92,7 @@ func (m *memory) updateDeployment(uid string, how func(*deployment)) {
 	m.setDeploymentLocked(uid, d)
 }
 
-func (m *memory) setDeploymentLocked(uid string, d deployment) {
+func (m *memory) setDeploymentLocked(uid v2.DeploymentID, d deployment) {
 	if d == (deployment{}) {
 		delete(m.deployments, uid)
 	} else {
@@ -122,7 +122,7 @@ func (m *memory) HasDeliverable(t pair.Target) bool {
 }
 
 // TargetsOf returns the targets of a deployment, in order.
-func (m *memory) TargetsOf(deployment string) []pair.Target {
+func (m *memory) TargetsOf(deployment v2.DeploymentID) []pair.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(m.index.byDeployment[deployment]), pair.CompareTargets)
@@ -143,7 +143,7 @@ func (m *memory) All() []pair.Target {
 }
 
 // Clusters returns the clusters on which a deployment has pairs, or may have.
-func (m *memory) Clusters(deployment string) map[v2.ClusterKey]bool {
+func (m *memory) Clusters(deployment v2.DeploymentID) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[v2.ClusterKey]bool{}
@@ -157,7 +157,7 @@ func (m *memory) Clusters(deployment string) map[v2.ClusterKey]bool {
 }
 
 // Split parts clusters into those on which a deployment has pairs, and the others.
-func (m *memory) Split(deployment string, clusters map[v2.ClusterKey]bool) (own map[v2.ClusterKey]bool, others []v2.ClusterKey) {
+func (m *memory) Split(deployment v2.DeploymentID, clusters map[v2.ClusterKey]bool) (own map[v2.ClusterKey]bool, others []v2.ClusterKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own = map[v2.ClusterKey]bool{}
@@ -172,7 +172,7 @@ func (m *memory) Split(deployment string, clusters map[v2.ClusterKey]bool) (own 
 }
 
 // Unsettled returns the clusters on which a deployment does not hold what is desired.
-func (m *memory) Unsettled(deployment string) map[v2.ClusterKey]bool {
+func (m *memory) Unsettled(deployment v2.DeploymentID) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[v2.ClusterKey]bool{}
@@ -185,7 +185,7 @@ func (m *memory) Unsettled(deployment string) map[v2.ClusterKey]bool {
 // Plain reports whether a deployment's next revision can be compared with the last one
 // alone: its pairs do not wait for each other, it is not stopped, and all its writes are
 // confirmed.
-func (m *memory) Plain(deployment string) bool {
+func (m *memory) Plain(deployment v2.DeploymentID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.deployments[deployment]
@@ -202,15 +202,15 @@ func (m *memory) Handovers() int64 {
 
 // Subject returns the key of a deployment's document, or the deployment's id if that is
 // not known.
-func (m *memory) Subject(deployment string) string {
+func (m *memory) Subject(deployment v2.DeploymentID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return cmp.Or(m.deployments[deployment].subject, deployment)
+	return cmp.Or(m.deployments[deployment].subject, string(deployment))
 }
 
 // Head returns the id of the head that a deployment belongs to, "" if that is not known,
 // and whether anything of the deployment is desired.
-func (m *memory) Head(deployment string) (id appcontext.HeadID, wanted bool) {
+func (m *memory) Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := m.deployments[deployment]

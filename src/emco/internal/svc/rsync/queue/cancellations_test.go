@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 func TestCancelEndsTheWorkOfOneDeployment(t *testing.T) {
 	t.Parallel()
 	b := NewCancellations(t.Context())
 	one, other := b.For("1"), b.For("2")
-	both, release := b.WithAny(t.Context(), map[string]bool{"1": true, "2": true})
+	both, release := b.WithAny(t.Context(), map[v2.DeploymentID]bool{"1": true, "2": true})
 	defer release()
 	b.Cancel("1")
 	<-both.Done()
@@ -20,7 +22,7 @@ func TestCancelEndsTheWorkOfOneDeployment(t *testing.T) {
 	if err := b.For("1").Err(); err != nil {
 		t.Errorf("work that begins later ended with %v", err)
 	}
-	alone, release := b.WithAny(t.Context(), map[string]bool{"2": true})
+	alone, release := b.WithAny(t.Context(), map[v2.DeploymentID]bool{"2": true})
 	release()
 	if alone.Err() == nil || b.For("2").Err() != nil {
 		t.Error("a release must end the context, and nothing else")

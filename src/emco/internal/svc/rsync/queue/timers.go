@@ -5,83 +5,81 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// Timers call back for targets. A target has one timer; setting it again moves it.
-type Timers struct {
-	call    func(pair.Target)
+// Timers call back for keys, such as targets. A key has one timer; setting it again moves it.
+type Timers[K comparable] struct {
+	call    func(K)
 	running sync.WaitGroup // calls in progress; Stop waits for them
 
 	mu      sync.Mutex
-	timers  map[pair.Target]*pendingCall // guarded by mu
-	stopped bool                         // guarded by mu
+	timers  map[K]*pendingCall // guarded by mu
+	stopped bool               // guarded by mu
 }
 
 // pendingCall is one setting of a timer. Its address tells a fired timer whether it is still
-// the one of its target.
+// the one of its key.
 type pendingCall struct {
 	timer *time.Timer // guarded by Timers.mu
 }
 
 // NewTimers returns timers that call a function, each time in a goroutine of its own.
-func NewTimers(call func(pair.Target)) *Timers {
-	return &Timers{call: call, timers: map[pair.Target]*pendingCall{}}
+func NewTimers[K comparable](call func(K)) *Timers[K] {
+	return &Timers[K]{call: call, timers: map[K]*pendingCall{}}
 }
 
-// Set sets the timer of a target.
-func (t *Timers) Set(target pair.Target, in time.Duration) {
+// Set sets the timer of a key.
+func (t *Timers[K]) Set(key K, in time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
 		return
 	}
-	t.cancelLocked(target)
+	t.cancelLocked(key)
 	c := &pendingCall{}
-	c.timer = time.AfterFunc(in, func() { t.fire(target, c) })
-	t.timers[target] = c
+	c.timer = time.AfterFunc(in, func() { t.fire(key, c) })
+	t.timers[key] = c
 }
 
 // fire calls back, unless the timer was moved or removed since it fired.
-func (t *Timers) fire(target pair.Target, c *pendingCall) {
+func (t *Timers[K]) fire(key K, c *pendingCall) {
 	t.mu.Lock()
-	current := t.timers[target] == c && !t.stopped
+	current := t.timers[key] == c && !t.stopped
 	if current {
-		delete(t.timers, target)
+		delete(t.timers, key)
 		t.running.Add(1) // with mu held, so Stop sees it or prevents the call
 	}
 	t.mu.Unlock()
 	if current {
 		defer t.running.Done()
-		t.call(target)
+		t.call(key)
 	}
 }
 
-// Cancel removes the timer of a target.
-func (t *Timers) Cancel(target pair.Target) {
+// Cancel removes the timer of a key.
+func (t *Timers[K]) Cancel(key K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cancelLocked(target)
+	t.cancelLocked(key)
 }
 
-func (t *Timers) cancelLocked(target pair.Target) {
-	if c := t.timers[target]; c != nil {
+func (t *Timers[K]) cancelLocked(key K) {
+	if c := t.timers[key]; c != nil {
 		c.timer.Stop()
-		delete(t.timers, target)
+		delete(t.timers, key)
 	}
 }
 
-// Waiting returns the targets that have a timer, in order.
-func (t *Timers) Waiting() []pair.Target {
+// Waiting returns the keys that have a timer, in no order.
+func (t *Timers[K]) Waiting() []K {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(t.timers), pair.CompareTargets)
+	return slices.Collect(maps.Keys(t.timers))
 }
 
 // Stop removes all timers and returns when no call is running. No later Set has an effect.
 // A call must not call Stop.
-func (t *Timers) Stop() {
+func (t *Timers[K]) Stop() {
 	t.mu.Lock()
 	t.stopped = true
 	for _, c := range t.timers {

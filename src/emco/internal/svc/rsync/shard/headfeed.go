@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -22,21 +23,21 @@ type headWatcher interface {
 type HeadFeed struct {
 	log *slog.Logger
 
-	mu      sync.Mutex                 // guards the fields below
-	heads   map[string]appcontext.Head // by uid
-	synced  bool                       // all heads of the start are known
+	mu      sync.Mutex                            // guards the fields below
+	heads   map[appcontext.HeadID]appcontext.Head // by id
+	synced  bool                                  // all heads of the start are known
 	inboxes map[*inbox]bool
 }
 
 // inbox holds the heads that a shard must look at. The feed's mu guards dirty.
 type inbox struct {
-	dirty map[string]bool // uids
-	wake  chan struct{}   // holds a token when dirty, or synced, has changed
+	dirty map[appcontext.HeadID]bool // ids of heads
+	wake  chan struct{}              // holds a token when dirty, or synced, has changed
 }
 
 // NewHeadFeed returns a feed that is empty until Run.
 func NewHeadFeed(log *slog.Logger) *HeadFeed {
-	return &HeadFeed{log: log, heads: map[string]appcontext.Head{}, inboxes: map[*inbox]bool{}}
+	return &HeadFeed{log: log, heads: map[appcontext.HeadID]appcontext.Head{}, inboxes: map[*inbox]bool{}}
 }
 
 // Run watches heads until ctx ends.
@@ -77,35 +78,35 @@ func (in *inbox) signal() {
 }
 
 // Recheck has all shards look at a head again.
-func (f *HeadFeed) Recheck(uid string) {
+func (f *HeadFeed) Recheck(id appcontext.HeadID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for in := range f.inboxes {
-		in.dirty[uid] = true
+		in.dirty[id] = true
 		in.signal()
 	}
 }
 
-// HeadsOf returns the uids of the heads that a deployment belongs to, or belonged to.
-func (f *HeadFeed) HeadsOf(deployment string) (uids []string) {
+// HeadsOf returns the heads that a deployment belongs to, or belonged to.
+func (f *HeadFeed) HeadsOf(deployment v2.DeploymentID) (ids []appcontext.HeadID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for uid, h := range f.heads {
+	for id, h := range f.heads {
 		if h.Deployment() == deployment {
-			uids = append(uids, uid)
+			ids = append(ids, id)
 		}
 	}
-	slices.Sort(uids)
-	return uids
+	slices.Sort(ids)
+	return ids
 }
 
 // Head returns the newest known state of a head, or NotFound.
-func (f *HeadFeed) Head(_ context.Context, uid string) (appcontext.Head, error) {
+func (f *HeadFeed) Head(_ context.Context, id appcontext.HeadID) (appcontext.Head, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h, known := f.heads[uid]
+	h, known := f.heads[id]
 	if !known {
-		return h, errs.New(errs.NotFound, "no deployment "+uid)
+		return h, errs.New(errs.NotFound, "no deployment "+string(id))
 	}
 	return h, nil
 }
@@ -142,9 +143,9 @@ func (f *HeadFeed) WatchHeads(ctx context.Context) iter.Seq2[appcontext.HeadEven
 func (f *HeadFeed) subscribe() *inbox {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	in := &inbox{dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
-	for uid := range f.heads {
-		in.dirty[uid] = true
+	in := &inbox{dirty: map[appcontext.HeadID]bool{}, wake: make(chan struct{}, 1)}
+	for id := range f.heads {
+		in.dirty[id] = true
 	}
 	f.inboxes[in] = true
 	return in
@@ -156,14 +157,14 @@ func (f *HeadFeed) unsubscribe(in *inbox) {
 	delete(f.inboxes, in)
 }
 
-// drain empties an inbox, in order of uid. It also reports whether all heads of the start
+// drain empties an inbox, in order of id. It also reports whether all heads of the start
 // are known.
 func (f *HeadFeed) drain(in *inbox) (events []appcontext.HeadEvent, synced bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, uid := range slices.Sorted(maps.Keys(in.dirty)) {
-		h, known := f.heads[uid]
-		h.UID = uid
+	for _, id := range slices.Sorted(maps.Keys(in.dirty)) {
+		h, known := f.heads[id]
+		h.UID = id
 		events = append(events, appcontext.HeadEvent{Head: h, Deleted: !known})
 	}
 	clear(in.dirty)

@@ -23,7 +23,7 @@ func collect(ctx context.Context, f *HeadFeed) <-chan string {
 			case e.Synced:
 				out <- "synced"
 			case e.Deleted:
-				out <- "-" + e.Head.UID
+				out <- "-" + string(e.Head.UID)
 			default:
 				out <- fmt.Sprint(e.Head.UID, " ", e.Head.Rev)
 			}
@@ -32,7 +32,7 @@ func collect(ctx context.Context, f *HeadFeed) <-chan string {
 	return out
 }
 
-func head(uid string, rev int64) appcontext.HeadEvent {
+func head(uid appcontext.HeadID, rev int64) appcontext.HeadEvent {
 	return appcontext.HeadEvent{Head: appcontext.Head{UID: uid, Rev: rev}}
 }
 

@@ -1,22 +1,25 @@
 package shard
 
-import "github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+import (
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+)
 
 // ownership knows which head each deployment belongs to: a migration hands over what one
 // head has on clusters to another head, under the id of the first. Only the goroutine that
 // follows heads uses it.
 type ownership struct {
-	heads map[string]appcontext.Head // by uid, as they were last seen
-	heirs map[string]string          // by deployment that was handed over: uid of the head that has it
+	heads map[appcontext.HeadID]appcontext.Head // by id, as they were last seen
+	heirs map[v2.DeploymentID]appcontext.HeadID // by deployment that was handed over: the head that has it
 }
 
 func newOwnership() *ownership {
-	return &ownership{heads: map[string]appcontext.Head{}, heirs: map[string]string{}}
+	return &ownership{heads: map[appcontext.HeadID]appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}}
 }
 
 // update notes the state of a head. It returns the deployment that the head is about, and
 // whether the head owns it.
-func (o *ownership) update(h appcontext.Head) (deployment string, owns bool) {
+func (o *ownership) update(h appcontext.Head) (deployment v2.DeploymentID, owns bool) {
 	o.forget(h.UID)
 	o.heads[h.UID] = appcontext.Head{UID: h.UID, Inherited: h.Inherited, MovedTo: h.MovedTo}
 	if h.Inherited != "" && h.MovedTo == "" {
@@ -26,13 +29,13 @@ func (o *ownership) update(h appcontext.Head) (deployment string, owns bool) {
 }
 
 // remove notes that a head was deleted; it returns what update returned before.
-func (o *ownership) remove(uid string) (deployment string, owned bool) {
-	h, known := o.heads[uid]
+func (o *ownership) remove(id appcontext.HeadID) (deployment v2.DeploymentID, owned bool) {
+	h, known := o.heads[id]
 	if !known {
-		h.UID = uid
+		h.UID = id
 	}
 	deployment, owned = h.Deployment(), o.owns(h)
-	o.forget(uid)
+	o.forget(id)
 	return deployment, owned
 }
 
@@ -41,9 +44,9 @@ func (o *ownership) owns(h appcontext.Head) bool {
 	return h.MovedTo == "" && (!inherited || heir == h.UID)
 }
 
-func (o *ownership) forget(uid string) {
-	if d := o.heads[uid].Inherited; o.heirs[d] == uid {
+func (o *ownership) forget(id appcontext.HeadID) {
+	if d := o.heads[id].Inherited; o.heirs[d] == id {
 		delete(o.heirs, d)
 	}
-	delete(o.heads, uid)
+	delete(o.heads, id)
 }

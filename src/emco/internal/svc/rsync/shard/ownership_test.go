@@ -3,22 +3,23 @@ package shard
 import (
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
 func TestADeploymentBelongsToWhoTookItOver(t *testing.T) {
 	t.Parallel()
 	o := newOwnership()
-	learn := func(h appcontext.Head, deployment string, owns bool) {
+	learn := func(h appcontext.Head, deployment v2.DeploymentID, owns bool) {
 		t.Helper()
 		if d, mine := o.update(h); d != deployment || mine != owns {
 			t.Errorf("%+v: got %s, %v; want %s, %v", h, d, mine, deployment, owns)
 		}
 	}
-	lose := func(uid, deployment string, owns bool) {
+	lose := func(id appcontext.HeadID, deployment v2.DeploymentID, owns bool) {
 		t.Helper()
-		if d, mine := o.remove(uid); d != deployment || mine != owns {
-			t.Errorf("without %s: got %s, %v; want %s, %v", uid, d, mine, deployment, owns)
+		if d, mine := o.remove(id); d != deployment || mine != owns {
+			t.Errorf("without %s: got %s, %v; want %s, %v", id, d, mine, deployment, owns)
 		}
 	}
 	learn(appcontext.Head{UID: "1"}, "1", true)

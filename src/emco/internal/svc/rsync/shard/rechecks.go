@@ -6,7 +6,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
@@ -19,28 +18,28 @@ type recheck struct {
 // rechecks are the heads that must be reconciled again.
 type rechecks struct {
 	mu  sync.Mutex
-	due map[string]recheck // by head; guarded by mu
+	due map[appcontext.HeadID]recheck // by head; guarded by mu
 }
 
-func (r *rechecks) add(uid string, why recheck) {
+func (r *rechecks) add(id appcontext.HeadID, why recheck) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.due == nil {
-		r.due = map[string]recheck{}
+		r.due = map[appcontext.HeadID]recheck{}
 	}
 	if why == (recheck{}) {
 		return
 	}
-	was := r.due[uid]
-	r.due[uid] = recheck{whole: was.whole || why.whole, claim: was.claim || why.claim}
+	was := r.due[id]
+	r.due[id] = recheck{whole: was.whole || why.whole, claim: was.claim || why.claim}
 }
 
 // take returns, once, why a head must be reconciled again.
-func (r *rechecks) take(uid string) recheck {
+func (r *rechecks) take(id appcontext.HeadID) recheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	why := r.due[uid]
-	delete(r.due, uid)
+	why := r.due[id]
+	delete(r.due, id)
 	return why
 }
 
@@ -51,25 +50,25 @@ func (r *rechecks) take(uid string) recheck {
 // while and starts whatever no shard has started.
 type orphanSweep struct {
 	shard int
-	alone func() bool      // no other process works: all shards see the same registrations
-	sweep func(uid string) // reconciles a head again, and claims what no shard has started
-	timer *queue.Timers
+	alone func() bool                // no other process works: all shards see the same registrations
+	sweep func(id appcontext.HeadID) // reconciles a head again, and claims what no shard has started
+	timer *queue.Timers[appcontext.HeadID]
 	live  bool // the heads of the start are reconciled; only the goroutine that follows heads uses it
 }
 
 // sweepAfter is how long after a change of a head the sweep is.
 const sweepAfter = time.Minute
 
-func newOrphanSweep(shard int, alone func() bool, sweep func(uid string)) *orphanSweep {
+func newOrphanSweep(shard int, alone func() bool, sweep func(id appcontext.HeadID)) *orphanSweep {
 	return &orphanSweep{
 		shard: shard, alone: alone, sweep: sweep,
-		timer: queue.NewTimers(func(t pair.Target) { sweep(t.UID) }),
+		timer: queue.NewTimers(sweep),
 	}
 }
 
 // schedule sets the time of the sweep for a head that has changed.
 func (o *orphanSweep) schedule(head appcontext.Head, state headState) {
-	if o.live && !state.removed && !state.stopped && state.owned && route.Group.Of(head.Deployment()) == o.shard && !o.alone() {
-		o.timer.Set(pair.Target{UID: head.UID}, sweepAfter)
+	if o.live && !state.removed && !state.stopped && state.owned && route.Group.Of(string(head.Deployment())) == o.shard && !o.alone() {
+		o.timer.Set(head.UID, sweepAfter)
 	}
 }

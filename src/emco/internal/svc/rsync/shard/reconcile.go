@@ -137,14 +137,14 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 // setDesired writes the pairs that a head's revision wants of this shard, and returns the
 // targets that must change. With claim it also starts on clusters of other shards on which
 // no shard has started.
-func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment string, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
+func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
 	now := reconciled{state: state}
 	documents, err := s.Routes.DB.Changes(ctx, last.mark)
 	if err != nil {
 		return nil, now, err
 	}
 	w := pair.Desired{
-		Deployment: deployment, Head: appcontext.HeadID(head.UID), Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
+		Deployment: deployment, Head: head.UID, Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
 		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
 		Handovers: s.pairs.Handovers(), // before anything is read from the store
 	}
@@ -216,7 +216,7 @@ func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) erro
 }
 
 // addUnstarted adds the clusters on which no shard has started with a deployment.
-func (s *Shard) addUnstarted(ctx context.Context, deployment string, clusters []v2.ClusterKey, own map[v2.ClusterKey]bool) error {
+func (s *Shard) addUnstarted(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey, own map[v2.ClusterKey]bool) error {
 	started, err := s.contexts.ShardsOf(ctx, deployment, clusters)
 	if err != nil {
 		return err
@@ -290,11 +290,11 @@ func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.Clust
 
 // removeDeleted removes what a deleted head has on clusters, unless another head has taken
 // it over.
-func (s *Shard) removeDeleted(ctx context.Context, uid string) ([]pair.Target, error) {
-	head := s.ownership.heads[uid]
-	deployment, owned := s.ownership.remove(uid)
+func (s *Shard) removeDeleted(ctx context.Context, id appcontext.HeadID) ([]pair.Target, error) {
+	head := s.ownership.heads[id]
+	deployment, owned := s.ownership.remove(id)
 	if !owned {
-		delete(s.reconciled, uid)
+		delete(s.reconciled, id)
 		return nil, nil
 	}
 	due, err := s.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
@@ -304,13 +304,13 @@ func (s *Shard) removeDeleted(ctx context.Context, uid string) ([]pair.Target, e
 		}
 		return nil, err
 	}
-	delete(s.reconciled, uid)
+	delete(s.reconciled, id)
 	return due, nil
 }
 
 // stopDeployment ends all work for a deployment, and starts none until the head asks for
 // something else. Work is cancelled twice: some may start before the stop is written.
-func (s *Shard) stopDeployment(ctx context.Context, deployment string) error {
+func (s *Shard) stopDeployment(ctx context.Context, deployment v2.DeploymentID) error {
 	s.cancellations.Cancel(deployment)
 	if err := s.pairs.Stop(ctx, deployment); err != nil {
 		return err

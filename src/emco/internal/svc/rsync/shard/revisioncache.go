@@ -15,8 +15,8 @@ import (
 
 // revisionStore is where revisions are stored.
 type revisionStore interface {
-	Revision(ctx context.Context, uid string, n int64) (appcontext.Revision, error)
-	Placements(ctx context.Context, uid string, n int64) ([]appcontext.Placement, error)
+	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
+	Placements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
 }
 
 // RevisionCache reads revisions for all shards of a process: each once, although all
@@ -52,14 +52,14 @@ func NewRevisionCache(store revisionStore, shards func(context.Context, []v2.Clu
 // revision returns a revision of a head, or NotFound.
 func (c *RevisionCache) revision(ctx context.Context, head appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	return c.revisions.get(ctx, revisionKey{head: head, rev: n}, func() (appcontext.Revision, error) {
-		return c.store.Revision(ctx, string(head), n)
+		return c.store.Revision(ctx, head, n)
 	})
 }
 
 // placements returns what a revision wants on which clusters, or NotFound.
 func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, n int64) (placements, error) {
 	return c.placed.get(ctx, revisionKey{head: head, rev: n}, func() (placements, error) {
-		places, err := c.store.Placements(ctx, string(head), n)
+		places, err := c.store.Placements(ctx, head, n)
 		if err != nil {
 			return placements{}, err
 		}
@@ -77,11 +77,11 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 // things, in order; NotFound if one of the revisions is gone.
 func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]v2.ClusterKey, error) {
 	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]v2.ClusterKey, error) {
-		before, err := c.store.Placements(ctx, string(head), from)
+		before, err := c.store.Placements(ctx, head, from)
 		if err != nil {
 			return nil, err
 		}
-		after, err := c.store.Placements(ctx, string(head), to)
+		after, err := c.store.Placements(ctx, head, to)
 		return changedClusters(before, after), err
 	})
 }
@@ -106,7 +106,7 @@ func changedClusters(before, after []appcontext.Placement) (out []v2.ClusterKey)
 
 // placesOn returns what a revision wants on each of the given clusters, if anything.
 func (c *RevisionCache) placesOn(ctx context.Context, head appcontext.HeadID, n int64, clusters map[v2.ClusterKey]bool) (map[v2.ClusterKey]map[string]appcontext.Digest, error) {
-	places, err := c.store.Placements(ctx, string(head), n)
+	places, err := c.store.Placements(ctx, head, n)
 	out := map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for cluster := range clusters {
 		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c v2.ClusterKey) int { return cmp.Compare(p.Cluster, c) })

@@ -29,12 +29,12 @@ func (a *archive) read() error {
 	return nil
 }
 
-func (a *archive) Revision(_ context.Context, _ string, n int64) (appcontext.Revision, error) {
+func (a *archive) Revision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	time.Sleep(time.Second) // of the bubble's clock
 	return appcontext.Revision{Number: n}, a.read()
 }
 
-func (a *archive) Placements(context.Context, string, int64) ([]appcontext.Placement, error) {
+func (a *archive) Placements(context.Context, appcontext.HeadID, int64) ([]appcontext.Placement, error) {
 	time.Sleep(time.Second)
 	return []appcontext.Placement{{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}}, a.read()
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -64,9 +65,9 @@ type Shared struct {
 // Heads is where a shard sees what is desired.
 type Heads interface {
 	WatchHeads(ctx context.Context) iter.Seq2[appcontext.HeadEvent, error]
-	Head(ctx context.Context, uid string) (appcontext.Head, error)
-	HeadsOf(deployment string) []string
-	Recheck(uid string)
+	Head(ctx context.Context, id appcontext.HeadID) (appcontext.Head, error)
+	HeadsOf(deployment v2.DeploymentID) []appcontext.HeadID
+	Recheck(id appcontext.HeadID)
 }
 
 // Shard is one term of owning a shard: New starts with nothing, and Stop leaves nothing
@@ -78,10 +79,10 @@ type Shard struct {
 	contexts *appcontext.Store // with the shard's fence
 
 	pairs         *pairs.Store
-	queues        *queue.Workers       // deliveries: one worker for each branch, or cluster
-	retries       *queue.Timers        // when targets are requeued
-	unreachable   queue.Unreachable    // targets that wait for a repository to be reachable
-	cancellations *queue.Cancellations // of the work for a deployment
+	queues        *queue.Workers             // deliveries: one worker for each branch, or cluster
+	retries       *queue.Timers[pair.Target] // when targets are requeued
+	unreachable   queue.Unreachable          // targets that wait for a repository to be reachable
+	cancellations *queue.Cancellations       // of the work for a deployment
 
 	plans     *content.StepPlans
 	git       *gitwriter.Writer
@@ -95,7 +96,7 @@ type Shard struct {
 	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
 	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
 	ownership  *ownership
-	reconciled map[string]reconciled // by head
+	reconciled map[appcontext.HeadID]reconciled // by head
 	rechecks   rechecks
 	orphans    *orphanSweep
 }
@@ -107,7 +108,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	plans := content.NewStepPlans(shared.Content)
 	s := &Shard{
 		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
-		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[string]reconciled{},
+		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[appcontext.HeadID]reconciled{},
 		changed: newDocumentInbox(), plans: plans,
 	}
 	s.pairs = pairs.New(pairs.Config{
@@ -117,9 +118,9 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	})
 	s.queues = queue.NewWorkers(s.deliver)
 	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })
-	s.orphans = newOrphanSweep(number, shared.Alone, func(uid string) {
-		s.rechecks.add(uid, recheck{claim: true})
-		s.Heads.Recheck(uid)
+	s.orphans = newOrphanSweep(number, shared.Alone, func(id appcontext.HeadID) {
+		s.rechecks.add(id, recheck{claim: true})
+		s.Heads.Recheck(id)
 	})
 	s.reports = reportbatch.NewBatcher(ctx, s.handleReports, shared.Log)
 	s.git = &gitwriter.Writer{
@@ -204,9 +205,9 @@ func (s *Shard) handleReports(ctx context.Context, batch []appcontext.Report) er
 }
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.
-func (s *Shard) recheckWhole(uid string) {
-	s.rechecks.add(uid, recheck{whole: true})
-	s.Heads.Recheck(uid)
+func (s *Shard) recheckWhole(id appcontext.HeadID) {
+	s.rechecks.add(id, recheck{whole: true})
+	s.Heads.Recheck(id)
 }
 
 // writeEvents stores what happened to pairs, for people. Events that cannot be stored are
@@ -223,7 +224,7 @@ func (s *Shard) writeEvents(ctx context.Context) {
 
 // recordCommit stores which commits carried a revision of a head.
 func (s *Shard) recordCommit(ctx context.Context, head appcontext.HeadID, rev int64, commits ...appcontext.RevisionCommit) error {
-	err := s.contexts.RecordCommit(ctx, string(head), rev, commits...)
+	err := s.contexts.RecordCommit(ctx, head, rev, commits...)
 	if err != nil && !errs.Is(err, errs.NotFound) { // a revision that is gone needs no commits
 		s.Log.Warn("commits not recorded", "deployment", head, "rev", rev, "commits", len(commits), "err", err)
 	}

@@ -32,8 +32,8 @@ import (
 // contextHeads has an AppContext stand for a HeadFeed.
 type contextHeads struct{ *appcontext.Store }
 
-func (contextHeads) HeadsOf(string) []string { return nil }
-func (contextHeads) Recheck(string)          {}
+func (contextHeads) HeadsOf(v2.DeploymentID) []appcontext.HeadID { return nil }
+func (contextHeads) Recheck(appcontext.HeadID)                   {}
 
 // newShard returns a loaded shard over real stores. Nothing runs it. shards returns the
 // shards of clusters.

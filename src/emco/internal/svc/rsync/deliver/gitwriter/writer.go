@@ -67,12 +67,12 @@ type Branches interface {
 
 // Pairs are the pairs of a shard, and what is known of their deployments.
 type Pairs interface {
-	Of(t pair.Target) []appcontext.Pair                         // in order of app
-	On(cluster v2.ClusterKey) []pair.Target                     // in order
-	Subject(deployment string) string                           // for people
-	Head(deployment string) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
-	Needs(k appcontext.PairKey) []syncer.Dependency             // apps that an app comes after
-	Address(t pair.Target, r route.Route) (at syncer.Target)    // a target as backends see it
+	Of(t pair.Target) []appcontext.Pair                                  // in order of app
+	On(cluster v2.ClusterKey) []pair.Target                              // in order
+	Subject(deployment v2.DeploymentID) string                           // for people
+	Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
+	Needs(k appcontext.PairKey) []syncer.Dependency                      // apps that an app comes after
+	Address(t pair.Target, r route.Route) (at syncer.Target)             // a target as backends see it
 }
 
 // Deliver plans all targets and commits them together, in as many commits as it takes. It
@@ -125,7 +125,7 @@ type contribution struct {
 func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
 	var out []pair.Result
 	for len(due) > 0 && ctx.Err() == nil {
-		deployments := map[string]bool{}
+		deployments := map[v2.DeploymentID]bool{}
 		for _, t := range due {
 			deployments[t.UID] = true
 		}

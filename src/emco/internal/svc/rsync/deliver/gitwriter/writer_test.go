@@ -54,9 +54,9 @@ func (f fakePairs) Of(t pair.Target) []appcontext.Pair { return f[t] }
 func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, UID: "7"}}
 }
-func (f fakePairs) Subject(string) string                        { return subject }
-func (f fakePairs) Head(string) (appcontext.HeadID, bool)        { return "70", true }
-func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency { return nil }
+func (f fakePairs) Subject(v2.DeploymentID) string                 { return subject }
+func (f fakePairs) Head(v2.DeploymentID) (appcontext.HeadID, bool) { return "70", true }
+func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency   { return nil }
 func (f fakePairs) Address(t pair.Target, r route.Route) syncer.Target {
 	return r.Target(t.Cluster, t.UID)
 }

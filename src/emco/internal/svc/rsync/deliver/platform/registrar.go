@@ -34,8 +34,8 @@ type Options struct {
 // wait for each other.
 type Registrar struct {
 	Options
-	workers *queue.Workers // by cluster; own the goroutines that call
-	timers  *queue.Timers  // of releases that wait for their delay
+	workers *queue.Workers             // by cluster; own the goroutines that call
+	timers  *queue.Timers[pair.Target] // of releases that wait for their delay
 
 	mu         sync.Mutex
 	calls      map[pair.Target]call         // that are due or delayed; guarded by mu
