@@ -6,10 +6,7 @@ package blobdir
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -21,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/spool"
 )
 
 // The folder holds:
@@ -31,7 +29,6 @@ import (
 const (
 	tmpDir   = "tmp"
 	lockFile = "lock"
-	chunk    = 64 << 10 // bytes read at a time
 )
 
 // Dir is a store.Blobs in a folder.
@@ -107,7 +104,7 @@ func (d *Dir) Receive(ctx context.Context, r io.Reader, limit int64) (store.Uplo
 		return nil, unavailable("store", "upload", err)
 	}
 	u := &upload{dir: d, file: f}
-	if u.digest, u.size, err = fill(ctx, f, r, limit); err != nil {
+	if u.digest, u.size, err = spool.Fill(ctx, f, r, limit); err != nil {
 		u.Discard()
 		return nil, err
 	}
@@ -179,41 +176,6 @@ func (d *Dir) temp() (*os.File, error) {
 	}
 }
 
-// fill copies r into f until its end, at most limit bytes.
-func fill(ctx context.Context, f *os.File, r io.Reader, limit int64) (manifest.Digest, int64, error) {
-	sum := sha256.New()
-	var size int64
-	for buf := make([]byte, chunk); ; {
-		if err := context.Cause(ctx); err != nil {
-			return "", 0, errs.E(errs.Unavailable, "store", "upload", err)
-		}
-		n, err := r.Read(buf)
-		if size += int64(n); size > limit {
-			return "", 0, errs.E(errs.TooLarge, "store", "upload", fmt.Errorf("is larger than %d bytes", limit))
-		}
-		sum.Write(buf[:n])
-		if _, err := f.Write(buf[:n]); err != nil {
-			return "", 0, unavailable("store", "upload", err)
-		}
-		if err == io.EOF {
-			return manifest.Digest(hex.EncodeToString(sum.Sum(nil))), size, nil
-		}
-		if err != nil {
-			return "", 0, unread(err)
-		}
-	}
-}
-
-// unread classifies an error of the upload's reader; an unclassified one is an interrupted
-// body.
-func unread(err error) error {
-	kind := errs.KindOf(err)
-	if kind == errs.Internal {
-		kind = errs.Malformed
-	}
-	return errs.E(kind, "read", "upload", err)
-}
-
 // adopt moves the file to its place, over an equal one if that exists, so that it counts as
 // written now. The lock keeps a sweep from removing it because of its former age.
 func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
@@ -235,7 +197,7 @@ func (d *Dir) adopt(tmp string, digest manifest.Digest) error {
 
 // Open implements store.Blobs.
 func (d *Dir) Open(_ context.Context, digest manifest.Digest) (io.ReadCloser, error) {
-	if !valid(digest) {
+	if !spool.IsDigest(digest) {
 		return nil, errs.E(errs.NotFound, "open", "content", errors.New("not a digest"))
 	}
 	f, err := os.Open(d.name(digest))
@@ -258,7 +220,7 @@ func (d *Dir) Sweep(ctx context.Context, olderThan time.Time, keep func(manifest
 			return c
 		}
 		digest := manifest.Digest(filepath.Base(name))
-		if err != nil || e.IsDir() || !valid(digest) || keep(digest) {
+		if err != nil || e.IsDir() || !spool.IsDigest(digest) || keep(digest) {
 			return err
 		}
 		return d.drop(name, olderThan)
@@ -309,12 +271,6 @@ func flock(f *os.File, how int) error {
 
 func (d *Dir) name(digest manifest.Digest) string {
 	return filepath.Join(d.path, string(digest[:2]), string(digest))
-}
-
-// valid reports whether d is 64 lower-case hexadecimal digits, and so a plain file name.
-func valid(d manifest.Digest) bool {
-	raw, err := hex.DecodeString(string(d))
-	return err == nil && len(raw) == sha256.Size && hex.EncodeToString(raw) == string(d)
 }
 
 func unavailable(op, subject string, err error) error {
