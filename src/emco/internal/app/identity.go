@@ -23,6 +23,7 @@ type storePair struct {
 	documents store.Driver
 	contexts  *appcontext.Store
 	config    config.Config
+	driver    string // of documents
 }
 
 // join refuses stores that do not belong together, and gives both an id if they have none. It
@@ -99,14 +100,19 @@ func (p storePair) checkOwner(ctx context.Context, recorded string) error {
 
 // refusal says why the stores do not belong together, and how to go on.
 func (p storePair) refusal(reason string) error {
-	at, forget := "etcd below "+p.config.Etcd.Prefix, "delete these keys from etcd"
+	etcd := "etcd below " + p.config.Etcd.Prefix
+	at, forget := etcd, "delete these keys from etcd"
 	if len(p.config.Etcd.Endpoints) == 0 {
 		at = p.config.Path("etcd")
 		forget = "move that folder away"
 	}
+	documents, shared := documentsFile(p.config), "the same data folder"
+	if p.driver != sqliteDriver {
+		documents, shared = etcd, "the same store.driver"
+	}
 	return fmt.Errorf("the AppContext in %s belongs to other documents than those in %s: %s. "+
 		"If the documents were lost or replaced, restore them from a backup. "+
-		"If another process uses this etcd, give this process the same data folder, or another etcd.prefix. "+
+		"If another process uses this etcd, give this process %s, or another etcd.prefix. "+
 		"To start with nothing, %s; EMCO then no longer knows what runs on the clusters",
-		at, p.config.Path("documents.db"), reason, forget)
+		at, documents, reason, shared, forget)
 }

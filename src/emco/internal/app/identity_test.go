@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
 // refused starts a program that must refuse to start, and wants each text in the reason.
@@ -64,7 +64,7 @@ func (s *testStage) forgetIDs() {
 		_, err := etcd.Delete(ctx, s.config.Etcd.Prefix+"identity")
 		s.must("delete the id from etcd", err)
 	})
-	driver, err := all.Drivers()[s.config.Store.Driver](s.config.Path("documents.db"))
+	driver, err := sqlite.Open(s.config.Path("documents.db"))
 	s.must("open documents", err)
 	doc, err := driver.Get(s.Context(), "store-identity")
 	s.must("read the id of the documents", err)
@@ -76,7 +76,7 @@ func (s *testStage) forgetIDs() {
 // also where both stores are from before they had ids.
 func TestF10LostDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newStageWith(t, onSQLite)
 	s.fleet("a")
 	s.onboard("web")
 	g := s.group("autumn", appPlaces{"web": nil})
@@ -104,7 +104,7 @@ func TestF10LostDocumentsAreRefused(t *testing.T) {
 func TestF22ASecondDataFolderIsRefused(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
-	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() })
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Driver = etcd.Endpoints(), "sqlite" })
 	second := s.config
 	second.Data = filepath.Join(s.dir, "second")
 	s.refused(second, "another process uses this etcd", "etcd.prefix", second.Path("documents.db"))

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -14,16 +15,16 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
 func TestWholeLoop(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newStageWith(t, onSQLite)
 	s.stop()
 	s.options = nil // the program as users run it
 	s.start()
@@ -141,11 +142,12 @@ func (s *testStage) inside(look func(ctx context.Context, db *store.DB, etcd *cl
 	server, err := embedded.Start(ctx, embedded.Options{Dir: s.config.Path("etcd"), Log: slog.New(slog.DiscardHandler)})
 	s.must("open etcd", err)
 	defer func() { s.must("close etcd", server.Close()) }()
-	driver, err := all.Drivers()[s.config.Store.Driver](s.config.Path("documents.db"))
+	driver, blobs, err := all.Drivers()[cmp.Or(s.config.Store.Driver, "sqlite")](ctx, all.Place{
+		File: s.config.Path("documents.db"), Packages: s.config.Path("packages"),
+		Etcd: etcdkv.New(server.Client(), s.config.Etcd.Prefix, etcdkv.Options{}),
+	})
 	s.must("open documents", err)
 	defer func() { s.must("close documents", driver.Close()) }()
-	blobs, err := blobdir.Open(s.config.Path("packages"))
-	s.must("open uploads", err)
 	look(ctx, store.New(driver, blobs, seal.New(seal.NewKey())), server.Client())
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,12 +56,16 @@ func newStage(t *testing.T) *testStage {
 	return newStageWith(t, func(*config.Config) {})
 }
 
+// onSQLite is for tests that look into the files of that driver, or count the requests to etcd.
+func onSQLite(c *config.Config) { c.Store.Driver = "sqlite" }
+
 // newStageWith changes the configuration first.
 func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
 	t.Helper()
 	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}, options: cheap()}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
+	s.config.Store.Driver = os.Getenv("EMCO_TEST_DOCUMENTS") // runs the tests on another driver than the default
 	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
 	s.config.Git.Window = config.Duration(time.Millisecond)
 	s.config.Retry = config.Retry{First: config.Duration(50 * time.Millisecond), Longest: config.Duration(300 * time.Millisecond)}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
@@ -36,40 +37,58 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err != nil {
 		return openStores{}, err
 	}
-	db, driver, err := a.openDocuments(ctx, c, p.key)
+	name := documentDriver(c)
+	driver, blobs, err := drivers.Drivers()[name](ctx, drivers.Place{
+		File: documentsFile(c), Packages: c.Path("packages"),
+		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcdOperation}),
+	})
 	if err != nil {
 		return openStores{}, err
 	}
+	a.onClose(driver.Close)
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
-	if err := a.join(ctx, storePair{driver, contexts, c}); err != nil {
+	if err := a.join(ctx, storePair{driver, contexts, c, name}); err != nil {
+		return openStores{}, err
+	}
+	key, err := ensureKey(ctx, c, p.key, driver)
+	if err != nil {
 		return openStores{}, err
 	}
 	a.faults.etcd(c.Etcd, client)
+	db := store.New(a.faults.documents(driver), blobs, seal.New(key))
+	if err := checkKey(ctx, db, name); err != nil {
+		return openStores{}, fmt.Errorf("the sealing key does not open what is sealed; restore the right one, or give this process the store.key of the others: %w", err)
+	}
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
 	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
-func (a *App) openDocuments(ctx context.Context, c config.Config, given *seal.Key) (*store.DB, store.Driver, error) {
-	driver, err := drivers.Drivers()[c.Store.Driver](c.Path("documents.db"))
-	if err != nil {
-		return nil, nil, err
+const sqliteDriver, etcdDriver = "sqlite", "etcd"
+
+// documentDriver returns the driver for documents. Without a setting, processes with a common etcd share
+// documents there; but a folder of an older version keeps those that it has.
+func documentDriver(c config.Config) string {
+	if c.Store.Driver != "" {
+		return c.Store.Driver
 	}
-	a.onClose(driver.Close)
-	blobs, err := blobdir.Open(c.Path("packages"))
-	if err != nil {
-		return nil, nil, err
+	if _, err := os.Stat(documentsFile(c)); len(c.Etcd.Endpoints) > 0 && errors.Is(err, fs.ErrNotExist) {
+		return etcdDriver
 	}
-	key, err := ensureKey(ctx, c, given, driver)
-	if err != nil {
-		return nil, nil, err
+	return sqliteDriver
+}
+
+func documentsFile(c config.Config) string { return c.Path("documents.db") }
+
+// checkKey wants the key that sealed the documents. Of documents that several processes may share, it
+// has one sealed, so that a second process with another key is refused at its first start.
+func checkKey(ctx context.Context, db *store.DB, driver string) error {
+	err := db.CheckKey(ctx)
+	if err == nil && driver != sqliteDriver {
+		err = db.ProveKey(ctx)
 	}
-	db := store.New(a.faults.documents(driver), blobs, seal.New(key))
-	if err := db.CheckKey(ctx); err != nil {
-		return nil, nil, fmt.Errorf("the sealing key does not open what is sealed; restore the right one: %w", err)
-	}
-	return db, driver, nil
+	return err
 }
 
 // ensureKey returns the key that was read, or creates one in the data folder if nothing is
@@ -81,7 +100,7 @@ func ensureKey(ctx context.Context, c config.Config, read *seal.Key, driver stor
 	path := keyFile(c)
 	sealed, err := store.AnySealed(ctx, driver)
 	if err == nil && sealed {
-		err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key", path)
+		err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key; processes that share documents need the same key", path)
 	}
 	if err != nil {
 		return seal.Key{}, err

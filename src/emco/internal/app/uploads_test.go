@@ -44,7 +44,7 @@ func (s *testStage) stored() []string {
 // file that was lost.
 func TestF16RefusedUploadsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newStageWith(t, onSQLite)
 	s.fleet("a")
 	s.onboard("web")
 	before := s.stored()

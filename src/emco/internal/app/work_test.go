@@ -104,7 +104,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 // newWorkFleet registers the clusters and everything else that the first installation needs.
 func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	t.Helper()
-	s := newStage(t)
+	s := newStageWith(t, onSQLite)
 	names := make([]string, clusters)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%03d", i)

@@ -21,6 +21,7 @@
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to
+//	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //
 // Heads and operations have key spaces of their own, so that a list or a watch of them

@@ -43,7 +43,7 @@ var groups = map[string]packageGroup{
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
-			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
+			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report
@@ -155,7 +155,7 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap"},
+	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd"},
 	"helm.sh/":                  {"internal/render/helm"},
 	"k8s.io/client-go/":         {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"k8s.io/api/":               {"internal/sink/kube"},

@@ -80,7 +80,7 @@ func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error
 	return func(yield func(Doc, error) bool) {
 		left := limit
 		for d, err := range db.driver.List(ctx, under, q) {
-			if err == nil && (d.State == Pending || d.Key == identityKey) {
+			if err == nil && (d.State == Pending || d.Key.hidden()) {
 				continue
 			}
 			if !yield(d, err) || err != nil {

@@ -4,14 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// identityKey is the key of the document that holds the id of the store. No REST path leads
-// to it.
-const identityKey Key = "store-identity"
+// identityKey is the key of the document that holds the id of the store, keyProof that of a document
+// that the sealing key of the store sealed. No REST path leads to them.
+const (
+	identityKey Key = "store-identity"
+	keyProof    Key = "system/sealing-key"
+)
+
+// hidden reports whether a document belongs to the store itself.
+func (k Key) hidden() bool { return k == identityKey || strings.HasPrefix(string(k), "system/") }
 
 type identity struct {
 	ID string `json:"id"`

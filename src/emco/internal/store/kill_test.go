@@ -13,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
 // writerDir makes the test binary a process that writes into the folder it names
@@ -28,19 +32,38 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, writeForever(context.Background(), dir))
 		os.Exit(1)
 	}
+	if code, asked := etcdtest.Main(os.Args); asked {
+		os.Exit(code)
+	}
 	os.Exit(m.Run())
 }
 
-// openDir opens what a process keeps in a folder.
+// endpointsFile names the etcd whose documents belong to the folder; without it they are in SQLite.
+const endpointsFile = "etcd"
+
+// openDir opens what a process keeps in a folder, or in the etcd that the folder names.
 func openDir(dir string) (*store.DB, io.Closer, error) {
-	d, err := sqlite.Open(filepath.Join(dir, "docs.db"))
+	k, err := seal.LoadOrCreateKey(filepath.Join(dir, "key"))
 	if err != nil {
 		return nil, nil, err
 	}
-	b, berr := blobdir.Open(filepath.Join(dir, "blobs"))
-	k, kerr := seal.LoadOrCreateKey(filepath.Join(dir, "key"))
-	if err := errors.Join(berr, kerr); err != nil {
-		return nil, nil, errors.Join(err, d.Close())
+	place := all.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "blobs")}
+	endpoints, err := os.ReadFile(filepath.Join(dir, endpointsFile))
+	if err != nil {
+		return openPlace("sqlite", place, k)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Fields(string(endpoints)), Logger: zap.NewNop()})
+	if err != nil {
+		return nil, nil, err
+	}
+	place.Etcd = etcdkv.New(client, "/emco/", etcdkv.Options{})
+	return openPlace("etcd", place, k)
+}
+
+func openPlace(driver string, p all.Place, k seal.Key) (*store.DB, io.Closer, error) {
+	d, b, err := all.Drivers()[driver](context.Background(), p)
+	if err != nil {
+		return nil, nil, err
 	}
 	return store.New(d, b, seal.New(k)), d, nil
 }
@@ -76,7 +99,21 @@ func writeForever(ctx context.Context, dir string) error {
 
 func TestWhatWasAcknowledgedSurvivesAKill(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	killWriters(t, t.TempDir())
+}
+
+func TestWhatWasAcknowledgedSurvivesAKillOnEtcd(t *testing.T) {
+	t.Parallel()
+	dir, etcd := t.TempDir(), etcdtest.Start(t, 1, etcdtest.Options{})
+	if err := os.WriteFile(filepath.Join(dir, endpointsFile), []byte(strings.Join(etcd.Endpoints(), " ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	killWriters(t, dir)
+}
+
+// killWriters kills writers, and wants all that they acknowledged.
+func killWriters(t *testing.T, dir string) {
+	t.Helper()
 	var acknowledged []store.Key
 	for round := range 4 {
 		keys := killedWriter(t, dir, 5+7*round)

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
@@ -28,6 +31,31 @@ func TestRacesOfTwoProcessesLeaveNoOrphan(t *testing.T) {
 	t.Parallel()
 	a, b, raw := twoDBs(t)
 	raceFor(t, []*store.DB{a, b}, raw)
+}
+
+// The same on etcd, where transactions overtake each other.
+func TestRacesOnEtcdLeaveNoOrphan(t *testing.T) {
+	t.Parallel()
+	a, b, raw := twoDBsOnEtcd(t)
+	raceFor(t, []*store.DB{a, b}, raw)
+}
+
+// twoDBsOnEtcd returns a store on an embedded etcd that is open twice.
+func twoDBsOnEtcd(t *testing.T) (a, b *store.DB, raw store.Driver) {
+	t.Helper()
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	open := func() store.Driver {
+		d := etcd.New(etcdkv.New(server.Client(), "/emco", etcdkv.Options{}))
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	s := seal.New(seal.NewKey())
+	raw = open()
+	return store.New(raw, nil, s), store.New(open(), nil, s), raw
 }
 
 // raceFor runs rounds in some lanes that have nothing to do with each other: as many
@@ -105,6 +133,17 @@ func fair(t *testing.T, raw store.Driver, p store.Key, results []error) error {
 func TestNoReplacementIsLost(t *testing.T) {
 	t.Parallel()
 	a, b, _ := twoDBs(t)
+	incrementAtOnce(t, a, b)
+}
+
+func TestNoReplacementIsLostOnEtcd(t *testing.T) {
+	t.Parallel()
+	a, b, _ := twoDBsOnEtcd(t)
+	incrementAtOnce(t, a, b)
+}
+
+func incrementAtOnce(t *testing.T, a, b *store.DB) {
+	t.Helper()
 	create(t, a, store.Write{Key: provider, Body: []byte("0")})
 	const writers, each = 4, 15
 	var wg gosync.WaitGroup

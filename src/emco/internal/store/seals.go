@@ -1,6 +1,12 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
 
 // AnySealed reports whether any document has a secret. Such a store needs the key that sealed
 // them: a new key could never open them.
@@ -28,4 +34,19 @@ func firstSealed(ctx context.Context, d Driver) (Doc, error) {
 		}
 	}
 	return Doc{}, nil
+}
+
+// ProveKey seals a document with the key, unless the store has one already, and opens it. So processes
+// with different keys cannot share a store, even before the first secret. The error is that of Reveal.
+func (db *DB) ProveKey(ctx context.Context) error {
+	d := Doc{Key: keyProof, UID: "1", Rev: 1, Body: []byte("{}"), Created: db.now(), Updated: db.now()}
+	d.Secret = db.sealer.Seal(seal.Secret("proof"), string(d.Key), d.UID)
+	if _, err := db.put(ctx, d, 0); err != nil && !errs.Is(err, errs.Exists) {
+		return fmt.Errorf("store the proof of the sealing key: %w", err)
+	}
+	stored, err := db.driver.Get(ctx, keyProof)
+	if err == nil {
+		_, err = db.Reveal(ctx, stored)
+	}
+	return err
 }

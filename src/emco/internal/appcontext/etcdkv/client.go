@@ -32,6 +32,7 @@ const (
 	MaxOps      = 128       // operations in one transaction
 	MaxTxnBytes = 1 << 20   // bytes of keys and values in one transaction
 
+	firstPage = 32      // keys in the first page of a list of values
 	maxPage   = 1000    // keys in one page of a list
 	pageBytes = 2 << 20 // bytes that a page of values aims at
 )

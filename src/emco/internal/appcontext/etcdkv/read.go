@@ -82,7 +82,9 @@ func Size(kvs []*mvccpb.KeyValue) int {
 // Scan says which keys List reads.
 type Scan struct {
 	Prefix   string
+	After    string // only keys after this one; empty for all
 	KeysOnly bool
+	First    int   // keys in the first page, for callers who read few; 0 is the default
 	Revision int64 // of etcd that is read; 0 is the newest
 }
 
@@ -90,13 +92,18 @@ type Scan struct {
 // error. It reads page by page at one revision. If etcd compacts that revision meanwhile,
 // the rest comes from a newer one; a scan that names its revision ends with Unavailable.
 func (c *Client) List(ctx context.Context, s Scan) iter.Seq2[*mvccpb.KeyValue, error] {
-	return c.list(ctx, &pager{from: s.Prefix, end: clientv3.GetPrefixRangeEnd(s.Prefix), keysOnly: s.KeysOnly, rev: s.Revision, pinned: s.Revision > 0})
+	p := &pager{from: s.Prefix, end: clientv3.GetPrefixRangeEnd(s.Prefix), keysOnly: s.KeysOnly, start: int64(s.First), rev: s.Revision, pinned: s.Revision > 0}
+	if s.After != "" {
+		p.from = max(s.Prefix, s.After+"\x00")
+	}
+	return c.list(ctx, p)
 }
 
 // pager is the state of one list.
 type pager struct {
 	from, end string // range of keys; end is exclusive
 	keysOnly  bool
+	start     int64 // keys in the first page; 0 is the default
 	rev       int64 // revision of the next page; 0 is the newest
 	first     int64 // revision of the first page
 	pinned    bool  // no other revision will do
@@ -104,11 +111,14 @@ type pager struct {
 
 func (c *Client) list(ctx context.Context, p *pager) iter.Seq2[*mvccpb.KeyValue, error] {
 	return func(yield func(*mvccpb.KeyValue, error) bool) {
-		from, limit := p.from, int64(32)
+		from, limit := p.from, int64(firstPage)
 		if p.keysOnly {
 			limit = maxPage
 		}
-		for from != "" {
+		if p.start > 0 {
+			limit = min(limit, p.start)
+		}
+		for from != "" && from < p.end {
 			r, err := c.page(ctx, p, from, limit)
 			if err != nil {
 				yield(nil, err)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -56,11 +55,7 @@ func (l *Log) String() string {
 func DB(t testing.TB) *store.DB {
 	t.Helper()
 	dir := t.TempDir()
-	blobs, err := blobdir.Open(filepath.Join(dir, "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	driver, err := all.Drivers()["sqlite"](filepath.Join(dir, "docs.db"))
+	driver, blobs, err := all.Drivers()["sqlite"](t.Context(), all.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "blobs")})
 	if err != nil {
 		t.Fatal(err)
 	}

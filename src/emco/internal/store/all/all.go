@@ -2,9 +2,13 @@
 package all
 
 import (
+	"context"
 	"io"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
@@ -14,20 +18,37 @@ type Driver interface {
 	io.Closer
 }
 
-// Opener opens the store at a place: a path, or the address of a server.
-type Opener func(place string) (Driver, error)
+// Place says where documents and packages are. Each driver reads its own fields.
+type Place struct {
+	File     string         // sqlite: the database file
+	Packages string         // sqlite: the folder of packages
+	Etcd     *etcdkv.Client // etcd: the caller closes its connection after the driver
+}
+
+// Opener opens the documents and the packages at a place.
+type Opener func(ctx context.Context, p Place) (Driver, store.Blobs, error)
 
 // Drivers returns the openers by the name that the configuration uses.
 func Drivers() map[string]Opener {
 	return map[string]Opener{
-		"sqlite": func(path string) (Driver, error) { return open(sqlite.Open(path)) },
+		"etcd":   openEtcd,
+		"sqlite": openSQLite,
 	}
 }
 
-// open keeps a nil of a driver's own type from looking like a driver.
-func open[D Driver](d D, err error) (Driver, error) {
+func openSQLite(_ context.Context, p Place) (Driver, store.Blobs, error) {
+	d, err := sqlite.Open(p.File)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return d, nil
+	blobs, err := blobdir.Open(p.Packages)
+	if err != nil {
+		_ = d.Close()
+		return nil, nil, err
+	}
+	return d, blobs, nil
+}
+
+func openEtcd(_ context.Context, p Place) (Driver, store.Blobs, error) {
+	return etcd.New(p.Etcd), etcd.NewBlobs(p.Etcd), nil
 }

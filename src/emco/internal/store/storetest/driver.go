@@ -32,6 +32,7 @@ var driverRules = []struct {
 	{"large documents fit", large},
 	{"a call whose context has ended fails", over},
 	{"changes contain what was written", changes},
+	{"followers know every acknowledged write", told},
 }
 
 // changes holds for drivers that are followers.

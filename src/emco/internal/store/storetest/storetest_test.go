@@ -27,6 +27,14 @@ type fakeDriver struct {
 	list   func(*sqlite.Driver, context.Context, store.Key, store.Query) iter.Seq2[store.Doc, error]
 	put    func(*sqlite.Driver, context.Context, store.Doc, int64) error
 	remove func(*sqlite.Driver, context.Context, store.Key, int64) error
+	change func(*sqlite.Driver, context.Context, int64) (store.Changes, error)
+}
+
+func (f fakeDriver) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	if f.change != nil {
+		return f.change(f.Driver, ctx, mark)
+	}
+	return f.Driver.Changes(ctx, mark)
 }
 
 func (f fakeDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
@@ -92,6 +100,16 @@ var broken = []struct {
 	rule string // that has to be found broken
 	fake fakeDriver
 }{
+	{"changes contain what was written", fakeDriver{change: func(d *sqlite.Driver, ctx context.Context, mark int64) (store.Changes, error) {
+		c, err := d.Changes(ctx, mark)
+		c.Keys = nil
+		return c, err
+	}}},
+	{"followers know every acknowledged write", fakeDriver{change: func(d *sqlite.Driver, ctx context.Context, mark int64) (store.Changes, error) {
+		c, err := d.Changes(ctx, mark)
+		c.Mark++ // skips the write after the question
+		return c, err
+	}}},
 	{"a document comes back as it was written", fakeDriver{put: func(d *sqlite.Driver, ctx context.Context, doc store.Doc, at int64) error {
 		doc.Secret = nil
 		return d.Put(ctx, doc, at)

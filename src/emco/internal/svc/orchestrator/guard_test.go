@@ -21,7 +21,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
@@ -74,15 +73,12 @@ func (f *failingDriver) List(ctx context.Context, under store.Key, q store.Query
 // newFailingPlane returns a control plane whose reads of documents can fail.
 func newFailingPlane(t *testing.T) (*controlPlane, *failingDriver) {
 	t.Helper()
-	driver, err := drivers.Drivers()["sqlite"](filepath.Join(t.TempDir(), "docs.db"))
+	dir := t.TempDir()
+	driver, blobs, err := drivers.Drivers()["sqlite"](t.Context(), drivers.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "blobs")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = driver.Close() })
-	blobs, err := blobdir.Open(filepath.Join(t.TempDir(), "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	renderer := rendertest.Plain{}
 	f := &failingDriver{Driver: driver}
 	f.arm(-1)

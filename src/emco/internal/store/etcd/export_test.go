@@ -1,0 +1,13 @@
+package etcd
+
+import "context"
+
+// Interrupt ends the watch of changes; Resume lets it go on.
+func (d *Driver) Interrupt() { d.changes.close() }
+
+// Resume continues after Interrupt.
+func (d *Driver) Resume() {
+	ctx, stop := context.WithCancel(context.Background())
+	d.changes.stop, d.changes.done = stop, make(chan struct{})
+	go d.changes.run(ctx)
+}

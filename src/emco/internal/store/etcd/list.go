@@ -1,0 +1,250 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// lookups is how many holders one request reads.
+const lookups = 32
+
+// List implements store.Driver. It reads each depth at one revision, page by page.
+func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		if err := context.Cause(ctx); err != nil {
+			yield(store.Doc{}, errs.E(errs.Unavailable, "list", string(under), err))
+			return
+		}
+		n := 0
+		for doc, err := range d.matching(ctx, under, q) {
+			if !yield(doc, err) || err != nil {
+				return
+			}
+			if n++; n == q.Limit {
+				return
+			}
+		}
+	}
+}
+
+func (d *Driver) matching(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	if q.Refers != "" {
+		return d.holders(ctx, under, q)
+	}
+	if q.Depth > 0 {
+		return d.atDepth(ctx, depthOf(under, q.Depth), under, q)
+	}
+	return d.atAllDepths(ctx, under, q)
+}
+
+// depthOf returns the number of slashes in a key that is n names below under.
+func depthOf(under store.Key, n int) int {
+	if under == "" {
+		return n - 1
+	}
+	return depth(under) + n
+}
+
+// below returns what keys below under begin with.
+func below(under store.Key) string {
+	if under == "" {
+		return ""
+	}
+	return string(under) + "/"
+}
+
+// after returns the key after which a scan of prefix starts; empty for its beginning.
+func after(prefix string, k store.Key) string {
+	if k == "" {
+		return ""
+	}
+	return prefix + string(k)
+}
+
+// atDepth lists documents of one depth below under.
+func (d *Driver) atDepth(ctx context.Context, depth int, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	docs := d.docs(depth)
+	scan := etcdkv.Scan{Prefix: docs + below(under), After: after(docs, q.After), First: q.Limit}
+	return d.load(ctx, d.kv.List(ctx, scan))
+}
+
+// load decodes documents. One whose chunks are gone is read once more: it may have been replaced.
+func (d *Driver) load(ctx context.Context, kvs iter.Seq2[*mvccpb.KeyValue, error]) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for kv, err := range kvs {
+			var doc store.Doc
+			if err == nil {
+				doc, err = d.decodeOrGet(ctx, kv)
+			}
+			if errs.Is(err, errs.NotFound) {
+				continue
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (d *Driver) decodeOrGet(ctx context.Context, kv *mvccpb.KeyValue) (store.Doc, error) {
+	r, err := d.parse(kv)
+	if err != nil {
+		return store.Doc{}, err
+	}
+	doc, whole, err := d.complete(ctx, *r)
+	if err == nil && !whole {
+		return d.Get(ctx, r.doc.Key)
+	}
+	return doc, err
+}
+
+// atAllDepths merges the lists of all depths that hold documents below under.
+func (d *Driver) atAllDepths(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	from := depthOf(under, 1)
+	var prefixes []string
+	for n := from; n <= maxDepth; n++ {
+		prefixes = append(prefixes, d.docs(n)+below(under))
+	}
+	if len(prefixes) == 0 {
+		return func(func(store.Doc, error) bool) {}
+	}
+	found, err := d.kv.GetMany(ctx, prefixes, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1))
+	if err != nil {
+		return etcdkv.Failed[store.Doc](err)
+	}
+	var depths []iter.Seq2[store.Doc, error]
+	for i, kv := range found {
+		if kv != nil {
+			depths = append(depths, d.atDepth(ctx, from+i, under, q))
+		}
+	}
+	return merge(depths, func(d store.Doc) string { return string(d.Key) })
+}
+
+// holders lists the documents below under that refer to a key.
+func (d *Driver) holders(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	keys := func(prefix string) iter.Seq2[store.Key, error] {
+		scan := etcdkv.Scan{Prefix: prefix + below(under), After: after(prefix, q.After), KeysOnly: true}
+		return etcdkv.Records(d.kv.List(ctx, scan), func(kv *mvccpb.KeyValue) (store.Key, error) {
+			return store.Key(strings.TrimPrefix(string(kv.Key), prefix)), nil
+		})
+	}
+	some := merge([]iter.Seq2[store.Key, error]{keys(d.holdersOf(q.Refers)), keys(d.wideKey(""))}, func(k store.Key) string { return string(k) })
+	return func(yield func(store.Doc, error) bool) {
+		for batch, err := range batches(some, func(k store.Key) bool { return q.Depth == 0 || depth(k) == depthOf(under, q.Depth) }) {
+			if err != nil {
+				yield(store.Doc{}, err)
+				return
+			}
+			for doc, err := range d.load(ctx, d.lookup(ctx, batch)) {
+				if err == nil && !refersTo(doc, q.Refers) {
+					continue
+				}
+				if !yield(doc, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lookup reads documents by their keys, and leaves out absent ones.
+func (d *Driver) lookup(ctx context.Context, keys []store.Key) iter.Seq2[*mvccpb.KeyValue, error] {
+	return func(yield func(*mvccpb.KeyValue, error) bool) {
+		var at []string
+		for _, k := range keys {
+			at = append(at, d.docKey(k))
+		}
+		found, err := d.kv.GetMany(ctx, at)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, kv := range found {
+			if kv != nil && !yield(kv, nil) {
+				return
+			}
+		}
+	}
+}
+
+// batches yields the keys that pass, a few at a time; it ends at the first error.
+func batches(keys iter.Seq2[store.Key, error], pass func(store.Key) bool) iter.Seq2[[]store.Key, error] {
+	return func(yield func([]store.Key, error) bool) {
+		var batch []store.Key
+		for k, err := range keys {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !pass(k) {
+				continue
+			}
+			if batch = append(batch, k); len(batch) == lookups {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
+// merge yields what several sequences yield, in order of the keys by which each of them is sorted.
+// It ends at the first error.
+func merge[T any](all []iter.Seq2[T, error], key func(T) string) iter.Seq2[T, error] {
+	type source struct {
+		next func() (T, error, bool)
+		v    T
+	}
+	return func(yield func(T, error) bool) {
+		var sources []*source
+		for _, seq := range all {
+			next, stop := iter.Pull2(seq)
+			defer stop()
+			sources = append(sources, &source{next: next})
+		}
+		step := func(s *source) (ok bool, err error) {
+			s.v, err, ok = s.next()
+			return ok, err
+		}
+		var open []*source
+		for _, s := range sources {
+			ok, err := step(s)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			if ok {
+				open = append(open, s)
+			}
+		}
+		for len(open) > 0 {
+			first := slices.MinFunc(open, func(a, b *source) int { return cmp.Compare(key(a.v), key(b.v)) })
+			if !yield(first.v, nil) {
+				return
+			}
+			ok, err := step(first)
+			if err != nil {
+				yield(*new(T), err)
+				return
+			}
+			if !ok {
+				open = slices.DeleteFunc(open, func(s *source) bool { return s == first })
+			}
+		}
+	}
+}
