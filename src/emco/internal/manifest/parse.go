@@ -40,6 +40,32 @@ func Parse(source string, text []byte) ([]Object, error) {
 	return p.objects, p.problems.err()
 }
 
+// ToJSON returns a YAML or JSON text of one mapping, such as a patch, in canonical JSON, by the
+// rules of Parse. The error is Invalid.
+func ToJSON(source string, text []byte) ([]byte, error) {
+	if len(text) > MaxText {
+		return nil, Problems{{Source: source, Reason: fmt.Sprintf("text of %d bytes is above the limit of %d", len(text), MaxText)}}.err()
+	}
+	var root yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&root); err != nil {
+		return nil, Problems{{Source: source, Reason: "is no valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}}.err()
+	}
+	value, err := convert(&root)
+	if err != nil {
+		bad := locate(err, &root)
+		return nil, Problems{{Source: source, Line: bad.line, Reason: bad.reason}}.err()
+	}
+	tree, ok := value.(objectTree)
+	if !ok {
+		return nil, Problems{{Source: source, Reason: "is no mapping"}}.err()
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, Problems{{Source: source, Reason: "has more than one document"}}.err()
+	}
+	return encode(tree)
+}
+
 // documentText is the text of one document, and the line on which it begins.
 type documentText struct {
 	line int
