@@ -19,8 +19,9 @@ type DeploymentIntentGroupSpec struct {
 
 // OverrideValue sets Helm values of one app.
 type OverrideValue struct {
-	App    string            `json:"app" alias:"app-name"` // the app whose values these are
-	Values map[string]string `json:"values"`               // by the path of the value, such as image.tag
+	App      string            `json:"app" alias:"app-name"` // the app whose values these are
+	Clusters []Selector        `json:"clusters,omitempty"`   // an addition to upstream's API: the clusters that get them; none: all
+	Values   map[string]string `json:"values"`               // by the path of the value, such as image.tag; may name facts of clusters, such as {{ .cluster.kv.zone }}
 }
 
 // MaxRelease is the longest Helm release name.
@@ -49,8 +50,10 @@ func (g *DeploymentIntentGroup) Validate() error {
 		if o.Values == nil {
 			c.fail(at+".values", "missing; give a map of Helm keys to strings")
 		}
+		checkAll(c, at+".clusters", o.Clusters)
 		for _, key := range sortedKeys(o.Values) {
 			c.text(join(at+".values", key), o.Values[key], maxValue)
+			c.facts(join(at+".values", key), o.Values[key])
 		}
 	}
 	return c.err()

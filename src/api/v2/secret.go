@@ -3,6 +3,7 @@ package v2
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -38,7 +39,8 @@ func looksSecret(key, value string) bool {
 func (g DeploymentIntentGroup) Masked() DeploymentIntentGroup {
 	masked := make([]OverrideValue, len(g.Spec.Overrides))
 	for i, o := range g.Spec.Overrides {
-		masked[i] = OverrideValue{App: o.App, Values: maps.Clone(o.Values)}
+		masked[i] = o
+		masked[i].Values = maps.Clone(o.Values)
 		for key, value := range o.Values {
 			if value != "" && looksSecret(key, value) {
 				masked[i].Values[key] = Mask
@@ -49,8 +51,8 @@ func (g DeploymentIntentGroup) Masked() DeploymentIntentGroup {
 	return g
 }
 
-// Unmask replaces each Mask with the value that old has for the same app and key. A Mask
-// without such a value is a violation.
+// Unmask replaces each Mask with the value that old has for the same app, clusters and key. A
+// Mask without such a value is a violation.
 func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
 	var c violationList
 	for i, o := range g.Spec.Overrides {
@@ -58,7 +60,7 @@ func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
 			if o.Values[key] != Mask {
 				continue
 			}
-			value, ok := old.override(o.App, key)
+			value, ok := old.override(o, key)
 			if !ok {
 				c.fail(join(fmt.Sprintf("spec.overrideValues[%d].values", i), key), "%q stands for a stored value, but there is none", Mask)
 				continue
@@ -69,10 +71,11 @@ func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
 	return c.err()
 }
 
-// override returns the value of an app's key; the last one counts, as for Helm.
-func (g *DeploymentIntentGroup) override(app, key string) (value string, ok bool) {
+// override returns the value of a key for the app and the clusters of another entry; the last
+// one counts, as for Helm.
+func (g *DeploymentIntentGroup) override(of OverrideValue, key string) (value string, ok bool) {
 	for _, o := range g.Spec.Overrides {
-		if v, found := o.Values[key]; found && o.App == app {
+		if v, found := o.Values[key]; found && o.App == of.App && slices.Equal(o.Clusters, of.Clusters) {
 			value, ok = v, true
 		}
 	}

@@ -99,7 +99,8 @@ type Cloud struct {
 type App struct {
 	Name     string    `json:"name"`
 	Bundles  []Digest  `json:"bundles,omitempty"`
-	Class    Digest    `json:"class,omitempty"` // of all input of the rendering
+	Class    Digest    `json:"class,omitempty"`   // of all input of the bundle, if there is one
+	Classes  []Digest  `json:"classes,omitempty"` // the same of each bundle, if there are several
 	Failure  *Failure  `json:"failure,omitempty"`
 	Verdicts []Verdict `json:"verdicts,omitempty"` // why clusters were left out; capped
 	Findings []string  `json:"findings,omitempty"` // warnings for users
@@ -107,6 +108,26 @@ type App struct {
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 	LeaveLast bool         `json:"leaveLast,omitempty"` // it is removed from clusters only when it is ready on the remaining ones
 	Rollout   *Rollout     `json:"rollout,omitempty"`   // nil: everywhere at once
+}
+
+// ClassList returns the digest of the input of each bundle; none if it is not known.
+func (a App) ClassList() []Digest {
+	switch {
+	case len(a.Classes) > 0 && len(a.Classes) == len(a.Bundles):
+		return a.Classes
+	case a.Class != "" && len(a.Bundles) == 1:
+		return []Digest{a.Class}
+	}
+	return nil
+}
+
+// SetClasses sets the digests of the input of the bundles.
+func (a *App) SetClasses(digests []Digest) {
+	if len(digests) == 1 {
+		a.Class, a.Classes = digests[0], nil
+		return
+	}
+	a.Class, a.Classes = "", digests
 }
 
 // Dependency makes an app wait for another app, on all clusters of both.

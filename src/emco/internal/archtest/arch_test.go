@@ -43,6 +43,7 @@ var groups = map[string]packageGroup{
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
+			"internal/customize", "internal/patch",
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},
@@ -157,7 +158,8 @@ var inRsync = map[string][]string{
 var homes = map[string][]string{
 	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd"},
 	"helm.sh/":                  {"internal/render/helm"},
-	"k8s.io/client-go/":         {"internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"github.com/evanphx/":       {"internal/patch"},
 	"k8s.io/api/":               {"internal/sink/kube"},
 	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
 	"oras.land/":                {"internal/sink/oci"},

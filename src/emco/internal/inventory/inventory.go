@@ -1,5 +1,5 @@
-// Package inventory keeps the registered clusters with their labels, and the members of
-// logical clouds, in memory. It reads only what has changed since, so that a look at a large
+// Package inventory keeps the registered clusters with their labels, the members of logical
+// clouds, and the key-value pairs that were asked for, in memory. It reads only what has changed since, so that a look at a large
 // fleet after a small change is cheap.
 package inventory
 
@@ -31,6 +31,7 @@ type Inventory struct {
 	mark   int64                       // of the changes that have been read; guarded by mu
 	fleet  *Fleet                      // nil: nothing was read yet; guarded by mu
 	clouds map[store.Key]*cachedFilter // that were looked up and have not changed since; guarded by mu
+	pairs  cachedPairs                 // guarded by mu
 }
 
 // Confine makes the filter that keeps apps within a logical cloud. members are the keys of
@@ -39,7 +40,7 @@ type Confine func(name string, members []v2.ClusterKey) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
 func New(db *store.DB, confine Confine) *Inventory {
-	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}}
+	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}, pairs: newCachedPairs()}
 }
 
 // cachedFilter is the filter of a logical cloud.
@@ -113,6 +114,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	}
 	if i.fleet == nil || changes.All {
 		clear(i.clouds)
+		i.pairs = newCachedPairs()
 		i.fleet, err = i.readAll(ctx)
 	} else {
 		err = i.readSomeLocked(ctx, changes.Keys)
@@ -145,6 +147,7 @@ func (i *Inventory) readSomeLocked(ctx context.Context, keys []store.Key) error 
 		if cloud, _, member := strings.Cut(string(k), members+"/"); member {
 			delete(i.clouds, store.Key(cloud))
 		}
+		i.pairs.forget(k)
 		if _, ok := parse(k); !ok {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
@@ -49,8 +50,8 @@ func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p re
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
-// draft renders each app once, or not at all if the newest revision rendered it from equal
-// inputs. The revision records why an app fails; such an app stays unchanged on the
+// draft renders each class of an app once, or not at all if the newest revision made it from
+// equal inputs. The revision records why an app fails; such an app stays unchanged on the
 // clusters where it runs.
 func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revisionPlan) (revisionDraft, error) {
 	before, err := b.renderedBefore(ctx, head)
@@ -69,9 +70,7 @@ func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revi
 	rev.Namespace, rev.Cloud = p.namespace, p.cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
-		if len(a.clusters) > 0 {
-			placed = append(placed, appPlacement{a.app.Name, a.app.Bundles[0], a.clusters})
-		}
+		placed = append(placed, a.placed...)
 	}
 	return revisionDraft{rev, placementsByCluster(placed)}, nil
 }
@@ -118,18 +117,25 @@ func revisionOf(op *appcontext.Operation) appcontext.Revision {
 	}
 }
 
-// builtApp is an app with its bundle and its clusters; a failed one has neither.
+// builtApp is an app with the clusters of each of its bundles; a failed one has none.
 type builtApp struct {
-	app      appcontext.App
-	clusters []v2.ClusterKey
+	app    appcontext.App
+	placed []appPlacement
 }
 
-// renderedApps are rendered apps by the digest of their inputs.
-type renderedApps map[manifest.Digest]appcontext.App
+// builtClass is what became of a class.
+type builtClass struct {
+	bundle   appcontext.Digest
+	findings []string
+	failure  *appcontext.Failure
+}
 
-// renderedBefore returns the rendered apps of the newest revision. Their content exists,
-// because that revision is kept and refers to it.
-func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Head) (renderedApps, error) {
+// builtBefore are the built classes of a revision by the digest of their inputs.
+type builtBefore map[manifest.Digest]builtClass
+
+// renderedBefore returns the classes of the newest revision. Their content exists, because
+// that revision is kept and refers to it.
+func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Head) (builtBefore, error) {
 	if head.Rev == 0 {
 		return nil, nil
 	}
@@ -137,19 +143,21 @@ func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Hea
 	if err != nil {
 		return nil, err
 	}
-	out := renderedApps{}
+	out := builtBefore{}
 	for _, a := range rev.Apps {
-		if a.Failure == nil && len(a.Bundles) > 0 && a.Class != "" {
-			out[a.Class] = a
+		if a.Failure != nil {
+			continue
+		}
+		for i, class := range a.ClassList() {
+			out[class] = builtClass{bundle: a.Bundles[i], findings: a.Findings}
 		}
 	}
 	return out, nil
 }
 
-// renderAll renders the apps in parallel. All clusters of an app have equal inputs, so an
-// app is one class. Errors are failures of the system; an app that is wrong itself has a
-// Failure instead.
-func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before renderedApps) ([]builtApp, error) {
+// renderAll builds the apps in parallel. Errors are failures of the system; an app that is wrong
+// itself has a Failure instead.
+func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before builtBefore) ([]builtApp, error) {
 	out := make([]builtApp, len(p.apps))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxRenderings())
@@ -162,7 +170,8 @@ func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before r
 	return out, g.Wait()
 }
 
-func (b revisionBuilder) build(ctx context.Context, a appPlan, before renderedApps) (builtApp, error) {
+// build builds each class of an app. If one of them fails, the app does.
+func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefore) (builtApp, error) {
 	out := builtApp{app: appcontext.App{
 		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
 	}}
@@ -173,29 +182,87 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before renderedAp
 	for _, v := range a.decision.Refused[:min(len(a.decision.Refused), maxVerdicts)] {
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
-	out.app.Class = render.Class(b.renderer.Edition(), a.request)
-	if same, ok := before[out.app.Class]; ok {
-		out.app.Bundles, out.app.Findings = same.Bundles, same.Findings
-	} else if err := b.render(ctx, &out.app, a.request); err != nil || out.app.Failure != nil {
+	classes := a.classes()
+	built, digests, err := b.buildClasses(ctx, a.request, classes, before)
+	if err != nil {
 		return out, err
 	}
-	out.clusters = a.decision.Clusters
+	out.app.Findings = slices.Clone(a.findings)
+	for i, c := range built {
+		if c.failure != nil {
+			out.app.Failure = c.failure
+			if len(classes) > 1 {
+				out.app.Failure.Reason += fmt.Sprintf(" (on %s and clusters like it)", classes[i].Clusters[0])
+			}
+			break
+		}
+		out.app.Findings = append(out.app.Findings, c.findings...)
+	}
+	slices.Sort(out.app.Findings)
+	out.app.Findings = slices.Compact(out.app.Findings)
+	out.app.SetClasses(digests)
+	if out.app.Failure != nil {
+		return out, nil
+	}
+	for i, c := range built {
+		out.app.Bundles = append(out.app.Bundles, c.bundle)
+		if len(classes[i].Clusters) > 0 {
+			out.placed = append(out.placed, appPlacement{a.name, c.bundle, classes[i].Clusters})
+		}
+	}
 	return out, nil
 }
 
-// render sets an app's bundle, or its failure.
-func (b revisionBuilder) render(ctx context.Context, app *appcontext.App, req render.Request) error {
-	result, err := b.renderer.Render(ctx, req)
-	if err != nil {
-		app.Failure, err = failureFrom(err)
-		return err
+// buildClasses returns the bundle of each class, and the digest of its inputs. It takes those that
+// were built before, and renders the others once for all classes with equal values.
+func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
+	edition := b.renderer.Edition()
+	built, digests := make([]builtClass, len(classes)), make([]manifest.Digest, len(classes))
+	var renderings []manifest.Digest // that are needed, in order of their first class
+	sharing := map[manifest.Digest][]int{}
+	for i, c := range classes {
+		rendering := render.Class(edition, c.Request(base))
+		digests[i] = c.Digest(rendering)
+		if same, ok := before[digests[i]]; ok {
+			built[i] = same
+			continue
+		}
+		if sharing[rendering] == nil {
+			renderings = append(renderings, rendering)
+		}
+		sharing[rendering] = append(sharing[rendering], i)
 	}
-	bundle, err := b.save(ctx, result)
-	if err != nil {
-		return err
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(maxRenderings())
+	for _, rendering := range renderings {
+		g.Go(func() error {
+			share := sharing[rendering]
+			req := classes[share[0]].Request(base)
+			result, failed := b.renderer.Render(ctx, req)
+			for _, i := range share {
+				var err error
+				if built[i], err = b.finish(ctx, classes[i], req, result, failed); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	app.Bundles, app.Findings = []appcontext.Digest{bundle}, result.Findings
-	return nil
+	return built, digests, g.Wait()
+}
+
+// finish makes the bundle of a class from its rendering, or its failure from the rendering's error.
+func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, result render.Result, err error) (out builtClass, _ error) {
+	if err == nil {
+		result, err = c.Apply(result, req)
+	}
+	if err != nil {
+		out.failure, err = failureFrom(err)
+		return out, err
+	}
+	out.bundle, err = b.save(ctx, result)
+	out.findings = result.Findings
+	return out, err
 }
 
 // failureFrom separates failures of an app from failures of the system.

@@ -98,7 +98,7 @@ func TestF42ApproveNamesControllersThatCannotBeCalled(t *testing.T) {
 	g.make("edge")
 	p.want(201, "POST controllers", `{"metadata":{"name":"gac"},"spec":{"host":"gac","port":9033,"type":"action","priority":1}}`)
 	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"gac":"i"}}}`)
-	g.refused("approve", "", 400, `controller "gac" cannot be called`)
+	g.refused("approve", "", 400, `controller "gac" is not known`)
 	equal(t, "history", g.history(), "Created 0")
 	p.want(204, "DELETE "+g.path()+"/intents/k8s", "")
 	g.acts("approve", "instantiate")

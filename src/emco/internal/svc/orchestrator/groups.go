@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -56,6 +57,12 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 // WithStatus makes r read the status; r follows changes. Without it each query reads etcd.
 func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 	g.reader = r
+	return g
+}
+
+// WithControllers adds the action controllers that intents of groups may name.
+func (g *Groups) WithControllers(actions map[string]customize.Controller) *Groups {
+	g.planner.actions = actions
 	return g
 }
 

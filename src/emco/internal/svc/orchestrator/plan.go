@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
@@ -33,8 +35,15 @@ type appPlan struct {
 	name     string
 	decision placement.Decision
 	refusal  error
-	request  render.Request
+	request  render.Request // without edits
+	edits    []customize.Edit
+	findings []string // of controllers
 	order    deliveryOrder
+}
+
+// classes returns the clusters of the app by the edits that they get.
+func (a appPlan) classes() []customize.Class {
+	return customize.Classes(a.name, a.decision.Clusters, a.edits)
 }
 
 // deliveryOrder is the order of an app's delivery: its dependencies and its rollout waves.
@@ -50,6 +59,7 @@ type revisionPlanner struct {
 	ready     func(ctx context.Context, cloud store.Doc) error // returns why a logical cloud cannot be used
 	inventory *inventory.Inventory
 	decisions *placement.DecisionCache
+	actions   map[string]customize.Controller // action controllers within the program, by name
 }
 
 func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) revisionPlanner {
@@ -69,7 +79,11 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.
 	if err != nil {
 		return revisionPlan{}, err
 	}
-	intents, err := p.placementIntents(ctx, doc.Key)
+	named, err := p.groupIntents(ctx, doc.Key)
+	if err != nil {
+		return revisionPlan{}, err
+	}
+	intents, err := p.placementIntents(ctx, doc.Key, named)
 	if err != nil {
 		return revisionPlan{}, err
 	}
@@ -86,7 +100,66 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.
 		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: fleet}
 		a.decision, a.refusal = p.decisions.Decide(ctx, req, within)
 	}
+	if err := p.customize(ctx, doc.Key, g, named.calls, fleet, apps); err != nil {
+		return revisionPlan{}, err
+	}
 	return revisionPlan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
+}
+
+// maxClasses bounds the classes of a deployment: each is rendered or patched, and named in the
+// revision.
+const maxClasses = 1000
+
+// customize adds the edits of override values and of action controllers to the apps.
+func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.DeploymentIntentGroup, calls []controllerCall, fleet *inventory.Fleet, apps []appPlan) error {
+	c := customize.AppContext{Group: string(group), Inventory: fleet}
+	index := map[string]*appPlan{}
+	for i := range apps {
+		a := &apps[i]
+		if a.refusal != nil {
+			continue
+		}
+		app := customize.App{Name: a.name, Clusters: a.decision.Clusters}
+		a.edits, a.refusal = customize.ClusterOverrides(g, app, fleet, func(cluster v2.ClusterKey) (map[string]string, error) {
+			return p.inventory.Pairs(ctx, cluster)
+		})
+		if a.refusal != nil && !errs.Is(a.refusal, errs.Invalid) {
+			return a.refusal
+		}
+		c.Apps, index[a.name] = append(c.Apps, app), a
+	}
+	for _, call := range calls {
+		c.Intent = call.intent
+		edits, err := p.actions[call.controller].Customize(ctx, c)
+		if err != nil {
+			return fmt.Errorf("controller %s: %w", call.controller, err)
+		}
+		for _, e := range edits.Edits {
+			if a := index[e.App]; a != nil {
+				a.edits = append(a.edits, e)
+			}
+		}
+		for _, f := range edits.Findings {
+			if a := index[f.App]; a != nil {
+				a.findings = append(a.findings, f.Text)
+			}
+		}
+	}
+	return checkClasses(apps)
+}
+
+// checkClasses refuses a plan with too many classes.
+func checkClasses(apps []appPlan) error {
+	all := 0
+	for _, a := range apps {
+		if len(a.edits) > 0 {
+			all += len(a.classes())
+		}
+	}
+	if all > maxClasses {
+		return errs.New(errs.Invalid, fmt.Sprintf("the clusters of the apps get %d different contents, above the limit of %d; let more clusters share values and customizations", all, maxClasses))
+	}
+	return nil
 }
 
 // refused joins the refusals of all apps into one error.
@@ -142,14 +215,13 @@ func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
 }
 
 // placementIntents returns each app's intent, merged from all that name it.
-func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key) (map[string]placement.Intent, error) {
-	name, err := p.placementIntentName(ctx, group)
-	if err != nil {
-		return nil, err
+func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placement.Intent, error) {
+	if named.placement == "" {
+		return nil, errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
 	}
-	key := group + "/generic-placement-intents/" + store.Key(name)
+	key := group + "/generic-placement-intents/" + store.Key(named.placement)
 	if _, err := p.db.Get(ctx, key); err != nil {
-		return nil, notFoundAs(err, "GenericPlacementIntent not found: "+name)
+		return nil, notFoundAs(err, "GenericPlacementIntent not found: "+named.placement)
 	}
 	out := map[string]placement.Intent{}
 	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
@@ -162,30 +234,65 @@ func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key) 
 	return out, nil
 }
 
-// placementIntentName finds the placement intent among the group's intents.
-func (p revisionPlanner) placementIntentName(ctx context.Context, group store.Key) (string, error) {
-	name, err := p.groupIntents(ctx, group)
-	if err == nil && name == "" {
-		err = errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
-	}
-	return name, err
+// namedIntents are the intents that the intents of a group name.
+type namedIntents struct {
+	placement string // name of the generic placement intent; empty if there is none yet
+	calls     []controllerCall
 }
 
-// groupIntents returns the name of the placement intent, empty if the group has none yet. It
-// refuses intents for other controllers, because they would have no effect.
-func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (name string, err error) {
+// controllerCall is a controller with the name of its intent.
+type controllerCall struct {
+	priority   int // lower is called earlier
+	controller string
+	intent     string
+}
+
+// groupIntents returns what the group's intents name, calls in their order. It refuses
+// controllers that are not known, because they would have no effect.
+func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (out namedIntents, err error) {
 	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
 		if err != nil {
-			return "", err
+			return out, err
 		}
 		for controller, intent := range item.Value.Spec.Intent {
-			if controller != v2.PlacementKey {
-				return "", errs.New(errs.Invalid, fmt.Sprintf("intent %s: controller %q cannot be called: the generic placement is the only controller in this version; remove it from the group's intents", item.Value.Metadata.Name, controller))
+			if controller == v2.PlacementKey {
+				out.placement = intent
+				continue
 			}
-			name = intent
+			call, err := p.call(ctx, controller, intent)
+			if err != nil {
+				return out, fmt.Errorf("intent %s: %w", item.Value.Metadata.Name, err)
+			}
+			out.calls = append(out.calls, call)
 		}
 	}
-	return name, nil
+	slices.SortFunc(out.calls, func(a, b controllerCall) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
+	})
+	out.calls = slices.Compact(out.calls)
+	return out, nil
+}
+
+// call finds a controller. Its registration, if there is one, has its place in the order.
+func (p revisionPlanner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
+	out := controllerCall{controller: controller, intent: intent}
+	if _, known := p.actions[controller]; !known {
+		names := "the program has none"
+		if len(p.actions) > 0 {
+			names = "the program has " + strings.Join(slices.Sorted(maps.Keys(p.actions)), ", ")
+		}
+		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: %s; remove it from the group's intents", controller, names))
+	}
+	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
+	if errs.Is(err, errs.NotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	registered, err := store.Decode[v2.Controller](doc)
+	out.priority = registered.Spec.Priority
+	return out, err
 }
 
 // requests returns the rendering inputs of each app of the composite app.
@@ -210,7 +317,7 @@ func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.Deplo
 		}
 		label, value := manifest.DeploymentLabel(deployment, name)
 		out = append(out, appPlan{name: name, order: order, request: render.Request{
-			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: overrides(g, name),
+			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: customize.Overrides(g, name),
 			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
 		}})
 	}
@@ -242,7 +349,11 @@ func (p revisionPlanner) places(ctx context.Context, doc store.Doc) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	intents, err := p.placementIntents(ctx, doc.Key)
+	named, err := p.groupIntents(ctx, doc.Key)
+	if err != nil {
+		return nil, err
+	}
+	intents, err := p.placementIntents(ctx, doc.Key, named)
 	if err != nil {
 		return nil, err
 	}
@@ -314,20 +425,6 @@ func (p revisionPlanner) archive(doc store.Doc) render.Archive {
 	}
 	digest := doc.Blobs[0].Digest
 	return render.Archive{Digest: digest, Open: func(ctx context.Context) (io.ReadCloser, error) { return p.db.OpenBlob(ctx, digest) }}
-}
-
-// overrides returns the group's values for an app in order of key: in Helm's --set syntax
-// the order matters, and a JSON object has none.
-func overrides(g v2.DeploymentIntentGroup, app string) (out []render.Override) {
-	for _, o := range g.Spec.Overrides {
-		if o.App != app {
-			continue
-		}
-		for _, key := range slices.Sorted(maps.Keys(o.Values)) {
-			out = append(out, render.Override{Key: key, Value: o.Values[key]})
-		}
-	}
-	return out
 }
 
 // intentOf translates a document into a placement intent.

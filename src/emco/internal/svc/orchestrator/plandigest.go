@@ -37,9 +37,16 @@ type appOutcome struct {
 	Name      string                  `json:"name"`
 	Class     string                  `json:"class"`
 	Clusters  []v2.ClusterKey         `json:"clusters"`
+	Classes   []classOutcome          `json:"classes,omitempty"` // if clusters get different content
 	DependsOn []appcontext.Dependency `json:"dependsOn"`
 	LeaveLast bool                    `json:"leaveLast"`
 	Rollout   *appcontext.Rollout     `json:"rollout"`
+}
+
+// classOutcome is the content of a class and its clusters.
+type classOutcome struct {
+	Class    string          `json:"class"`
+	Clusters []v2.ClusterKey `json:"clusters"`
 }
 
 // outcome returns the digest of what decides the plan's outcome. The label with the
@@ -49,10 +56,18 @@ func (p revisionPlan) outcome(edition string) string {
 	for _, a := range p.apps {
 		req := a.request
 		req.Labels = nil
-		apps = append(apps, appOutcome{
-			Name: a.name, Class: string(render.Class(edition, req)), Clusters: a.decision.Clusters,
+		next := appOutcome{
+			Name: a.name, Clusters: a.decision.Clusters,
 			DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
-		})
+		}
+		for _, c := range a.classes() {
+			class := string(c.Digest(render.Class(edition, c.Request(req))))
+			next.Classes = append(next.Classes, classOutcome{class, c.Clusters})
+		}
+		if len(next.Classes) == 1 {
+			next.Class, next.Classes = next.Classes[0].Class, nil
+		}
+		apps = append(apps, next)
 	}
 	return digestOf(struct {
 		Namespace string           `json:"namespace"`

@@ -1,0 +1,87 @@
+// Package customize defines action controllers, which change what apps put on clusters. A
+// controller returns edits: objects to add, patches of rendered objects, and values. Clusters
+// of an app that get equal edits are a class: they share one rendering and one bundle.
+package customize
+
+import (
+	"context"
+	"encoding/json"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+)
+
+// Controller is an action controller. Group intents name it and an intent of it.
+type Controller interface {
+	// Customize returns the edits of an intent. It changes nothing. Equal documents and equal
+	// contexts give equal edits in the same order. Errors concern the whole deployment; they
+	// are Invalid or NotFound if users can mend the cause.
+	Customize(ctx context.Context, c AppContext) (Edits, error)
+}
+
+// AppContext is what a controller knows of a deployment.
+type AppContext struct {
+	Group     string // path of the deployment intent group, "projects/…"
+	Intent    string // name of the controller's intent
+	Apps      []App  // in order of name
+	Inventory placement.Inventory
+}
+
+// App is an app and the clusters that it goes to, sorted.
+type App struct {
+	Name     string
+	Clusters []v2.ClusterKey
+}
+
+// Edits are what a controller answers.
+type Edits struct {
+	Edits    []Edit // in the order in which they are made
+	Findings []Finding
+}
+
+// Finding is a warning for users.
+type Finding struct{ App, Text string }
+
+// Edit is one change to an app on some of its clusters. Exactly one of Values, Object and
+// Patch is set.
+type Edit struct {
+	App      string
+	Clusters []v2.ClusterKey // sorted, each once; nil: all clusters of the app
+	Origin   string          // the document that asks for it, for messages
+
+	Values []render.Override // set after the values of charts, profiles and groups
+	Object []byte            // a text with one object, which is added
+	Patch  *Patch
+}
+
+// Patch changes the objects of an app that have a kind and a name. An app without such an
+// object stays as it is, with a finding.
+type Patch struct {
+	Target Target
+	Type   patch.Type
+	Text   []byte // JSON
+}
+
+// Target names objects to patch. APIVersion decides only between objects with equal kinds and
+// names.
+type Target struct{ APIVersion, Kind, Name string }
+
+// String returns "Kind name".
+func (t Target) String() string { return t.Kind + " " + t.Name }
+
+// Digest is equal for edits that change the same things in the same way. It does not cover App,
+// Clusters and Origin.
+func (e Edit) Digest() manifest.Digest {
+	text, err := json.Marshal(struct {
+		Values []render.Override `json:",omitempty"`
+		Object []byte            `json:",omitempty"`
+		Patch  *Patch            `json:",omitempty"`
+	}{e.Values, e.Object, e.Patch})
+	if err != nil {
+		panic("customize: an edit that has no JSON form: " + err.Error()) // strings and bytes only
+	}
+	return manifest.DigestOf(text)
+}

@@ -1,0 +1,293 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
+)
+
+// countingRenderer remembers the override values of each rendering.
+type countingRenderer struct {
+	rendertest.Plain
+	mu    sync.Mutex
+	calls []string // guarded by mu
+}
+
+func (r *countingRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
+	r.mu.Lock()
+	r.calls = append(r.calls, fmt.Sprint(req.Overrides))
+	r.mu.Unlock()
+	return r.Plain.Render(ctx, req)
+}
+
+// taken returns the renderings since the last call, sorted.
+func (r *countingRenderer) taken() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := strings.Join(slices.Sorted(slices.Values(r.calls)), " ")
+	r.calls = nil
+	return out
+}
+
+func manyClusters(n int) (out []v2.ClusterKey) {
+	for i := range n {
+		out = append(out, v2.NewClusterKey("p", fmt.Sprintf("c%04d", i)))
+	}
+	return out
+}
+
+// fifth returns every fifth cluster, beginning with the n-th.
+func fifth(all []v2.ClusterKey, n int) (out []v2.ClusterKey) {
+	for i := n; i < len(all); i += 5 {
+		out = append(out, all[i])
+	}
+	return out
+}
+
+func patchEdit(app, value string, clusters []v2.ClusterKey) customize.Edit {
+	return customize.Edit{App: app, Clusters: clusters, Origin: "customizations/" + value, Patch: &customize.Patch{
+		Target: customize.Target{Kind: "ConfigMap", Name: "r1"}, Type: patch.Merge, Text: fmt.Appendf(nil, `{"data":{"size":%q}}`, value),
+	}}
+}
+
+// A thousand clusters in five classes of values are rendered five times; in five classes of
+// patches, once. What did not change is not made a second time.
+func TestEqualCustomizationsShareARendering(t *testing.T) {
+	t.Parallel()
+	s := newBuildFixture(t)
+	counting := &countingRenderer{}
+	s.renderer = counting
+	all := manyClusters(1000)
+	values, patched := s.app("values", sound, all...), s.app("patched", sound, all...)
+	values.decision.Clusters = all
+	for n := range 5 {
+		size := fmt.Sprint("size-", n)
+		values.edits = append(values.edits, customize.Edit{App: "values", Clusters: fifth(all, n), Values: []render.Override{{Key: "size", Value: size}}})
+		patched.edits = append(patched.edits, patchEdit("patched", size, fifth(all, n)))
+	}
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), values, patched)
+	equal(t, "renderings", counting.taken(), "[] [{size size-0}] [{size size-1}] [{size size-2}] [{size size-3}] [{size size-4}]")
+	rev := s.revision(1)
+	if len(rev.Apps[0].Bundles) != 5 || len(rev.Apps[1].Bundles) != 5 || len(rev.Apps[1].Classes) != 5 {
+		t.Errorf("the revision has %+v", rev.Apps)
+	}
+	placed := s.placed(1)
+	bundles := map[appcontext.Digest]int{}
+	for _, c := range all {
+		bundles[placed[string(c)+" patched"]]++
+	}
+	for _, c := range fifth(all, 3) {
+		if got := s.contents(placed[string(c)+" patched"]); !strings.Contains(got, `"size":"size-3"`) {
+			t.Fatalf("%s holds %s", c, got)
+		}
+	}
+	if len(bundles) != 5 || len(placed) != 2000 {
+		t.Errorf("%d clusters share %d bundles", len(placed), len(bundles))
+	}
+
+	head = s.mustPublish(s.wait(head, 2), values, patched)
+	equal(t, "renderings of the same", counting.taken(), "")
+	equal(t, "placements of the same", fmt.Sprint(s.placed(2)), fmt.Sprint(placed))
+
+	patched.edits[2] = patchEdit("patched", "new", fifth(all, 2))
+	s.mustPublish(s.wait(head, 3), values, patched)
+	equal(t, "renderings after a change of one patch", counting.taken(), "[]")
+	after := s.placed(3)
+	for _, c := range all {
+		if k := string(c) + " patched"; (after[k] != placed[k]) != slices.Contains(fifth(all, 2), c) {
+			t.Fatalf("%s: the bundle is %s, and was %s", c, after[k], placed[k])
+		}
+	}
+}
+
+// contents returns the objects of a bundle.
+func (s buildFixture) contents(d appcontext.Digest) string {
+	s.Helper()
+	b, err := s.contexts.GetBundle(s.Context(), d)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var out strings.Builder
+	for _, o := range b.Objects {
+		text, err := s.contexts.GetBlob(s.Context(), o.Digest)
+		if err != nil {
+			s.Fatal(err)
+		}
+		out.Write(text)
+	}
+	return out.String()
+}
+
+// A patch that does not fit fails its app, which stays as it is; the other apps go on.
+func TestAPatchThatDoesNotFitFailsItsApp(t *testing.T) {
+	t.Parallel()
+	s := newBuildFixture(t)
+	web, db := s.app("web", sound, "p+a", "p+b"), s.app("db", sound, "p+a")
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), web, db)
+	before := s.placed(1)
+	bad := patchEdit("web", "x", []v2.ClusterKey{"p+b"})
+	bad.Patch.Type, bad.Patch.Text = patch.JSON, []byte(`[{"op":"remove","path":"/data/none"}]`)
+	web.edits = []customize.Edit{bad, patchEdit("web", "y", []v2.ClusterKey{"p+a"})}
+	db.edits = []customize.Edit{patchEdit("db", "z", nil)}
+	s.mustPublish(s.wait(head, 2), web, db)
+	rev := s.revision(2)
+	f := rev.Apps[0].Failure
+	if f == nil || f.File != "customizations/x" || !strings.Contains(f.Reason, "json patch: ") || !strings.Contains(f.Reason, "(on p+b and clusters like it)") {
+		t.Errorf("the failure is %+v", f)
+	}
+	after := s.placed(2)
+	if after["p+a web"] != before["p+a web"] || after["p+b web"] != before["p+b web"] || after["p+a db"] == before["p+a db"] || rev.Apps[1].Failure != nil {
+		t.Errorf("placed %v, before %v", after, before)
+	}
+}
+
+func TestTooManyClassesAreRefused(t *testing.T) {
+	t.Parallel()
+	all := manyClusters(maxClasses + 1)
+	a := appPlan{name: "web"}
+	a.decision.Clusters = all
+	for i, c := range all {
+		a.edits = append(a.edits, patchEdit("web", fmt.Sprint(i), []v2.ClusterKey{c}))
+	}
+	if err := checkClasses([]appPlan{a}); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "1001 different contents, above the limit of 1000") {
+		t.Errorf("checkClasses = %v", err)
+	}
+	a.decision.Clusters = all[1:]
+	if err := checkClasses([]appPlan{a}); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+}
+
+// sizes is a controller whose intents are sizes: it sets one on the clusters with a label.
+type sizes struct{ failure error }
+
+func (s *sizes) Customize(_ context.Context, c customize.AppContext) (out customize.Edits, err error) {
+	if s.failure != nil {
+		return out, s.failure
+	}
+	for _, app := range c.Apps {
+		if clusters := app.Labelled(c.Inventory, "edge", c.Intent); len(clusters) > 0 {
+			e := patchEdit(app.Name, c.Intent, clusters)
+			e.Patch.Target.Name = "web"
+			out.Edits = append(out.Edits, e)
+		}
+		out.Findings = append(out.Findings, customize.Finding{App: app.Name, Text: c.Intent + " was looked at"})
+	}
+	return out, nil
+}
+
+func TestAnIntentThatNamesAControllerIsCarriedOut(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	controller := &sizes{}
+	p.groups.WithControllers(map[string]customize.Controller{"sizes": controller})
+	p.fleet("edge", "a", "b")
+	p.want(201, "POST cluster-providers/edge/clusters/b/labels", `{"clusterLabel":"large"}`)
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"sizes":"large","size":"x"}}}`)
+	g.refused("approve", "", 400, `intent k8s: controller "size" is not known: the program has sizes; `)
+	p.want(200, "PUT "+g.path()+"/intents/k8s", `{"metadata":{"name":"k8s"},"spec":{"intent":{"sizes":"large"}}}`)
+	g.acts("approve")
+	plan := p.want(200, "POST "+g.path()+"/instantiate?dryRun=true", "")
+	if !strings.Contains(plan, `"size":"large"`) || strings.Count(plan, `"change":"add"`) < 2 || !strings.Contains(plan, `"large was looked at"`) {
+		t.Errorf("the plan is %s", plan)
+	}
+	g.acts("instantiate")
+	p.work()
+	p.settle()
+	if a, b := p.dataOf(g, "edge+a"), p.dataOf(g, "edge+b"); strings.Contains(a, "size") || !strings.Contains(b, `"size":"large"`) {
+		t.Errorf("a holds %s, b holds %s", a, b)
+	}
+
+	controller.failure = errs.New(errs.Invalid, "there is no such size")
+	g.refused("update", "", 400, "controller sizes: there is no such size")
+}
+
+// dataOf returns what a cluster holds of a group.
+func (p *controlPlane) dataOf(g testGroup, cluster v2.ClusterKey) string {
+	p.Helper()
+	pairs, err := p.contexts.PairsOf(p.Context(), g.head().Deployment())
+	p.must(err)
+	var out strings.Builder
+	for _, pair := range pairs {
+		if pair.Key.Cluster != cluster {
+			continue
+		}
+		b, err := p.contexts.GetBundle(p.Context(), pair.Applied)
+		p.must(err)
+		for _, o := range b.Objects {
+			text, err := p.contexts.GetBlob(p.Context(), o.Digest)
+			p.must(err)
+			out.Write(text)
+		}
+	}
+	return out.String()
+}
+
+// Override values may be for some clusters, and may name facts of clusters.
+func TestOverrideValuesDifferByCluster(t *testing.T) {
+	t.Parallel()
+	counting := &countingRenderer{}
+	p := newControlPlane(t)
+	p.renderer = counting
+	p.boot()
+	p.fleet("edge", "a", "b", "c")
+	p.want(201, "POST cluster-providers/edge/clusters/c/labels", `{"clusterLabel":"large"}`)
+	for cluster, zone := range map[string]string{"a": "north", "b": "north", "c": "south"} {
+		p.want(201, "POST cluster-providers/edge/clusters/"+cluster+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"zone":"`+zone+`"}]}}`)
+	}
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	all, _, _ := strings.Cut(g.path(), "/g")
+	group := func(values string) string {
+		return `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores","overrideValues":` + values + `}}`
+	}
+	p.want(400, "POST "+all, group(`[{"app":"web","values":{"a":"{{ .cluster.size }}"}}]`))
+	p.want(400, "POST "+all, group(`[{"app":"web","clusters":[{"clusterLabel":"large"}],"values":{"a":"b"}}]`))
+	p.want(201, "POST "+all, group(`[{"app":"web","values":{"a":"b"}},{"app":"web","values":{"zone":"{{ .cluster.kv.zone }}"}},{"app":"web","clusters":[{"clusterProvider":"edge","clusterLabel":"large"}],"values":{"a":"c"}}]`))
+	g.intend("edge")
+	g.acts("approve", "instantiate")
+	p.work()
+	p.settle()
+	equal(t, "renderings", counting.taken(), "[{a b} {zone north}] [{a b} {zone south} {a c}]")
+
+	p.want(201, "PUT cluster-providers/edge/clusters/b/kv-pairs/facts", `{"metadata":{"name":"facts"},"spec":{"kv":[{"zone":"west"}]}}`)
+	g.acts("update")
+	p.work()
+	equal(t, "renderings after a fact has changed", counting.taken(), "[{a b} {zone west}]")
+	if classes := len(g.revisionOf(2).Apps[0].Bundles); classes != 3 {
+		t.Errorf("%d bundles, want 3", classes)
+	}
+
+	p.want(201, "PUT cluster-providers/edge/clusters/b/kv-pairs/facts", `{"metadata":{"name":"facts"},"spec":{"kv":[{"region":"west"}]}}`)
+	g.refused("update", "", 400, `app web: cluster edge+b has no key-value pair "zone"`)
+}
+
+func (g testGroup) revisionOf(n int64) appcontext.Revision {
+	g.Helper()
+	rev, err := g.contexts.Revision(g.Context(), g.head().UID, n)
+	g.must(err)
+	return rev
+}
+
+// Revisions of older versions have one class, and it is found.
+func TestClassesOfOlderRevisionsAreKnown(t *testing.T) {
+	t.Parallel()
+	old := appcontext.App{Bundles: []appcontext.Digest{"b"}, Class: "c"}
+	equal(t, "the classes", fmt.Sprint(old.ClassList()), "[c]")
+	failed := appcontext.App{Classes: []appcontext.Digest{"c", "d"}}
+	equal(t, "the classes of a failed app", fmt.Sprint(failed.ClassList()), "[]")
+}
