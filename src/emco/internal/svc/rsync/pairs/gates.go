@@ -129,7 +129,7 @@ func (s *Store) OpenGates(ctx context.Context, uid v2.DeploymentID) ([]pair.Targ
 		switch why := s.whyClosed(uid, gates.For(p)); {
 		case why == p.Blocked:
 		case why != "" && keepDescriptions:
-			s.gates.checkAt(uid, now.Add(describeEvery))
+			s.gates.checkAt(uid, d.order.described.Add(describeEvery))
 		default:
 			p.Blocked = why
 			put = append(put, p)

@@ -293,41 +293,71 @@ func TestDirectClustersNeedNoStepForDefinitions(t *testing.T) {
 	}
 }
 
+// openGates checks the gates that are due, and returns the targets that may start.
+func (f *testStore) openGates() string {
+	f.Helper()
+	due, _ := f.DueGates()
+	var out []pair.Target
+	for _, deployment := range due {
+		targets, err := f.Store.OpenGates(f.Context(), deployment)
+		if err != nil {
+			f.Fatal(err)
+		}
+		out = append(out, targets...)
+	}
+	return fmt.Sprint(out)
+}
+
+// What a pair waits for may be five seconds old, not more: the next check is due when the last
+// description is that old, whenever it was found outdated.
+func TestAWaitingPairIsDescribedEveryFiveSeconds(t *testing.T) {
+	t.Parallel()
+	f := newTestStore(t)
+	b := f.bundle([]string{"a@1"})
+	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true}}}, {Name: "db"}}
+	f.want(1, order, map[string]appcontext.Digest{"web c1": b, "db c1": b, "db c2": b, "db c3": b})
+	f.deliver()
+	f.openGates()
+	before := f.pairOf("web", "c1").Blocked
+
+	f.clock = noon.Add(4 * time.Second)
+	f.says("db", "c1", "a Current 1")
+	f.openGates()
+	if got := f.pairOf("web", "c1").Blocked; got != before {
+		t.Errorf("described again after four seconds: %q", got)
+	}
+	if _, next := f.DueGates(); !next.Equal(noon.Add(5 * time.Second)) {
+		t.Errorf("the next check is at %v, want five seconds after the description of %v", next, noon)
+	}
+	f.clock = noon.Add(5 * time.Second)
+	f.openGates()
+	if got := f.pairOf("web", "c1").Blocked; got == before {
+		t.Errorf("after five seconds it still reads %q", got)
+	}
+}
+
 func TestAnOpenGateStaysOpen(t *testing.T) {
 	t.Parallel()
 	f := newTestStore(t)
 	one, two := f.bundle([]string{"a@1"}), f.bundle([]string{"a@2"})
 	order := []appcontext.App{{Name: "web", DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 30}}}, {Name: "db"}}
-	reopen := func() string {
-		t.Helper()
-		due, _ := f.DueGates()
-		var out []pair.Target
-		for _, uid := range due {
-			targets, err := f.Store.OpenGates(t.Context(), uid)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, targets...)
-		}
-		return fmt.Sprint(out)
-	}
 	f.want(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
 	f.wantDone("the one that the other waits for", "db c1 the app's objects", "db c2 the app's objects")
-	if got := reopen(); got != "[]" {
+	if got := f.openGates(); got != "[]" {
 		t.Errorf("due %s before anything was reported", got)
 	}
 	f.says("db", "c1", "a Current 1")
 	f.restart() // what was reported is stored
 	f.want(1, order, map[string]appcontext.Digest{"web c1": one, "db c1": one, "db c2": one})
 	f.says("db", "c2", "a Current 1")
-	if got, p := reopen(), f.pairOf("web", "c1"); got != "[]" || p.Blocked != "waits until 12:00:30, 30 seconds after app db was ready" {
+	if got, p := f.openGates(), f.pairOf("web", "c1"); got != "[]" || p.Blocked != "waits until 12:00:30, 30 seconds after app db was ready" {
 		t.Errorf("due %s, blocked %q", got, p.Blocked)
 	}
 	if _, next := f.DueGates(); !next.Equal(noon.Add(30 * time.Second)) {
 		t.Errorf("looks again at %v", next)
 	}
 	f.clock = noon.Add(time.Minute)
-	if got := reopen(); got != "[{c1 7}]" {
+	if got := f.openGates(); got != "[{c1 7}]" {
 		t.Errorf("due %s after the time", got)
 	}
 	f.says("db", "c2", "a Failed 1") // who was let in is not called back
