@@ -18,6 +18,7 @@ import (
 type index struct {
 	mark        int64
 	heads       map[appcontext.HeadID]*appcontext.Head
+	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
 	deployments map[v2.DeploymentID]map[Pair]*Entry
 	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
 	lives       map[v2.ClusterKey]*LastSign            // by cluster
@@ -44,7 +45,7 @@ func recordKeyOf(r appcontext.Record) recordKey { return recordKey{r.Space, r.He
 
 func newIndex() *index {
 	return &index{
-		heads: map[appcontext.HeadID]*appcontext.Head{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
+		heads: map[appcontext.HeadID]*appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
@@ -61,9 +62,9 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 	case r.Table != nil, r.Space == appcontext.TableSpace && r.Gone:
 		x.setTable(r)
 	case r.Space == appcontext.HeadSpace && r.Gone:
-		delete(x.heads, r.HeadID)
+		x.setHead(r.HeadID, nil)
 	case r.Head != nil:
-		x.heads[r.HeadID] = r.Head
+		x.setHead(r.HeadID, r.Head)
 	case r.Space == appcontext.AgentSpace:
 		x.setAgent(r)
 		return false
@@ -73,6 +74,21 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		x.broken[key] = true
 	}
 	return true
+}
+
+// setHead replaces a head; nil if it is gone.
+func (x *index) setHead(id appcontext.HeadID, h *appcontext.Head) {
+	if old := x.heads[id]; old != nil && x.heirs[old.Inherited] == id {
+		delete(x.heirs, old.Inherited)
+	}
+	if h == nil {
+		delete(x.heads, id)
+		return
+	}
+	x.heads[id] = h
+	if h.Inherited != "" && h.Owns() {
+		x.heirs[h.Inherited] = id
+	}
 }
 
 // setTable replaces the states of pairs that stand alike.

@@ -253,14 +253,10 @@ func (m *Mirror) Subject(d v2.DeploymentID) string {
 	if m.index == nil {
 		return ""
 	}
-	h := m.index.heads[appcontext.FirstHead(d)]
-	if h != nil && h.MovedTo != "" { // its id is that of the head that took over
-		h = m.index.heads[h.MovedTo]
+	if h := m.index.heads[cmp.Or(m.index.heirs[d], appcontext.FirstHead(d))]; h != nil {
+		return h.Subject
 	}
-	if h == nil {
-		return ""
-	}
-	return h.Subject
+	return ""
 }
 
 // CatchUp waits, about a second at most, until observers were told of everything that was

@@ -476,6 +476,40 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
+// A deployment keeps its id through migrations; its name is that of the group that has it now.
+func TestADeploymentHasTheNameOfItsLastGroup(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	heads := map[appcontext.HeadID]appcontext.Head{}
+	step := func(to appcontext.Head) {
+		t.Helper()
+		to.Subject = "group " + string(to.UID)
+		next, err := s.store.Step(t.Context(), heads[to.UID], to, nil, nil)
+		s.must(err)
+		heads[to.UID] = next
+	}
+	called := func(want string) {
+		t.Helper()
+		s.snapshot("1") // the mirror has seen all that was written until here
+		if got := s.mirror.Subject("1"); got != want {
+			t.Errorf("deployment 1 is called %q, want %q", got, want)
+		}
+	}
+	called("")
+	step(appcontext.Head{UID: "1"})
+	called("group 1")
+	step(appcontext.Head{UID: "2", Inherited: "1"})
+	step(appcontext.Head{UID: "1", MovedTo: "2"})
+	called("group 2")
+	step(appcontext.Head{UID: "2", Inherited: "1", MovedTo: "3"})
+	step(appcontext.Head{UID: "3", Inherited: "1"})
+	called("group 3")
+	s.must(s.store.Delete(t.Context(), "1"))
+	called("group 3")
+	s.must(s.store.Delete(t.Context(), "3"))
+	called("")
+}
+
 // A cluster's last sign of life confirms all its reports, from the watch and from etcd.
 func TestSignsOfLife(t *testing.T) {
 	t.Parallel()
