@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 // view is what one who watches knows: records by name.
@@ -56,7 +57,7 @@ func observe[T any](t *testing.T, gate *sync.RWMutex, told chan<- struct{}, seq 
 			}
 		}
 	}()
-	t.Cleanup(func() { cancel(); wait(t, done, "the end of the watch") })
+	t.Cleanup(func() { cancel(); etcdtest.Receive(t, done, "the end of the watch") })
 	return v
 }
 
@@ -88,7 +89,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 			continue
 		}
 		gate.Lock() // consumers stop
-		w.lose(func() {
+		w.Lose(func() {
 			for range c.r.IntN(40) {
 				c.change()
 			}
@@ -116,7 +117,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 		return true
 	}
 	for !heads.agrees(wantHeads) || !all.agrees(c.records) || !toldOf() {
-		wait(t, told, "the last changes")
+		etcdtest.Receive(t, told, "the last changes")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -25,8 +26,8 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 	tap := s.ChangeFeed()
 	events := started(t, func(ctx context.Context) func(func(Record, error) bool) { return tap.Records(ctx) })
 	next := func(marks bool) string {
-		r := wait(t, events, "a record")
-		for ; r.UpTo > 0 && !marks; r = wait(t, events, "a record") {
+		r := etcdtest.Receive(t, events, "a record")
+		for ; r.UpTo > 0 && !marks; r = etcdtest.Receive(t, events, "a record") {
 		}
 		switch {
 		case r.Restart:
@@ -60,7 +61,7 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 	must(t, err)
 	for mark := int64(0); mark < now; {
 		must(t, tap.RequestProgress(ctx))
-		r := wait(t, events, "a mark that was asked for")
+		r := etcdtest.Receive(t, events, "a mark that was asked for")
 		mark = r.UpTo
 	}
 }

@@ -19,14 +19,6 @@ func own(t testing.TB, s *Store, holder string, ttl time.Duration) *shards.Owner
 	return o
 }
 
-func wantFenced(t testing.TB, err error) {
-	t.Helper()
-	wantKind(t, err, errs.Conflict)
-	if !errors.Is(err, ErrFenced) {
-		t.Fatalf("got %v, want it fenced", err)
-	}
-}
-
 func TestEveryWriteOfAFencedStoreIsFenced(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()

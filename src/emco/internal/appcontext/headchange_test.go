@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 // wantOvertaken fails the test unless err says that someone else was faster.
@@ -238,16 +239,16 @@ func TestWatchEventsTellsWhatIsThereAndWhatComes(t *testing.T) {
 		}
 	}()
 	for _, want := range []string{"a", "b"} {
-		if r := wait(t, got, want); r != want {
+		if r := etcdtest.Receive(t, got, want); r != want {
 			t.Errorf("got %q, want %q", r, want)
 		}
 	}
 	add("c")
-	if r := wait(t, got, "c"); r != "c" {
+	if r := etcdtest.Receive(t, got, "c"); r != "c" {
 		t.Errorf("got %q, want c", r)
 	}
 	cancel()
-	wait(t, ended, "the end")
+	etcdtest.Receive(t, ended, "the end")
 	for _, err := range s.WatchEvents(t.Context(), "a/b") {
 		wantKind(t, err, errs.Invalid)
 	}

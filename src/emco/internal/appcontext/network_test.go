@@ -18,6 +18,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -41,7 +42,7 @@ func listen(t *testing.T) (endpoint string) {
 	e, err := embed.StartEtcd(c)
 	must(t, err)
 	t.Cleanup(e.Close)
-	wait(t, e.Server.ReadyNotify(), "the server")
+	etcdtest.Receive(t, e.Server.ReadyNotify(), "the server")
 	return e.Clients[0].Addr().String()
 }
 
@@ -55,13 +56,13 @@ func TestOverTheNetwork(t *testing.T) {
 	b, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: d}}})
 	must(t, err)
 	events := watchHeads(t, s)
-	for !wait(t, events, "synced").Synced {
+	for !etcdtest.Receive(t, events, "synced").Synced {
 	}
 	own, err := s.Own(ctx, "all", "one", time.Minute)
 	must(t, err)
 	h, err := s.Fenced(own.Fence()).Publish(ctx, create(t, s, "7"), Revision{Number: 1}, slices.Values(places(5000, b)))
 	must(t, err)
-	for e := wait(t, events, "7"); e.Head.Mod != h.Mod; e = wait(t, events, "7") {
+	for e := etcdtest.Receive(t, events, "7"); e.Head.Mod != h.Mod; e = etcdtest.Receive(t, events, "7") {
 	}
 	if got := placed(t)(s.Placements(ctx, "7", 1)); len(got) != 5000 {
 		t.Errorf("%d placements, want 5000", len(got))

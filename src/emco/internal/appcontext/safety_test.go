@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -130,7 +131,7 @@ func TestPlacementsStayAfterAPublishWithoutAnAnswer(t *testing.T) {
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	kv := &deafKV{KV: etcd.KV}
 	c.KV, c.Lease, c.Watcher = kv, etcd.Lease, etcd.Watcher
-	s, ctx := New(c, prefixOf(t)), t.Context()
+	s, ctx := New(c, etcdtest.Prefix(t)), t.Context()
 	h := create(t, s, "7")
 	kv.deaf = true
 	_, err := s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(3, "d")))

@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -261,7 +262,7 @@ func TestSweepAgainstModel(t *testing.T) {
 }
 
 // sweepAll sweeps until unused content is gone: content goes in two sweeps.
-func sweepAll(t failer, s *Store, keep int) {
+func sweepAll(t etcdtest.T, s *Store, keep int) {
 	t.Helper()
 	for range 2 {
 		_, err := s.Sweep(t.Context(), keep)

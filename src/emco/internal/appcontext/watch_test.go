@@ -14,38 +14,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
-
-// cutWatcher is a watcher whose watches can be ended, as by a lost connection.
-type cutWatcher struct {
-	clientv3.Watcher
-	gate sync.RWMutex // held while the connection is lost
-	mu   sync.Mutex
-	cuts []context.CancelFunc
-}
-
-func (w *cutWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	w.gate.RLock()
-	defer w.gate.RUnlock()
-	ctx, cancel := context.WithCancel(ctx)
-	w.mu.Lock()
-	w.cuts = append(w.cuts, cancel)
-	w.mu.Unlock()
-	return w.Watcher.Watch(ctx, key, opts...)
-}
-
-// lose ends all watches, and lets new ones begin after meanwhile has run.
-func (w *cutWatcher) lose(meanwhile func()) {
-	w.gate.Lock()
-	defer w.gate.Unlock()
-	w.mu.Lock()
-	for _, cancel := range w.cuts {
-		cancel()
-	}
-	w.cuts = nil
-	w.mu.Unlock()
-	meanwhile()
-}
 
 // shortWatcher is a watcher whose watches end after one response.
 type shortWatcher struct{ clientv3.Watcher }
@@ -64,12 +34,10 @@ func (w shortWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 }
 
 // newCutStore returns a store whose watches can be cut.
-func newCutStore(t *testing.T) (*Store, *cutWatcher) {
+func newCutStore(t *testing.T) (*Store, *etcdtest.CutWatcher) {
 	t.Helper()
-	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
-	w := &cutWatcher{Watcher: etcd.Watcher}
-	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, w
-	return New(c, prefixOf(t)), w
+	c, w := etcdtest.WithCutWatcher(t.Context(), etcd)
+	return New(c, etcdtest.Prefix(t)), w
 }
 
 // compact drops etcd's whole history.
@@ -101,7 +69,7 @@ func started[T any](t *testing.T, seq func(ctx context.Context) func(yield func(
 			}
 		}
 	}()
-	t.Cleanup(func() { cancel(); wait(t, done, "the end of the watch") })
+	t.Cleanup(func() { cancel(); etcdtest.Receive(t, done, "the end of the watch") })
 	return events
 }
 
@@ -117,19 +85,19 @@ func TestWatchHeadsListsThenFollows(t *testing.T) {
 	create(t, s, "2")
 	events := watchHeads(t, s)
 	for _, uid := range []HeadID{"1", "2"} {
-		if e := wait(t, events, string(uid)); e.Head.UID != uid || e.Head.Mod == 0 || e.Synced || e.Deleted {
+		if e := etcdtest.Receive(t, events, string(uid)); e.Head.UID != uid || e.Head.Mod == 0 || e.Synced || e.Deleted {
 			t.Errorf("event %+v, want deployment %s", e, uid)
 		}
 	}
-	if e := wait(t, events, "synced"); !e.Synced {
+	if e := etcdtest.Receive(t, events, "synced"); !e.Synced {
 		t.Errorf("event %+v, want synced", e)
 	}
 	h := create(t, s, "3")
-	if e := wait(t, events, "3"); e.Head.UID != "3" || e.Head.Mod != h.Mod {
+	if e := etcdtest.Receive(t, events, "3"); e.Head.UID != "3" || e.Head.Mod != h.Mod {
 		t.Errorf("event %+v, want deployment 3", e)
 	}
 	must(t, s.Delete(ctx, "1"))
-	if e := wait(t, events, "deletion"); e.Head.UID != "1" || !e.Deleted || e.Head.Mod <= h.Mod {
+	if e := etcdtest.Receive(t, events, "deletion"); e.Head.UID != "1" || !e.Deleted || e.Head.Mod <= h.Mod {
 		t.Errorf("event %+v, want that 1 is deleted", e)
 	}
 }
@@ -140,9 +108,9 @@ func TestWatchHeadsSurvivesCompaction(t *testing.T) {
 	kept, changed := create(t, s, "kept"), create(t, s, "changed")
 	create(t, s, "gone")
 	events := watchHeads(t, s)
-	for !wait(t, events, "synced").Synced {
+	for !etcdtest.Receive(t, events, "synced").Synced {
 	}
-	w.lose(func() {
+	w.Lose(func() {
 		_, err := s.Step(t.Context(), changed, Head{UID: "changed", State: Approved}, nil, nil)
 		must(t, err)
 		must(t, s.Delete(t.Context(), "gone"))
@@ -151,14 +119,14 @@ func TestWatchHeadsSurvivesCompaction(t *testing.T) {
 	})
 	want := []string{"changed Approved false", "new Created false", "gone Created true"}
 	for _, text := range want {
-		e := wait(t, events, text)
+		e := etcdtest.Receive(t, events, text)
 		if got := fmt.Sprint(e.Head.UID, " ", e.Head.State, " ", e.Deleted); got != text {
 			t.Errorf("event %q, want %q", got, text)
 		}
 	}
 	next, err := s.Step(t.Context(), kept, kept, nil, nil)
 	must(t, err)
-	if e := wait(t, events, "kept"); e.Head.Mod != next.Mod {
+	if e := etcdtest.Receive(t, events, "kept"); e.Head.Mod != next.Mod {
 		t.Errorf("event %+v, want %+v", e, next)
 	}
 }
@@ -214,7 +182,7 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	for i := range 400 {
 		change()
 		if i%50 == 49 {
-			w.lose(func() {
+			w.Lose(func() {
 				for range r.IntN(20) {
 					change()
 				}
@@ -230,7 +198,7 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	}
 	agrees := func() bool { mu.Lock(); defer mu.Unlock(); return maps.Equal(known, want) }
 	for !agrees() {
-		wait(t, arrived, fmt.Sprintf("the last of %v", want))
+		etcdtest.Receive(t, arrived, fmt.Sprintf("the last of %v", want))
 	}
 }
 
@@ -267,7 +235,7 @@ func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 	t.Parallel()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
 	c.KV, c.Watcher = etcd.KV, shortWatcher{etcd.Watcher}
-	s, seen := New(c, prefixOf(t)), map[HeadID]bool{}
+	s, seen := New(c, etcdtest.Prefix(t)), map[HeadID]bool{}
 	const n, later = 1500, "later"
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -327,20 +295,20 @@ func TestWatchOperationsListsThenFollows(t *testing.T) {
 	h, err := s.Step(t.Context(), h, h, nil, &Operation{ID: "a", Kind: "instantiate"})
 	must(t, err)
 	ops := started(t, func(ctx context.Context) func(func(Operation, error) bool) { return s.WatchOperations(ctx) })
-	if op := wait(t, ops, "a"); op.ID != "a" || op.UID != "1" || op.Kind != "instantiate" {
+	if op := etcdtest.Receive(t, ops, "a"); op.ID != "a" || op.UID != "1" || op.Kind != "instantiate" {
 		t.Errorf("operation %+v, want a", op)
 	}
 	h, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "b"})
 	must(t, err)
-	if op := wait(t, ops, "b"); op.ID != "b" {
+	if op := etcdtest.Receive(t, ops, "b"); op.ID != "b" {
 		t.Errorf("operation %+v, want b", op)
 	}
-	w.lose(func() {
+	w.Lose(func() {
 		_, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "c"})
 		must(t, err)
 		compact(t)
 	})
-	if op := wait(t, ops, "c"); op.ID != "c" {
+	if op := etcdtest.Receive(t, ops, "c"); op.ID != "c" {
 		t.Errorf("operation %+v, want c", op)
 	}
 }

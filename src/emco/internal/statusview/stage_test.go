@@ -16,11 +16,10 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -29,32 +28,8 @@ import (
 // etcd is the one server of this test binary; every test has a prefix of its own.
 var etcd *clientv3.Client
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
-
-func runTests(m *testing.M) int {
-	before := goleak.IgnoreCurrent()
-	dir, err := os.MkdirTemp("", "statusview")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	etcd = server.Client()
-	code := m.Run()
-	err = server.Close()
-	if err == nil {
-		err = goleak.Find(before)
-	}
-	if err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(etcdtest.RunShared(m, func(c *clientv3.Client) { etcd = c }))
 }
 
 // noon is now in all tests, and morning is when everything began.

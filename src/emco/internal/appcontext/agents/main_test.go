@@ -1,10 +1,5 @@
 package agents
 
-import "testing"
+import "github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = etcdtest.Must

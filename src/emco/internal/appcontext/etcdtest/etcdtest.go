@@ -1,5 +1,8 @@
-// Package etcdtest runs etcd servers as processes of their own, so that tests can pause, kill
-// and restart them. Each is the test program itself: TestMain must call Main first.
+// Package etcdtest gives tests etcd servers, and checks for what they hold.
+//
+// RunShared runs one server inside the test program. A Cluster runs servers as processes of their
+// own, so that tests can pause, kill and restart them. Each is the test program itself: TestMain
+// must call Main first.
 package etcdtest
 
 import (

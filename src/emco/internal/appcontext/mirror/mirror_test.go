@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -16,12 +15,11 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/goleak"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -29,63 +27,8 @@ import (
 // etcd is the one server of this test binary; every test has a prefix of its own.
 var etcd *clientv3.Client
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
-
-func runTests(m *testing.M) int {
-	before := goleak.IgnoreCurrent()
-	dir, err := os.MkdirTemp("", "mirror")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	etcd = server.Client()
-	code := m.Run()
-	err = server.Close()
-	if err == nil {
-		err = goleak.Find(before)
-	}
-	if err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
-}
-
-// cutWatcher is a watcher whose watches can be ended, as by a lost connection.
-type cutWatcher struct {
-	clientv3.Watcher
-	gate sync.RWMutex // held while the connection is lost
-	mu   sync.Mutex
-	cuts []context.CancelFunc
-}
-
-func (w *cutWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	w.gate.RLock()
-	defer w.gate.RUnlock()
-	ctx, cancel := context.WithCancel(ctx)
-	w.mu.Lock()
-	w.cuts = append(w.cuts, cancel)
-	w.mu.Unlock()
-	return w.Watcher.Watch(ctx, key, opts...)
-}
-
-// lose ends all watches, and lets new ones begin after meanwhile has run.
-func (w *cutWatcher) lose(meanwhile func()) {
-	w.gate.Lock()
-	defer w.gate.Unlock()
-	w.mu.Lock()
-	for _, cancel := range w.cuts {
-		cancel()
-	}
-	w.cuts = nil
-	w.mu.Unlock()
-	meanwhile()
+func TestMain(m *testing.M) {
+	os.Exit(etcdtest.RunShared(m, func(c *clientv3.Client) { etcd = c }))
 }
 
 // stage is a store with a mirror that runs, whose watch can be cut.
@@ -95,7 +38,7 @@ type stage struct {
 	store   *appcontext.Store
 	writer  *pairstore.Writer // of all pairs
 	mirror  *Mirror
-	watcher *cutWatcher
+	watcher *etcdtest.CutWatcher
 	stop    func()
 
 	mu  sync.Mutex
@@ -111,10 +54,9 @@ func newStage(t *testing.T) *stage {
 // etcd itself.
 func patientStage(t *testing.T, patience time.Duration) *stage {
 	t.Helper()
-	s := &stage{T: t, watcher: &cutWatcher{Watcher: etcd.Watcher}, ops: map[string]int{}}
-	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))
-	c.KV, c.Lease, c.Watcher = etcd.KV, etcd.Lease, s.watcher
-	s.prefix = "/" + t.Name() + "-" + rand.Text()
+	s := &stage{T: t, ops: map[string]int{}}
+	c, watcher := etcdtest.WithCutWatcher(t.Context(), etcd)
+	s.watcher, s.prefix = watcher, etcdtest.Prefix(t)
 	s.store = appcontext.New(c, s.prefix, appcontext.WithOnOp(func(kind string, _ int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -335,7 +277,7 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 		change()
 		s.equal("0")
 		if i%40 == 39 {
-			s.watcher.lose(func() {
+			s.watcher.Lose(func() {
 				for range r.IntN(20) {
 					change()
 				}
@@ -459,7 +401,7 @@ func TestSubscriptions(t *testing.T) {
 	told(false)
 	s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{key("c", "8", "a")}))
 	told(true)
-	s.watcher.lose(func() {
+	s.watcher.Lose(func() {
 		for rev := range int64(3) {
 			s.put(appcontext.Pair{Key: key("c", "5", "a"), Rev: rev})
 		}

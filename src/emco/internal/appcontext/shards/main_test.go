@@ -2,23 +2,20 @@ package shards
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 // etcd is a client of the one server of this test binary, and endpoint its address; every
@@ -77,61 +74,15 @@ func dial(t *testing.T) *clientv3.Client {
 
 // newKV returns a client on a prefix of its own.
 func newKV(t testing.TB) *etcdkv.Client {
-	return etcdkv.New(etcd, "/"+strings.ReplaceAll(t.Name(), "/", "_")+"-"+rand.Text(), etcdkv.Options{})
+	return etcdkv.New(etcd, etcdtest.Prefix(t), etcdkv.Options{})
 }
 
-// failer is a test of package testing or of package rapid.
-type failer interface {
-	Helper()
-	Context() context.Context
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
-func must(t failer, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantKind(t testing.TB, err error, kind errs.Kind) {
-	t.Helper()
-	if !errs.Is(err, kind) {
-		t.Fatalf("got error %v, want one of kind %q", err, kind)
-	}
-}
-
-func wantFenced(t testing.TB, err error) {
-	t.Helper()
-	wantKind(t, err, errs.Conflict)
-	if !errors.Is(err, etcdkv.ErrFenced) {
-		t.Fatalf("got %v, want it fenced", err)
-	}
-}
-
-// wait returns what comes from c, or fails the test.
-func wait[T any](t testing.TB, c <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(time.Minute):
-		t.Fatalf("%s did not come", what)
-		panic("not reached")
-	}
-}
-
-// keysBelow returns the keys below part, without the prefix.
-func keysBelow(t testing.TB, kv *etcdkv.Client, part string) []string {
-	t.Helper()
-	var keys []string
-	for pair, err := range kv.List(t.Context(), etcdkv.Scan{Prefix: kv.Key(part), KeysOnly: true}) {
-		must(t, err)
-		keys = append(keys, strings.TrimPrefix(string(pair.Key), kv.Key()))
-	}
-	return keys
-}
+// The checks of package etcdtest.
+var (
+	must       = etcdtest.Must
+	wantKind   = etcdtest.WantKind
+	wantFenced = etcdtest.WantFenced
+)
 
 // write writes a number below "work/", fenced by own.
 func write(ctx context.Context, kv *etcdkv.Client, own etcdkv.Fence, name string, n int) error {
@@ -141,7 +92,7 @@ func write(ctx context.Context, kv *etcdkv.Client, own etcdkv.Fence, name string
 }
 
 // read returns what write wrote; 0 for nothing.
-func read(t failer, kv *etcdkv.Client, name string) int {
+func read(t etcdtest.T, kv *etcdkv.Client, name string) int {
 	t.Helper()
 	r, err := kv.Get(t.Context(), kv.Key("work", name))
 	must(t, err)

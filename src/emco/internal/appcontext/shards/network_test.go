@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 // lateNetwork lies between a client and a real etcd. Each transaction waits until the test
@@ -59,7 +60,7 @@ func (p *packet) Commit() (*clientv3.TxnResponse, error) {
 }
 
 // arrive has etcd make the transaction.
-func (p *packet) arrive(t failer) *clientv3.TxnResponse {
+func (p *packet) arrive(t etcdtest.T) *clientv3.TxnResponse {
 	t.Helper()
 	r, err := etcd.Txn(t.Context()).If(p.cmps...).Then(p.then...).Else(p.orElse...).Commit()
 	must(t, err)
@@ -67,7 +68,7 @@ func (p *packet) arrive(t failer) *clientv3.TxnResponse {
 }
 
 // reach has the transaction arrive, and the answer come back.
-func (p *packet) reach(t failer) {
+func (p *packet) reach(t etcdtest.T) {
 	t.Helper()
 	p.answer <- answer{r: p.arrive(t)}
 }
@@ -303,7 +304,7 @@ func TestARenewedKeyIsTheSameOwnership(t *testing.T) {
 	default:
 	}
 	must(t, first.Release(t.Context()))
-	must(t, wait(t, next, "the second owner").Release(t.Context()))
+	must(t, etcdtest.Receive(t, next, "the second owner").Release(t.Context()))
 	wantFenced(t, write(t.Context(), direct, first.Fence(), "2", 1))
 }
 
@@ -317,22 +318,22 @@ func TestAWriteThatARenewalRefusesIsSentAgain(t *testing.T) {
 	done := make(chan error)
 	send := func(name string, n int) { done <- write(context.Background(), kv, o.Fence(), name, n) }
 	go send("1", 1)
-	late := wait(t, net.sent, "the write that is given up")
+	late := etcdtest.Receive(t, net.sent, "the write that is given up")
 	go send("2", 1)
-	underWay := wait(t, net.sent, "the write that is under way")
+	underWay := etcdtest.Receive(t, net.sent, "the write that is under way")
 	late.miss()
-	wantKind(t, wait(t, done, "its end"), errs.Unavailable)
+	wantKind(t, etcdtest.Receive(t, done, "its end"), errs.Unavailable)
 	go send("1", 2)
-	wait(t, net.sent, "the renewal").reach(t)
-	wait(t, net.sent, "the newer write").reach(t)
-	must(t, wait(t, done, "its end"))
+	etcdtest.Receive(t, net.sent, "the renewal").reach(t)
+	etcdtest.Receive(t, net.sent, "the newer write").reach(t)
+	must(t, etcdtest.Receive(t, done, "its end"))
 
 	if r := underWay.arrive(t); r.Succeeded {
 		t.Error("a write from before the renewal was made after it")
 	}
 	underWay.reach(t)
-	wait(t, net.sent, "it, again").reach(t)
-	must(t, wait(t, done, "its end"))
+	etcdtest.Receive(t, net.sent, "it, again").reach(t)
+	must(t, etcdtest.Receive(t, done, "its end"))
 	if r := late.arrive(t); r.Succeeded {
 		t.Error("a write that was given up was made")
 	}
@@ -360,18 +361,18 @@ func TestALateClaimIsRefused(t *testing.T) {
 			return ctx.Err()
 		}).Run(ctx)
 	}()
-	wait(t, net.sent, "the member").reach(t)
-	late := wait(t, net.sent, "the claim")
+	etcdtest.Receive(t, net.sent, "the member").reach(t)
+	late := etcdtest.Receive(t, net.sent, "the claim")
 	late.miss()
-	wait(t, net.sent, "the renewal").reach(t)
-	wait(t, net.sent, "the end of the claim").reach(t)
+	etcdtest.Receive(t, net.sent, "the renewal").reach(t)
+	etcdtest.Receive(t, net.sent, "the end of the claim").reach(t)
 	if r := late.arrive(t); r.Succeeded {
 		t.Error("the acquire was made after it was given up")
 	}
-	wait(t, net.sent, "the next claim").reach(t)
-	must(t, direct.Holds(t.Context(), wait(t, working, "the work")))
+	etcdtest.Receive(t, net.sent, "the next claim").reach(t)
+	must(t, direct.Holds(t.Context(), etcdtest.Receive(t, working, "the work")))
 	cancel()
-	must(t, wait(t, ended, "the end"))
+	must(t, etcdtest.Receive(t, ended, "the end"))
 }
 
 // renew has a write end without an answer, so that the next one renews the key.
@@ -380,10 +381,10 @@ func renew(t *testing.T, kv *etcdkv.Client, net *lateNetwork, f etcdkv.Fence) {
 	done := make(chan error)
 	send := func() { done <- write(context.Background(), kv, f, "1", 1) }
 	go send()
-	wait(t, net.sent, "the write").miss()
-	wantKind(t, wait(t, done, "its end"), errs.Unavailable)
+	etcdtest.Receive(t, net.sent, "the write").miss()
+	wantKind(t, etcdtest.Receive(t, done, "its end"), errs.Unavailable)
 	go send()
-	wait(t, net.sent, "the renewal").reach(t)
-	wait(t, net.sent, "the write").reach(t)
-	must(t, wait(t, done, "its end"))
+	etcdtest.Receive(t, net.sent, "the renewal").reach(t)
+	etcdtest.Receive(t, net.sent, "the write").reach(t)
+	must(t, etcdtest.Receive(t, done, "its end"))
 }

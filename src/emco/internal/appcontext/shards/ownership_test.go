@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -45,12 +46,12 @@ func TestOwnershipPassesOnRelease(t *testing.T) {
 	}
 	must(t, first.Release(t.Context()))
 	must(t, first.Release(t.Context()))
-	wait(t, first.Lost(), "the loss")
-	second := wait(t, next, "the second owner")
+	etcdtest.Receive(t, first.Lost(), "the loss")
+	second := etcdtest.Receive(t, next, "the second owner")
 	defer second.Release(t.Context())
 	wantFenced(t, write(t.Context(), kv, first.Fence(), fmt.Sprint(2), 1))
 	must(t, write(t.Context(), kv, second.Fence(), fmt.Sprint(3), 1))
-	if got := keysBelow(t, kv, "work/"); !slices.Equal(got, []string{"work/1", "work/3"}) {
+	if got := etcdtest.KeysBelow(t, kv, "work/"); !slices.Equal(got, []string{"work/1", "work/3"}) {
 		t.Errorf("keys are %q, want those of the owners", got)
 	}
 }
@@ -60,7 +61,7 @@ func TestOwnershipPassesWhenTheLeaseExpires(t *testing.T) {
 	kv := newKV(t)
 	dead := own(t, kv, "dead", time.Second)
 	dead.lease.cancel() // as if the process were killed
-	wait(t, dead.Lost(), "the loss")
+	etcdtest.Receive(t, dead.Lost(), "the loss")
 	next := own(t, kv, "next", time.Minute)
 	wantFenced(t, write(t.Context(), kv, dead.Fence(), fmt.Sprint(1), 1))
 	must(t, write(t.Context(), kv, next.Fence(), fmt.Sprint(1), 1))
@@ -73,7 +74,7 @@ func TestRestartedHolderNeedNotWait(t *testing.T) {
 	after := own(t, kv, "only", time.Hour)
 	wantFenced(t, write(t.Context(), kv, before.Fence(), fmt.Sprint(1), 1))
 	must(t, write(t.Context(), kv, after.Fence(), fmt.Sprint(1), 1))
-	wait(t, before.Lost(), "the loss")
+	etcdtest.Receive(t, before.Lost(), "the loss")
 	select {
 	case <-after.Lost():
 		t.Error("the new ownership was lost with the old one")

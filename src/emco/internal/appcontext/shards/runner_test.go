@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"pgregory.net/rapid"
 )
@@ -77,7 +78,7 @@ func (f *floor) join(c *clientv3.Client, holder string, ttl time.Duration) *test
 
 func (m *testMember) leave(t *testing.T) {
 	m.stop()
-	wait(t, m.done, "the end of "+m.member.Holder)
+	etcdtest.Receive(t, m.done, "the end of "+m.member.Holder)
 }
 
 // shares is which member works on which shards, such as "a: 00 02, b: 01".
@@ -156,7 +157,7 @@ func TestMembersShareAndTakeOver(t *testing.T) {
 	a.leave(t)
 	f.becomes(assigned("c"))
 	c.leave(t)
-	if left := append(keysBelow(t, f.kv, "own/"), keysBelow(t, f.kv, "member/")...); len(left) > 0 {
+	if left := append(etcdtest.KeysBelow(t, f.kv, "own/"), etcdtest.KeysBelow(t, f.kv, "member/")...); len(left) > 0 {
 		t.Errorf("%q are left", left)
 	}
 	for n, fences := range f.fences {
@@ -274,7 +275,7 @@ func TestWorkThatFailsStartsAgain(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { must(t, sh.Run(ctx)) })
-	first, second := wait(t, calls, "work"), wait(t, calls, "work again")
+	first, second := etcdtest.Receive(t, calls, "work"), etcdtest.Receive(t, calls, "work again")
 	if first.Token() >= second.Token() {
 		t.Errorf("the later owner has the lower number: %v, %v", first, second)
 	}
@@ -350,7 +351,7 @@ func TestAnAcquireWithoutAnAnswerIsUndone(t *testing.T) {
 	if err := m.serveOnce(t.Context(), 0); err == nil {
 		t.Error("an acquire without an answer counts as made")
 	}
-	if keys := keysBelow(t, kv, "own/"); len(keys) > 0 {
+	if keys := etcdtest.KeysBelow(t, kv, "own/"); len(keys) > 0 {
 		t.Errorf("%q is left", keys)
 	}
 	must(t, l.end(t.Context()))

@@ -1,0 +1,52 @@
+package etcdtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+)
+
+// RunShared runs the tests of a package with one etcd inside the test program. It gives use
+// the client before the tests begin, and returns the exit code for TestMain: tests that leave
+// goroutines behind fail. Each test needs a Prefix.
+func RunShared(m *testing.M, use func(*clientv3.Client)) int {
+	before := goleak.IgnoreCurrent()
+	code, err := runShared(m, use)
+	if err == nil {
+		err = goleak.Find(before)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+func runShared(m *testing.M, use func(*clientv3.Client)) (code int, err error) {
+	dir, err := os.MkdirTemp("", "etcdtest")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
+	if err != nil {
+		return 1, err
+	}
+	use(server.Client())
+	code = m.Run()
+	return code, server.Close()
+}
+
+// Prefix returns a prefix of keys for a test. No other test has it, nor another run of this one.
+func Prefix(t testing.TB) string {
+	return "/" + strings.ReplaceAll(t.Name(), "/", "_") + "-" + rand.Text()
+}
