@@ -102,13 +102,17 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	}
 	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
-	api = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, api))), m)
+	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
+	api = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, shares.Wrap(api)))), m)
 	for _, s := range servers {
 		s.server.Handler = api
 	}
 	a.exposed = c.Exposed()
 	return a, nil
 }
+
+// requestPatience is how long a request waits while its project has too many.
+const requestPatience = 15 * time.Second
 
 // servers returns the servers of the API: that of http.address, and those of the ports of
 // upstream EMCO's services if the configuration asks for them. All serve the same.

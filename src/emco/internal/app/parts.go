@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
@@ -28,6 +29,7 @@ type parts struct {
 	plugins *execplugin.Programs
 	azure   *arm.Client
 	outward outbound.Policy
+	weights func(project string) int
 	signer  git.Signer // nil: commits are not signed
 }
 
@@ -58,6 +60,8 @@ func readParts(c config.Config) (parts, error) {
 	errs = append(errs, err) // names its setting
 	p.plugins, err = findPlugins(c.Sync)
 	read("sync.plugins", err)
+	p.weights, err = fairshare.Weights(c.Projects.Weights)
+	read("projects.weights", err)
 	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}
 	p.azure, err = azure(c.Azure, p.outward)
 	read("azure", err)

@@ -49,7 +49,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules
 	stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
-	renderer, err := a.renderer(c, p.charts, m)
+	renderer, err := a.renderer(c, p, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +89,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		api = reports.mount(r, c.Status.WebhookSecret)
 		a.sources = append(a.sources, reports.git, reports.https)
-		services = append(services, reports.writer, a.rsync(c, st, seen, m, stored, host, registry))
+		services = append(services, reports.writer, a.rsync(c, p, st, seen, m, stored, host, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -121,13 +121,14 @@ func archives(c config.Config) archive.Limits {
 
 // renderer returns a renderer that starts a process for each chart: a template that never
 // ends, or takes all memory, harms only that process.
-func (a *App) renderer(c config.Config, r render.Renderer, m *metrics) (render.Renderer, error) {
+func (a *App) renderer(c config.Config, p parts, m *metrics) (render.Renderer, error) {
+	r := p.charts
 	if !a.renderHere {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("find the own program for rendering: %w", err)
 		}
-		r = isolated.New(r.Edition(), []string{self, renderChild, c.Render.KubeVersion}, renderLimits(c))
+		r = isolated.New(r.Edition(), []string{self, renderChild, c.Render.KubeVersion}, renderLimits(c, p.weights))
 	}
 	if c.Render.Anew {
 		r = render.Uncached(r)
@@ -135,9 +136,10 @@ func (a *App) renderer(c config.Config, r render.Renderer, m *metrics) (render.R
 	return a.faults.renderer(measuredRenderer{r, m}), nil
 }
 
-func renderLimits(c config.Config) isolated.Limits {
+func renderLimits(c config.Config, weights func(project string) int) isolated.Limits {
 	l := isolated.Default()
 	l.Work, l.Time = time.Duration(c.Render.Timeout), isolated.Patience*time.Duration(c.Render.Timeout)
+	l.Weight = weights
 	l.Memory, l.Input = uint64(c.Render.Memory), c.HTTP.PackageLimit
 	return l
 }
@@ -149,7 +151,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
+func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
 	writers := a.writers(c, m, host)
 	admit := rules.Outbound.Check
 	k := kube.Default()
@@ -158,7 +160,7 @@ func (a *App) rsync(c config.Config, st openStores, seen *mirror.Mirror, m *metr
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
 	})
 }
 

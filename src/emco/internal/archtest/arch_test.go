@@ -28,6 +28,7 @@ type packageGroup struct {
 var groups = map[string]packageGroup{
 	"ground": {packages: []string{
 		"internal/confined",  // children within limits
+		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/failpoint", // where tests break the program
 	}},

@@ -38,6 +38,7 @@ type Config struct {
 	Retry  Retry    `json:"retry"`
 
 	Outbound Outbound `json:"outbound"`
+	Projects Projects `json:"projects"`
 
 	Debug Debug `json:"debug"`
 }
@@ -178,6 +179,12 @@ type Outbound struct {
 	DenyPrivate bool `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
 }
 
+// Projects divide the program among projects.
+type Projects struct {
+	Weights  []string `json:"weights" help:"projects with more than one share of renderings, deliveries and requests while others wait, each as project=number"`
+	Requests int      `json:"requests" help:"requests for projects that are served at the same time; an eighth of them for one project"`
+}
+
 // Retry times the retries of failed deliveries.
 type Retry struct {
 	First   Duration `json:"first" help:"wait after the first failure of a delivery; doubled with each further one"`
@@ -222,6 +229,8 @@ func Default() Config {
 		OCI:   OCI{Timeout: Duration(time.Minute)},
 		S3:    S3{Timeout: Duration(time.Minute)},
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
+
+		Projects: Projects{Weights: []string{}, Requests: 256},
 	}
 }
 
@@ -292,6 +301,7 @@ func (c Config) Validate() error {
 	positive(bad, "oci.timeout", int64(c.OCI.Timeout))
 	positive(bad, "s3.timeout", int64(c.S3.Timeout))
 	positive(bad, "retry.first", int64(c.Retry.First))
+	positive(bad, "projects.requests", int64(c.Projects.Requests))
 	if c.Git.Rest < c.Retry.First {
 		bad("git.rest", "must not be below retry.first")
 	}

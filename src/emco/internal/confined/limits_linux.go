@@ -46,18 +46,42 @@ func (l Limits) seconds() uint64 {
 // spentCode is the exit code of a child that ends on SIGXCPU, as a shell would report it.
 const spentCode = 128 + int(unix.SIGXCPU)
 
-// Heed makes this process, a child in Go, end when it has used up its processor time. Go's
-// run time ignores SIGXCPU, so the kernel would kill the process and the parent would not
-// know why. The returned function ends that.
-func Heed() (stop func()) {
-	spent := make(chan os.Signal, 1)
+// workPoll is how often Heed checks the processor time.
+const workPoll = 5 * time.Millisecond
+
+// Heed makes this process, a child in Go, end when it has used up its processor time: work of
+// it, if that is more than 0, or the whole seconds that the kernel allows. Go's run time
+// ignores SIGXCPU, so the kernel would kill the process and the parent would not know why. The
+// returned function ends that.
+func Heed(work time.Duration) (stop func()) {
+	spent, ended := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(spent, unix.SIGXCPU)
 	go func() {
-		if _, ok := <-spent; ok {
-			os.Exit(spentCode)
+		check := time.NewTicker(workPoll)
+		defer check.Stop()
+		for {
+			select {
+			case <-spent:
+				os.Exit(spentCode)
+			case <-check.C:
+				if work > 0 && processorTime() >= work {
+					os.Exit(spentCode)
+				}
+			case <-ended:
+				return
+			}
 		}
 	}()
-	return func() { signal.Stop(spent); close(spent) }
+	return func() { signal.Stop(spent); close(ended) }
+}
+
+// processorTime returns the processor time of all threads of this process.
+func processorTime() time.Duration {
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return 0 // documented not to fail; the kernel's limit remains
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // spent reports whether a child ended because it used up its processor time.

@@ -5,6 +5,7 @@ package confined
 import (
 	"os"
 	"os/exec"
+	"time"
 )
 
 // set does nothing: only Linux can limit other processes. The limits on time and output
@@ -15,7 +16,7 @@ func (l Limits) set(int) error { return nil }
 func (l Limits) spent(*os.ProcessState) bool { return false }
 
 // Heed does nothing.
-func Heed() (stop func()) { return func() {} }
+func Heed(time.Duration) (stop func()) { return func() {} }
 
 // setProcessGroup makes Cancel kill only the process.
 func setProcessGroup(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }

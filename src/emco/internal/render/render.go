@@ -19,6 +19,10 @@ type Request struct {
 	Release   string     // Helm release name
 	Namespace string     // for objects that name none
 	Labels    []Label    // set on each object's metadata and on pod templates
+
+	// Results do not depend on these.
+	Project string  // the tenant whose share of the machine the rendering uses
+	Budget  *Budget // what the slow apps of the revision may use together; nil: no limit
 }
 
 // Archive is an uploaded package: its digest, and how to read it.

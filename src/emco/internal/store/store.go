@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -16,6 +17,16 @@ import (
 // Key names a document by its REST path below /v2, such as
 // "cluster-providers/edge/clusters/c1". Keys below it are its children.
 type Key string
+
+// Project returns the name of the project that a key is in; empty if it is in none.
+func (k Key) Project() string {
+	below, ok := strings.CutPrefix(string(k), "projects/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "/")
+	return name
+}
 
 // Doc is one stored document.
 type Doc struct {

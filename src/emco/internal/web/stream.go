@@ -51,6 +51,7 @@ func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, fee
 	default:
 		return &errs.Error{Kind: errs.Throttled, Err: errTooMany, After: 10 * time.Second}
 	}
+	leaveShare(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	over := make(chan struct{})
 	go func() {

@@ -31,6 +31,7 @@ type requestTrace struct {
 	route string            // template of the path; empty: no route
 	vars  map[string]string // of the path, escaped, if Ahead has found them
 
+	leave   func()       // ends the use of the project's slot; nil without one
 	observe func(Served) // called when the request is answered; may be nil
 }
 

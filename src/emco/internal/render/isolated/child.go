@@ -21,11 +21,11 @@ import (
 // charts.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
-	defer confined.Heed()()
 	var q renderRequest
 	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
+	defer confined.Heed(q.Work)()
 	res, err := r.Render(context.Background(), render.Request{
 		App: q.App, Package: q.Package.archive(), Profile: q.Profile.archive(), Overrides: q.Overrides,
 		Release: q.Release, Namespace: q.Namespace, Labels: q.Labels,

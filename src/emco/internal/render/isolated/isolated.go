@@ -1,5 +1,9 @@
 // Package isolated renders in a child process: a chart that loops, grows or crashes the
 // renderer affects only its own rendering. Requests and answers are JSON.
+//
+// Projects share the children (package fairshare). A rendering is short at first. One that
+// needs more time starts again as a long one; long renderings leave a slot to short ones, and
+// those that ran out of time before come last.
 package isolated
 
 import (
@@ -15,6 +19,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
@@ -26,8 +31,20 @@ type Limits struct {
 	Memory   uint64        // bytes of data that the child may have
 	Input    int64         // bytes of a packed package or profile
 	Output   int64         // bytes of an answer
-	Parallel int           // children at a time; others wait
+	Parallel int           // children at a time; others wait, and a project without any has one more
+	// Weight returns how many times the time of others a project may use while others wait;
+	// nil: once.
+	Weight func(project string) int
 }
+
+// A short rendering takes a tenth of Limits.Work. If many apps of a revision need more, it is
+// a fortieth for the others: they delay the good apps of the revision by less than one long
+// rendering.
+const (
+	shortPart  = 10
+	briefPart  = 40
+	manyWasted = 5
+)
 
 // Patience is the allowed ratio of clock time to processor time of a rendering. Rendering
 // computes only: a child that takes longer was waiting for a processor, which is not the
@@ -41,42 +58,92 @@ func Default() Limits {
 		Time:     Patience * 10 * time.Second,
 		Memory:   512 << 20,
 		Input:    20 << 20,
-		Output:   64 << 20, // 20 MiB of objects, with their encoding
-		Parallel: runtime.GOMAXPROCS(0),
+		Output:   64 << 20,                      // 20 MiB of objects, with their encoding
+		Parallel: max(2, runtime.GOMAXPROCS(0)), // so that a long rendering leaves one
 	}
 }
 
 // New returns a renderer that starts command for each request. The command must call Main
 // with a renderer of the given edition. It gets no environment.
 func New(edition string, command []string, l Limits) render.Renderer {
-	return processRenderer{edition: edition, command: command, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
+	n := max(1, l.Parallel)
+	return &processRenderer{
+		edition: edition, command: command, limits: l,
+		shares: fairshare.New(fairshare.Options{Slots: n, Spare: 1, Late: max(1, n-1), Weight: l.Weight}),
+	}
 }
 
 type processRenderer struct {
 	edition string
 	command []string
 	limits  Limits
-	slots   chan struct{}
+	shares  *fairshare.Shares
+	slow    slowPackages
 }
 
 // Edition is that of the child's renderer.
-func (p processRenderer) Edition() string { return p.edition }
+func (p *processRenderer) Edition() string { return p.edition }
 
 // Render renders in a child. If the child exceeds a limit, the error is Invalid with a
 // Fault; if it got too little processor time, Unavailable; if it cannot be started,
 // Internal.
-func (p processRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return render.Result{}, ctx.Err()
+func (p *processRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
+	key := packageOf(req)
+	rank := p.slow.rank(key)
+	if short := p.short(req.Budget); rank == fairshare.Fresh && short < p.limits.Work {
+		res, err := p.renderIn(ctx, req, childRun{rank: rank, work: short})
+		if !errors.Is(err, confined.ErrSpent) {
+			return res, err
+		}
+		req.Budget.Waste()
+		rank = fairshare.Slow
+		p.slow.remember(key, rank)
 	}
-	q, err := p.ask(ctx, req)
+	end, spentBy, err := req.Budget.Begin(ctx, req.App, rank)
 	if err != nil {
 		return render.Result{}, err
 	}
-	text, err := p.run(ctx, req.App, q)
+	if spentBy != "" {
+		return render.Result{}, blame(req.App, fmt.Sprintf(
+			"was not rendered: it takes more than %s of processor time, and app %s of this deployment used up the time of its slow apps; mend that app, then update", p.short(nil), spentBy))
+	}
+	res, err := p.renderIn(ctx, req, childRun{rank: rank, work: p.limits.Work})
+	ranOut := errors.Is(err, confined.ErrSpent)
+	end(ranOut)
+	if !ranOut {
+		return res, err
+	}
+	p.slow.remember(key, fairshare.Spent)
+	return render.Result{}, blame(req.App, fmt.Sprintf("rendering took more than %s of processor time and was ended; does a template loop?", p.limits.Work))
+}
+
+// short returns the processor time of a short rendering.
+func (p *processRenderer) short(b *render.Budget) time.Duration {
+	if b.Wasted() >= manyWasted {
+		return p.limits.Work / briefPart
+	}
+	return p.limits.Work / shortPart
+}
+
+// childRun is one start of a child.
+type childRun struct {
+	rank fairshare.Rank
+	work time.Duration // processor time
+}
+
+// renderIn renders once a slot is free. The error is confined.ErrSpent if the child used up
+// the time of the run.
+func (p *processRenderer) renderIn(ctx context.Context, req render.Request, r childRun) (render.Result, error) {
+	release, err := p.shares.Acquire(ctx, req.Project, r.rank)
+	if err != nil {
+		return render.Result{}, err
+	}
+	defer release()
+	q, err := p.ask(ctx, req, r.work)
+	if err != nil {
+		return render.Result{}, err
+	}
+	text, err := p.run(ctx, req.App, q, r)
 	if err != nil {
 		return render.Result{}, err
 	}
@@ -88,7 +155,7 @@ func (p processRenderer) Render(ctx context.Context, req render.Request) (render
 }
 
 // ask encodes the request for a child.
-func (p processRenderer) ask(ctx context.Context, req render.Request) ([]byte, error) {
+func (p *processRenderer) ask(ctx context.Context, req render.Request, work time.Duration) ([]byte, error) {
 	pack, err := p.read(ctx, req.App, "package", req.Package)
 	if err != nil {
 		return nil, err
@@ -99,12 +166,12 @@ func (p processRenderer) ask(ctx context.Context, req render.Request) ([]byte, e
 	}
 	return json.Marshal(renderRequest{
 		App: req.App, Package: pack, Profile: profile, Overrides: req.Overrides,
-		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels,
+		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels, Work: work,
 	})
 }
 
 // read reads a whole archive; nil if there is none.
-func (p processRenderer) read(ctx context.Context, app, what string, a render.Archive) (*packedArchive, error) {
+func (p *processRenderer) read(ctx context.Context, app, what string, a render.Archive) (*packedArchive, error) {
 	if err := ctx.Err(); err != nil || a.Open == nil {
 		return nil, err
 	}
@@ -122,12 +189,13 @@ func (p processRenderer) read(ctx context.Context, app, what string, a render.Ar
 	return &packedArchive{Digest: a.Digest, Content: content}, nil
 }
 
-// run starts a child and returns its answer.
-func (p processRenderer) run(ctx context.Context, app string, question []byte) ([]byte, error) {
+// run starts a child and returns its answer. The error is confined.ErrSpent if the child used
+// up the time of the run.
+func (p *processRenderer) run(ctx context.Context, app string, question []byte, r childRun) ([]byte, error) {
 	child := confined.Child{
 		Path: p.command[0], Args: p.command[1:],
 		Env:    []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
-		Limits: confined.Limits{Time: p.limits.Time, Work: p.limits.Work, Memory: p.limits.Memory, Output: p.limits.Output},
+		Limits: confined.Limits{Time: p.limits.Time, Work: r.work, Memory: p.limits.Memory, Output: p.limits.Output},
 	}
 	a, err := child.Ask(ctx, question)
 	switch {
@@ -137,9 +205,9 @@ func (p processRenderer) run(ctx context.Context, app string, question []byte) (
 		return nil, ctx.Err()
 	case errors.Is(err, confined.ErrLate):
 		return nil, errs.New(errs.Unavailable, fmt.Sprintf(
-			"app %s: rendering was not done after %s, though it had not had %s of processor time, and was ended; this machine is busy", app, p.limits.Time, p.limits.Work))
+			"app %s: rendering was not done after %s, though it had not had %s of processor time, and was ended; this machine is busy", app, p.limits.Time, r.work))
 	case errors.Is(err, confined.ErrSpent):
-		return nil, blame(app, fmt.Sprintf("rendering took more than %s of processor time and was ended; does a template loop?", p.limits.Work))
+		return nil, confined.ErrSpent
 	case errors.Is(err, confined.ErrLong):
 		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
 	case outOfMemory(a.Stderr):
@@ -172,6 +240,7 @@ type renderRequest struct {
 	Overrides          []render.Override
 	Release, Namespace string
 	Labels             []render.Label
+	Work               time.Duration // processor time of the child
 }
 
 // packedArchive is an archive with its content.

@@ -36,10 +36,17 @@ type stubRenderer string
 func (b stubRenderer) Edition() string { return string(b) }
 
 func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Result, error) {
+	if b == "byApp" { // as the app's name describes, up to a dash
+		name, _, _ := strings.Cut(req.App, "-")
+		b = stubRenderer(name)
+	}
 	switch b {
 	case "loops":
 		//lint:ignore SA5002 the parent has to end it
 		for {
+		}
+	case "slow": // about 400 ms of work
+		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); {
 		}
 	case "waits": // as if others had the processors
 		time.Sleep(time.Hour)

@@ -16,6 +16,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
+// maxRenderings bounds the renderings of one app that wait for the renderer at the same time.
+const maxRenderings = 16
+
 // maxVerdicts bounds how many refused clusters a revision stores per app.
 const maxVerdicts = 50
 
@@ -155,14 +158,20 @@ func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Hea
 	return out, nil
 }
 
-// renderAll builds the apps in parallel. Errors are failures of the system; an app that is wrong
-// itself has a Failure instead.
+// renderAll builds the apps in parallel; the renderer bounds how many run. Errors are failures
+// of the system; an app that is wrong itself has a Failure instead.
 func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before builtBefore) ([]builtApp, error) {
 	out := make([]builtApp, len(p.apps))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxRenderings())
+	names := make([]string, len(p.apps))
 	for i, a := range p.apps {
+		names[i] = a.name
+	}
+	budget := render.NewBudget(names...)
+	for i, a := range p.apps {
+		a.request.Budget = budget
 		g.Go(func() (err error) {
+			defer budget.Done(a.name)
 			out[i], err = b.build(ctx, a, before)
 			return err
 		})
@@ -233,7 +242,7 @@ func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, 
 		sharing[rendering] = append(sharing[rendering], i)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxRenderings())
+	g.SetLimit(maxRenderings)
 	for _, rendering := range renderings {
 		g.Go(func() error {
 			share := sharing[rendering]

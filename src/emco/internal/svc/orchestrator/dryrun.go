@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -20,18 +21,19 @@ import (
 )
 
 const (
-	maxDryRuns    = 2                // at the same time; others wait
+	maxDryRuns    = 8                // at the same time; others wait
+	maxDryRunsOf  = 2                // of one project
 	dryRunTimeout = 50 * time.Second // of one, including the wait; our clients wait longer for an answer
 )
 
 // dryRunner limits dry runs and holds the renderer that they use.
 type dryRunner struct {
 	renderer render.Renderer
-	slots    chan struct{} // holds one value per running dry run
+	slots    *fairshare.Shares // one slot per running dry run, by project
 }
 
 func newDryRunner(renderer render.Renderer) dryRunner {
-	return dryRunner{renderer: renderer, slots: make(chan struct{}, maxDryRuns)}
+	return dryRunner{renderer: renderer, slots: fairshare.New(fairshare.Options{Slots: maxDryRuns, Tenant: maxDryRunsOf})}
 }
 
 // edition returns the edition of the renderer; empty without one.
@@ -42,14 +44,14 @@ func (d dryRunner) edition() string {
 	return d.renderer.Edition()
 }
 
-// acquire waits for a free slot and returns the function that frees it; Throttled if ctx ends first.
-func (d dryRunner) acquire(ctx context.Context) (release func(), err error) {
-	select {
-	case d.slots <- struct{}{}:
-		return func() { <-d.slots }, nil
-	case <-ctx.Done():
+// acquire waits for a slot of a project and returns the function that frees it; Throttled if
+// ctx ends first.
+func (d dryRunner) acquire(ctx context.Context, project string) (release func(), err error) {
+	release, err = d.slots.Acquire(ctx, project, fairshare.Fresh)
+	if err != nil {
 		return nil, errs.Throttle("", "", 10*time.Second, errors.New("too many dry runs are under way; try again later"))
 	}
+	return release, nil
 }
 
 // orDryRun answers with the plan of an action if the request asks for a dry run, and acts otherwise.
@@ -98,7 +100,7 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, a
 func (g *Groups) limitedDryRun(ctx context.Context, doc store.Doc, req actionRequest, withObjects bool) (out v2.Plan, err error) {
 	limited, cancel := context.WithTimeout(ctx, dryRunTimeout)
 	defer cancel()
-	release, err := g.dryRunner.acquire(limited)
+	release, err := g.dryRunner.acquire(limited, doc.Key.Project())
 	if err != nil {
 		return out, err
 	}

@@ -208,9 +208,8 @@ func namespaceOf(lc v2.LogicalCloud) string {
 
 // cloudOf returns what reconcilers on clusters need to know of a logical cloud.
 func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
-	project := strings.TrimPrefix(string(projectOf(app)), "projects/")
 	return appcontext.Cloud{
-		Name: project + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
+		Name: app.Project() + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
 	}
 }
 
@@ -319,6 +318,7 @@ func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.Deplo
 		out = append(out, appPlan{name: name, order: order, request: render.Request{
 			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: customize.Overrides(g, name),
 			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
+			Project: app.Project(),
 		}})
 	}
 	if len(out) == 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -15,12 +14,14 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 const (
-	maxOperations = 4  // of a process at the same time
+	maxOperations = 64 // of a process at the same time; most of them wait for the renderer
+	maxOfProject  = 4  // of these, of one project
 	maxAttempts   = 5  // for one operation, while a store or the renderer fails
 	keptRevisions = 10 // newest revisions of a deployment that Sweep keeps; users can roll back to them
 	sweepPeriod   = 20 * time.Minute
@@ -44,7 +45,7 @@ type Worker struct {
 	renderer render.Renderer
 	planner  revisionPlanner
 	log      *slog.Logger
-	slots    chan struct{} // holds one value per running operation
+	slots    *fairshare.Shares // one slot per running operation, by project
 
 	operations, sweep *shards.Runner
 }
@@ -53,7 +54,7 @@ type Worker struct {
 func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, log *slog.Logger) *Worker {
 	w := &Worker{
 		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
-		slots: make(chan struct{}, maxOperations),
+		slots: fairshare.New(fairshare.Options{Slots: maxOperations, Tenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
 	w.sweep = g.contexts.ShardRunner(sweeperGroup, me, w.runSweep)
@@ -79,7 +80,8 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // runShard executes a shard's operations, both queued and new ones, until ctx ends. It waits
-// for the operations that it started.
+// for the operations that it started. An operation waits for a slot of its project: one
+// project's operations do not keep those of the others from starting.
 func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership) error {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -92,17 +94,26 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 			w.log.Error("cannot read operation", "deployment", op.UID, "op", op.ID, "err", err)
 			continue
 		}
-		select {
-		case w.slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 		running.Go(func() {
-			defer func() { <-w.slots }()
+			release, err := w.slots.Acquire(ctx, w.projectOf(ctx, contexts, op), fairshare.Fresh)
+			if err != nil {
+				return
+			}
+			defer release()
 			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts}, op)
 		})
 	}
 	return ctx.Err()
+}
+
+// projectOf returns the project of an operation; empty if it cannot be read, which execute
+// will report.
+func (w *Worker) projectOf(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation) string {
+	head, err := contexts.Head(ctx, op.UID)
+	if err != nil {
+		return ""
+	}
+	return store.Key(head.Subject).Project()
 }
 
 // execute makes an operation's revision. It retries errors that may pass; errors that a
@@ -300,6 +311,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// maxRenderings is the number of apps that one operation renders at the same time.
-func maxRenderings() int { return max(runtime.NumCPU(), 2) }

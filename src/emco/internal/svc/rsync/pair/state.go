@@ -84,3 +84,8 @@ func addHeld(have []appcontext.Digest, bundle appcontext.Digest) []appcontext.Di
 func CompareKeys(a, b appcontext.Pair) int {
 	return cmp.Or(cmp.Compare(a.Key.Cluster, b.Key.Cluster), cmp.Compare(a.Key.UID, b.Key.UID), cmp.Compare(a.Key.App, b.Key.App))
 }
+
+// Tried reports whether a pair was tried without success since it became due.
+func Tried(pairs []appcontext.Pair) bool {
+	return slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Attempt > 0 && Deliverable(p) })
+}

@@ -8,7 +8,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
@@ -72,10 +74,38 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	s.Record(ctx, failed)
 	s.mover.Work(ctx, moving)
 	s.deliverGit(ctx, key, s.skipSteps(ctx, viaGit, true), routes, mark)
-	for _, t := range s.skipSteps(ctx, direct, false) {
+	now, later := s.directTurn(direct)
+	for _, t := range s.skipSteps(ctx, now, false) {
 		s.deliverDirect(s.cancellations.For(t.UID), t, routes[t], mark)
 	}
+	s.queues.Add(ctx, key, later...)
 }
+
+// maxDirect bounds the targets that a direct cluster's queue delivers before it looks again
+// who else waits.
+const maxDirect = 16
+
+// directTurn splits the targets of a direct cluster into those that are delivered now and the
+// rest. What never failed comes before what failed before, and projects take turns.
+func (s *Shard) directTurn(due []pair.Target) (now, later []pair.Target) {
+	if len(due) <= 1 {
+		return due, nil
+	}
+	var fresh, tried []pair.Target
+	for _, t := range due {
+		if pair.Tried(s.pairs.Of(t)) {
+			tried = append(tried, t)
+		} else {
+			fresh = append(fresh, t)
+		}
+	}
+	all := append(fairshare.Turns(fresh, s.projectOf, s.Weight), fairshare.Turns(tried, s.projectOf, s.Weight)...)
+	n := min(len(all), maxDirect)
+	return all[:n], all[n:]
+}
+
+// projectOf returns the project of a target's deployment.
+func (s *Shard) projectOf(t pair.Target) string { return store.Key(s.pairs.Subject(t.UID)).Project() }
 
 // deliverGit delivers targets of one repository and branch. mark is from before their routes
 // were read.

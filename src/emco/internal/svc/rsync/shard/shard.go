@@ -22,6 +22,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	kubesink "github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
@@ -55,8 +56,9 @@ type Shared struct {
 	Interval time.Duration      // between two checks of a branch for edits; 0: only before commits
 	Retry    pair.Retry
 
-	ClusterSlots  chan struct{} // bounds the clusters that are applied to at the same time
-	PlatformSlots chan struct{} // bounds the clusters whose platforms are called at the same time
+	ClusterSlots  *fairshare.Shares        // bounds the clusters that are applied to at the same time, by project
+	Weight        func(project string) int // of a project's deliveries; nil: all are equal
+	PlatformSlots chan struct{}            // bounds the clusters whose platforms are called at the same time
 
 	Alone func() bool // this process has all shards
 	Log   *slog.Logger
@@ -124,7 +126,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	})
 	s.reports = reportbatch.NewBatcher(ctx, s.handleReports, shared.Log)
 	s.git = &gitwriter.Writer{
-		Commits: shared.Git, Content: shared.Content, Plans: plans, Pairs: s.pairs, Branches: shared.Branches, Cancellations: s.cancellations,
+		Commits: shared.Git, Content: shared.Content, Plans: plans, Pairs: s.pairs, Branches: shared.Branches, Cancellations: s.cancellations, Weight: shared.Weight,
 		Fence: batch.Fence{
 			Shard: fence.Shard(), Token: fence.Token(),
 			Check: func(ctx context.Context) error { return shared.Contexts.Holds(ctx, fence) },
@@ -133,7 +135,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	}
 	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
 		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of,
-		Slots: shared.ClusterSlots, Report: s.reports.Add, Log: shared.Log,
+		Slots: shared.ClusterSlots, Project: s.projectOf, Report: s.reports.Add, Log: shared.Log,
 	})
 	s.platforms = platform.NewRegistrar(ctx, platform.Options{
 		Slots: shared.PlatformSlots, Cancellations: s.cancellations, Address: s.pairs.Address,

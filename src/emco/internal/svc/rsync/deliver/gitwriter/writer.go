@@ -15,7 +15,9 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
@@ -38,6 +40,7 @@ type Writer struct {
 	Pairs         Pairs
 	Branches      Branches
 	Cancellations *queue.Cancellations
+	Weight        func(project string) int // turns of a project in large commits; nil: all have one
 
 	// Fence is checked with each commit and each write of a branch record.
 	Fence      batch.Fence
@@ -89,8 +92,9 @@ func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair
 	}
 }
 
-// urgentFirst moves targets with a removal or a rollback to the front. If all fit into one
-// commit, their order does not matter.
+// urgentFirst moves targets with a removal or a rollback to the front. Projects take turns, so
+// that each has its part of the first commit. If all fit into one commit, their order does
+// not matter.
 func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 	if len(due) <= maxTargets {
 		return due
@@ -103,7 +107,8 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 			rest = append(rest, t)
 		}
 	}
-	return append(first, rest...)
+	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.UID)).Project() }
+	return append(fairshare.Turns(first, project, w.Weight), fairshare.Turns(rest, project, w.Weight)...)
 }
 
 // urgent reports whether a pair is removed or rolled back.

@@ -13,6 +13,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -31,7 +32,8 @@ type Options struct {
 	Content *content.Reader
 	Plans   *content.StepPlans
 	Pairs   func(pair.Target) []appcontext.Pair // of a target, in order of app
-	Slots   chan struct{}                       // bounds the clusters that are worked on at the same time
+	Slots   *fairshare.Shares                   // bounds the clusters that are worked on at the same time
+	Project func(pair.Target) string            // whose share of the slots a target uses
 	Report  func(context.Context, appcontext.Report)
 	Log     *slog.Logger
 }
@@ -56,13 +58,17 @@ func NewApplier(ctx context.Context, o Options) *Applier {
 // Deliver applies those of the target's pairs that are due, one after the other, and
 // watches the objects of all its pairs.
 func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []pair.Result {
-	select {
-	case a.Slots <- struct{}{}:
-		defer func() { <-a.Slots }()
-	case <-ctx.Done():
+	pairs := a.Pairs(t)
+	rank := fairshare.Fresh
+	if pair.Tried(pairs) {
+		rank = fairshare.Slow
+	}
+	release, err := a.Slots.Acquire(ctx, a.Project(t), rank)
+	if err != nil {
 		return nil
 	}
-	pairs := a.Pairs(t)
+	defer release()
+	pairs = a.Pairs(t) // they may have changed
 	c, err := a.connect(t.Cluster, r)
 	if err != nil {
 		return pair.Failures(pairs, err)

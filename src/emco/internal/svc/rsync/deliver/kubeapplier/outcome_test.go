@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -41,7 +42,7 @@ func TestF02AFailureNamesTheRefusedObjects(t *testing.T) {
 	key := appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
 	reader := content.NewReader(mixed{})
 	a := deliver.NewApplier(t.Context(), deliver.Options{
-		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Slots: make(chan struct{}, 1),
+		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Slots: fairshare.New(fairshare.Options{Slots: 1}), Project: func(pair.Target) string { return "" },
 		Pairs: func(pair.Target) []appcontext.Pair {
 			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 		},
