@@ -44,6 +44,7 @@ const (
 	shortPart  = 10
 	briefPart  = 40
 	manyWasted = 5
+	leastShort = 100 * time.Millisecond // a child needs some time to start
 )
 
 // Patience is the allowed ratio of clock time to processor time of a rendering. Rendering
@@ -120,9 +121,9 @@ func (p *processRenderer) Render(ctx context.Context, req render.Request) (rende
 // short returns the processor time of a short rendering.
 func (p *processRenderer) short(b *render.Budget) time.Duration {
 	if b.Wasted() >= manyWasted {
-		return p.limits.Work / briefPart
+		return max(p.limits.Work/briefPart, leastShort)
 	}
-	return p.limits.Work / shortPart
+	return max(p.limits.Work/shortPart, leastShort)
 }
 
 // childRun is one start of a child.
