@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -30,6 +32,7 @@ type App struct {
 	faults   failpointWraps
 	sources  []rsync.Source
 	group    *run.Group
+	disk     *diskspace.Reserve
 	exposed  []string // settings of addresses that other machines reach
 	listener net.Listener
 	grpc     string // address
@@ -76,6 +79,11 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	m := newMetrics()
+	disk := diskspace.New(diskspace.Options{Dir: c.Data, Bytes: c.Disk, OnProbe: m.diskFree, Log: a.log})
+	if err := checkDisk(c, disk); err != nil {
+		return nil, err
+	}
+	a.disk = disk
 	st, err := a.openStores(ctx, c, p, m)
 	if err != nil {
 		return nil, err
@@ -96,14 +104,14 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat(services, profiler)
+	all := slices.Concat([]run.Service{disk}, services, profiler)
 	for _, s := range servers {
 		all = append(all, s)
 	}
 	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
-	api = a.handler(web.Observed(m.request, door.Wrap(web.Identify(c.HTTP.ActorHeader, shares.Wrap(api)))), m)
+	api = a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(web.Identify(c.HTTP.ActorHeader, shares.Wrap(api))))), m)
 	for _, s := range servers {
 		s.server.Handler = api
 	}
@@ -113,6 +121,13 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 
 // requestPatience is how long a request waits while its project has too many.
 const requestPatience = 15 * time.Second
+
+// checkDisk refuses a start without the space that opening the stores takes.
+func checkDisk(c config.Config, disk *diskspace.Reserve) error {
+	_, err := os.Stat(c.Path("etcd", "data"))
+	first := len(c.Etcd.Endpoints) == 0 && errors.Is(err, fs.ErrNotExist)
+	return disk.CheckStart(first)
+}
 
 // servers returns the servers of the API: that of http.address, and those of the ports of
 // upstream EMCO's services if the configuration asks for them. All serve the same.

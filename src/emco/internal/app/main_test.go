@@ -11,10 +11,13 @@ import (
 )
 
 // TestMain runs the tests, unless the test program is started as a child: to render one
-// chart, to be an emco that tests kill, or to be an etcd.
+// chart, to be emco, to be one that tests kill, or to be an etcd.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		os.Exit(app.Main(os.Args[1:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	}
+	if len(os.Args) > 1 && os.Args[1] == wholeProgram {
+		os.Exit(app.Main(os.Args[2:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
 	if len(os.Args) > 2 && os.Args[1] == crashProgram {
 		os.Exit(runCrashChild(os.Args[2], os.Args[3:]))

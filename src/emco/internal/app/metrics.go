@@ -29,6 +29,7 @@ type metrics struct {
 	commits  prometheus.Counter
 	lost     prometheus.Counter
 	full     prometheus.Gauge
+	disk     prometheus.Gauge
 	fenced   *prometheus.CounterVec
 	requests *prometheus.HistogramVec
 	render   *prometheus.HistogramVec
@@ -52,6 +53,7 @@ func newMetrics() *metrics {
 		full: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
 		}),
+		disk:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "emco_disk_free_bytes", Help: "Free bytes of the data folder's disk, as of the last look."}),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
 		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
 		requests: histogram("emco_http_request_duration_seconds", "Requests below /v2, by template of the path; streams last until they end.", short, "route", "method", "status"),
@@ -65,7 +67,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.fenced,
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.disk, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
@@ -103,6 +105,9 @@ func (m *metrics) etcdFull(full bool) {
 		m.full.Set(1)
 	}
 }
+
+// diskFree records the free bytes of the data folder's disk.
+func (m *metrics) diskFree(bytes int64) { m.disk.Set(float64(bytes)) }
 
 // documents returns a function that counts agents' documents by result.
 func (m *metrics) documents() func(result string) {

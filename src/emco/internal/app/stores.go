@@ -115,7 +115,7 @@ func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) 
 		client, err := a.dialEtcd(c.Etcd, certs)
 		return client, nil, err
 	}
-	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log, NoFsync: a.noFsync})
+	server, err := embedded.Start(ctx, embedded.Options{Dir: c.Path("etcd"), Quota: c.Etcd.Quota, Log: a.log, Refuse: a.disk.Check, NoFsync: a.noFsync})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
 	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
+	Disk   int64    `json:"diskReserve" help:"bytes of free disk space in the data folder below which nothing is written; at twice of it the program says that it is not ready; 0: none"`
 	Lease  Duration `json:"lease" help:"how long after a process died or stalled the others take over its work; whole seconds, at least two"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
@@ -194,6 +195,9 @@ type Retry struct {
 // shortestLease is the shortest lease that etcd grants with its default election timeout.
 const shortestLease = 2 * time.Second
 
+// smallestReserve is the smallest disk reserve, in bytes.
+const smallestReserve = 128 << 20
+
 // smallestQuota is the smallest database, in bytes, that an embedded etcd can start with and
 // still store something.
 const smallestQuota = 16 << 20
@@ -208,6 +212,7 @@ func Default() Config {
 	return Config{
 		Target: []string{"all"},
 		Data:   "emco-data",
+		Disk:   256 << 20,
 		Lease:  Duration(10 * time.Second),
 		Log:    Log{Level: "info", Format: "json"},
 		HTTP:   HTTP{Address: "127.0.0.1:9015", Hosts: []string{}, PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
@@ -260,6 +265,9 @@ func (c Config) Validate() error {
 	}
 	if c.Data == "" {
 		bad("data", "a folder is needed")
+	}
+	if c.Disk != 0 && c.Disk < smallestReserve {
+		bad("diskReserve", "must be 0 or at least %d bytes: etcd allocates the files of its log 64 MiB at a time", smallestReserve)
 	}
 	if c.Lease < Duration(shortestLease) {
 		bad("lease", "must not be below %s", shortestLease)

@@ -38,6 +38,10 @@ const (
 	lockPause    = 10 * time.Millisecond // between attempts
 )
 
+// readyPatience bounds the time from the opened files to the first answer, which usually is a fraction
+// of a second.
+const readyPatience = time.Minute
+
 // DefaultQuota is the size of the database above which only reads are served, in bytes.
 const DefaultQuota = 8 << 30
 
@@ -46,6 +50,7 @@ type Options struct {
 	Dir     string       // holds the data; made if absent, and closed to other users
 	Quota   int64        // bytes of the database; 0 is DefaultQuota
 	Log     *slog.Logger // gets etcd's errors; nil is none
+	Refuse  func() error // its error refuses a write before etcd sees it; nil refuses none
 	NoFsync bool         // for tests only: writes may be lost when the machine stops
 }
 
@@ -76,16 +81,24 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := awaitFiles(waiting, o.Dir, c.Dir); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	if err := checkFiles(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel), c.Dir); err != nil {
+		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
+	}
 	etcd, err := start(c)
 	if err != nil { // etcd may have left files open: keep the lock
 		return nil, errs.E(errs.Internal, "start", "etcd in "+o.Dir, err)
 	}
 	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock}
+	if o.Refuse != nil {
+		s.client.KV = gatedKV{s.client.KV, o.Refuse}
+	}
 	select {
 	case <-etcd.Server.ReadyNotify():
 		return s, nil
 	case <-etcd.Server.StopNotify():
 		err = errs.E(errs.Internal, "start", "etcd in "+o.Dir, errors.New("it stopped at once"))
+	case <-time.After(readyPatience):
+		err = errs.E(errs.Internal, "start", "etcd in "+o.Dir, fmt.Errorf("it does not become ready within %s: its disk is very slow, or its data is damaged; %s", readyPatience, wayBack))
 	case <-ctx.Done():
 		err = errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, ctx.Err())
 	}
@@ -170,7 +183,7 @@ func tryDB(path string) error {
 		return fileutil.ErrLocked
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return damaged(path, err)
 	}
 	return db.Close()
 }
@@ -186,8 +199,9 @@ func config(o Options) *embed.Config {
 		c.QuotaBackendBytes = DefaultQuota
 	}
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
-	c.BootstrapDefragThresholdMegabytes = 256 // free disk space at start, if that is worth it
-	c.TickMs, c.ElectionMs = 20, 200          // it elects itself when it starts; the default takes up to a second
+	c.BootstrapDefragThresholdMegabytes = 256           // free disk space at start, if that is worth it
+	c.TickMs, c.ElectionMs = 20, 200                    // it elects itself when it starts; the default takes up to a second
+	c.SnapshotCount, c.SnapshotCatchUpEntries = 256, 64 // bounds the log in memory: an entry has up to 1 MiB
 	c.UnsafeNoFsync = o.NoFsync
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel))
 	return c
@@ -197,7 +211,7 @@ func config(o Options) *embed.Config {
 func start(c *embed.Config) (e *embed.Etcd, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e, err = nil, fmt.Errorf("the data cannot be read: %v", p)
+			e, err = nil, fmt.Errorf("the data cannot be read: %v; %s", p, wayBack)
 		}
 	}()
 	return embed.StartEtcd(c)

@@ -125,7 +125,7 @@ var ErrFull = errors.New("etcd is full: only reads are served until it is compac
 func Classify(op, subject string, err error) error {
 	kind := errs.Internal
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errs.Is(err, errs.Unavailable):
 		kind = errs.Unavailable
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		kind, err = errs.Unavailable, fmt.Errorf("%w (%w)", ErrFull, err)

@@ -1,0 +1,211 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// wholeProgram as first argument makes the test program emco with the other arguments.
+const wholeProgram = "emco"
+
+// smallDisk is a file system of its own, which a test fills. It lives in name spaces of a shell, which
+// carries out commands.
+type smallDisk struct {
+	*testing.T
+	dir   string // where the shell has mounted it
+	shell io.WriteCloser
+	said  *bufio.Scanner
+}
+
+// newSmallDisk mounts a tmpfs. A machine that does not allow that skips the test.
+func newSmallDisk(t *testing.T, mebibytes int) *smallDisk {
+	t.Helper()
+	d := &smallDisk{T: t, dir: t.TempDir()}
+	sh := exec.Command("sh", "-c", `mount -t tmpfs -o size="$1"m none "$0" && echo mounted && exec sh`, d.dir, fmt.Sprint(mebibytes))
+	sh.Stderr = os.Stderr
+	sh.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	in, err := sh.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := sh.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sh.Start(); err != nil {
+		t.Skipf("this machine has no name spaces for users: %v", err)
+	}
+	d.shell, d.said = in, bufio.NewScanner(out)
+	if !d.said.Scan() || d.said.Text() != "mounted" {
+		_ = sh.Wait()
+		t.Skip("this machine does not allow to mount a tmpfs")
+	}
+	t.Cleanup(func() {
+		d.run("kill $pid; wait $pid")
+		_ = in.Close()
+		_ = sh.Wait()
+	})
+	return d
+}
+
+// run carries out a command and returns the last line that it prints.
+func (d *smallDisk) run(command string) (last string) {
+	d.Helper()
+	if _, err := fmt.Fprintln(d.shell, command+"\necho '=done='"); err != nil {
+		d.Fatal(err)
+	}
+	for d.said.Scan() {
+		if d.said.Text() == "=done=" {
+			return last
+		}
+		last = d.said.Text()
+	}
+	d.Fatal("the shell has ended")
+	return ""
+}
+
+// leave fills the disk until so many MiB are free.
+func (d *smallDisk) leave(mebibytes int) {
+	d.Helper()
+	d.run("rm -f " + d.dir + "/filler")
+	d.run(fmt.Sprintf(`free=$(df -k --output=avail %[1]s | tail -1); [ $free -gt %[2]d ] && fallocate -l $(( free - %[2]d ))k %[1]s/filler`, d.dir, mebibytes<<10))
+}
+
+// start starts emco with its data on the disk and its log elsewhere, and returns its address. It is
+// empty if the program ends.
+func (d *smallDisk) start(log string) (address string) {
+	d.Helper()
+	d.run(fmt.Sprintf("%s %s -data %s/data -http.address 127.0.0.1:0 -grpc.address= -diskReserve %d >%s 2>&1 </dev/null & pid=$!",
+		os.Args[0], wholeProgram, d.dir, 128<<20, log))
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		text, err := os.ReadFile(log)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			var served struct{ Msg, Address string }
+			if json.Unmarshal([]byte(line), &served) == nil && served.Msg == "emco serves" {
+				return "http://" + served.Address
+			}
+		}
+		if d.run("kill -0 $pid 2>/dev/null && echo lives || echo ended") == "ended" {
+			return ""
+		}
+	}
+	d.Fatal("the program neither serves nor ends")
+	return ""
+}
+
+// ask sends a request and returns status and text of the answer.
+func (d *smallDisk) ask(method, url, body string) (int, string) {
+	d.Helper()
+	req, err := http.NewRequestWithContext(d.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		d.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// A disk that fills up makes the program unready first, then refuses writes with the reason, while
+// reads go on. It never panics, goes on when there is space again, and a start on a full disk ends
+// with a message.
+func TestF64AFullDiskRefusesWrites(t *testing.T) {
+	t.Parallel()
+	d := newSmallDisk(t, 640)
+	log := filepath.Join(t.TempDir(), "log")
+	at := d.start(log)
+	projects := 0
+	create := func(status int, contains string) {
+		t.Helper()
+		projects++
+		body := fmt.Sprintf(`{"metadata":{"name":"p%d"},"spec":{}}`, projects)
+		if got, text := d.ask("POST", at+"/v2/projects", body); got != status || !strings.Contains(text, contains) {
+			t.Errorf("creating a project: %d %s, want %d with %q", got, text, status, contains)
+		}
+	}
+	ready := func(status int, contains string) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			got, text := d.ask("GET", at+"/readyz", "")
+			if got == status && strings.Contains(text, contains) {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("/readyz: %d %s, want %d with %q", got, text, status, contains)
+			}
+		}
+	}
+	ready(200, "ok")
+	create(201, "")
+
+	d.leave(200)
+	time.Sleep(100 * time.Millisecond) // a measured value counts for half of it
+	ready(503, "below 128 MiB (diskReserve) nothing is written any longer")
+	create(201, "")
+
+	for _, left := range []int{100, 0} {
+		d.leave(left)
+		time.Sleep(100 * time.Millisecond)
+		ready(503, "the disk is nearly full")
+		create(507, fmt.Sprintf("the disk is nearly full: %d MiB are free", left))
+		if got, text := d.ask("GET", at+"/v2/projects", ""); got != 200 || !strings.Contains(text, "p2") || strings.Contains(text, "p3") {
+			t.Errorf("projects: %d %s", got, text)
+		}
+	}
+	time.Sleep(time.Second) // what runs in the background must not end the program either
+
+	d.run("rm " + d.dir + "/filler")
+	ready(200, "ok")
+	create(201, "")
+
+	d.run("kill -9 $pid; wait $pid 2>/dev/null")
+	d.leave(0)
+	full := filepath.Join(t.TempDir(), "log")
+	began := time.Now()
+	if at := d.start(full); at != "" {
+		t.Error("the program starts on a full disk")
+	}
+	text, err := os.ReadFile(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 10*time.Second || !strings.Contains(string(text), "a start needs 16 MiB; free some space") || strings.Contains(string(text), "goroutine") {
+		t.Errorf("after %s the program says %s", took, text)
+	}
+
+	d.leave(100)
+	at = d.start(filepath.Join(t.TempDir(), "log"))
+	ready(503, "the disk is nearly full")
+	d.run("rm " + d.dir + "/filler")
+	ready(200, "ok")
+	create(201, "")
+	if text, err := os.ReadFile(log); err != nil || strings.Contains(string(text), "panic") || strings.Contains(string(text), "goroutine ") {
+		t.Errorf("%v; the log holds a panic:\n%s", err, text)
+	}
+}
