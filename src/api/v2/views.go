@@ -34,7 +34,8 @@ type FleetView struct {
 	At       time.Time    `json:"at"`
 	Mark     int64        `json:"mark"`
 	Clusters ViewCounts   `json:"clusters"`
-	Pairs    ViewCounts   `json:"pairs"` // of the clusters that pass the filters
+	HourAgo  ViewCounts   `json:"hourAgo,omitempty"` // of clusters; only without filters, and when the process has counted for an hour
+	Pairs    ViewCounts   `json:"pairs"`             // of the clusters that pass the filters
 	Groups   []FleetGroup `json:"groups"`
 }
 

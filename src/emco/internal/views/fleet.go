@@ -2,7 +2,10 @@ package views
 
 import (
 	"cmp"
+	"context"
+	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,26 +22,33 @@ const (
 	otherKey  = "other"
 )
 
+// member is a cluster of a group: for a group that is a deployment, with the pairs of that
+// deployment alone.
+type member struct {
+	cluster string
+	state   State
+	counts  Counts
+}
+
 // fleetGroups are the clusters that pass a query, by group.
 type fleetGroups struct {
-	clusters map[string][]string // in order of name
-	order    []string            // the largest group first
-	known    map[string]placement.Cluster
-	sums     map[string]clusterSum
-	mark     int64
+	members map[string][]member // in order of the clusters' names
+	order   []string            // the largest group first
+	known   map[string]placement.Cluster
+	sums    map[string]clusterSum
+	mark    int64
 }
 
 // fleetParams are the parameters of the fleet.
-var fleetParams = append([]string{"by", "state", "q"}, filterParams...)
+var fleetParams = append([]string{"by", "state", "q", "app"}, filterParams...)
+
+// byDeployment is the value of the parameter by for groups that are deployments.
+const byDeployment = "deployment"
 
 // readFleet groups the clusters that a request asks for.
 func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, err error) {
 	values := r.URL.Query()
 	if err := web.CheckQuery(values, slices.Concat(fleetParams, further)...); err != nil {
-		return out, err
-	}
-	groupOf, err := grouping(values.Get("by"))
-	if err != nil {
 		return out, err
 	}
 	page := map[string][]string{"state": values["state"], "q": values["q"]}
@@ -50,18 +60,138 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 	if err != nil {
 		return out, err
 	}
-	out.known, out.clusters = known, map[string][]string{}
+	out.known, out.members = known, map[string][]member{}
 	out.sums, out.mark = v.Tally.sums(names)
-	for _, name := range names {
-		if !q.admits(out.sums[name].state, name) {
-			continue
-		}
-		for _, group := range groupOf(known[name]) {
-			out.clusters[group] = append(out.clusters[group], name)
-		}
+	if values.Get("by") == byDeployment {
+		err = v.groupByDeployment(r.Context(), &out, q, values["app"])
+	} else {
+		err = v.groupByCluster(&out, q, values.Get("by"), values["app"], names)
+	}
+	if err != nil {
+		return out, err
 	}
 	out.limit()
 	return out, nil
+}
+
+// groupByCluster puts clusters into groups by their providers or labels. With apps it leaves out
+// clusters without one of them, and counts only these.
+func (v *Views) groupByCluster(out *fleetGroups, q pageQuery, by string, apps, names []string) error {
+	groupOf, err := grouping(by)
+	if err != nil {
+		return err
+	}
+	var ofApps map[string]Counts
+	if len(apps) > 0 {
+		ofApps = v.Tally.appCounts(apps)
+	}
+	for _, name := range names {
+		m := member{name, out.sums[name].state, out.sums[name].counts}
+		if len(apps) > 0 {
+			counts, has := ofApps[name]
+			if !has {
+				continue
+			}
+			m.state, m.counts = counts.Worst(), counts
+		}
+		if !q.admits(m.state, name) {
+			continue
+		}
+		for _, group := range groupOf(out.known[name]) {
+			out.members[group] = append(out.members[group], m)
+		}
+	}
+	return nil
+}
+
+// groupByDeployment puts clusters into the groups of the deployments on them, so that a cluster
+// may be in several.
+func (v *Views) groupByDeployment(ctx context.Context, out *fleetGroups, q pageQuery, apps []string) error {
+	owners, err := v.owners(ctx)
+	if err != nil {
+		return err
+	}
+	for deployment, members := range v.Tally.targets(apps) {
+		group, owned := owners[deployment]
+		if !owned {
+			continue // the group was deleted, and its pairs are leaving
+		}
+		for _, m := range members {
+			if _, registered := out.known[m.cluster]; registered && q.admits(m.state, m.cluster) {
+				out.members[group] = append(out.members[group], m)
+			}
+		}
+		slices.SortFunc(out.members[group], func(a, b member) int { return cmp.Compare(a.cluster, b.cluster) })
+	}
+	return nil
+}
+
+// appCounts counts, for each cluster, the pairs of apps with these names. It reads one cell for
+// each target of the deployments that have such an app.
+func (t *Tally) appCounts(apps []string) map[string]Counts {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := map[string]Counts{}
+	for _, d := range t.deployments {
+		for column := range d.columns(apps) {
+			for cluster, on := range d.targets {
+				if s := t.stateLocked(cluster, on, column); s != None {
+					counts := out[cluster]
+					counts[s]++
+					out[cluster] = counts
+				}
+			}
+		}
+	}
+	return out
+}
+
+// targets returns the clusters of each deployment, by the id on clusters; with apps, only these
+// count.
+func (t *Tally) targets(apps []string) map[v2.DeploymentID][]member {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make(map[v2.DeploymentID][]member, len(t.deployments))
+	for deployment, d := range t.deployments {
+		var members []member
+		for cluster, on := range d.targets {
+			counts := on.counts
+			if len(apps) > 0 {
+				counts = Counts{}
+				for column := range d.columns(apps) {
+					if s := t.stateLocked(cluster, on, column); s != None {
+						counts[s]++
+					}
+				}
+			}
+			if worst := counts.Worst(); worst != Idle {
+				members = append(members, member{cluster, worst, counts})
+			}
+		}
+		if len(members) > 0 {
+			out[deployment] = members
+		}
+	}
+	return out
+}
+
+// columns yields the positions of apps in the cells of a deployment.
+func (d *deploymentTally) columns(apps []string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, app := range d.apps {
+			if slices.Contains(apps, app) && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// stateLocked returns the state of a pair; None if the app is not on the cluster.
+func (t *Tally) stateLocked(cluster string, on *target, column int) State {
+	if column >= len(on.cells) {
+		return None
+	}
+	return on.cells[column].at(t.clusters[cluster].silent)
 }
 
 // grouping returns the groups of a cluster, by the parameter by.
@@ -80,28 +210,28 @@ func grouping(by string) (func(placement.Cluster) []string, error) {
 			return []string{otherKey}
 		}, nil
 	}
-	return nil, errs.New(errs.Invalid, "Invalid query by: give provider, label, or label: and the beginning of labels")
+	return nil, errs.New(errs.Invalid, "Invalid query by: give provider, deployment, label, or label: and the beginning of labels")
 }
 
 // limit puts the smallest groups into one, if there are too many.
 func (f *fleetGroups) limit() {
-	for group := range f.clusters {
+	for group := range f.members {
 		f.order = append(f.order, group)
 	}
 	slices.SortFunc(f.order, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(f.clusters[b]), len(f.clusters[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(len(f.members[b]), len(f.members[a])), cmp.Compare(a, b))
 	})
 	if len(f.order) <= maxGroups {
 		return
 	}
-	var rest []string
+	var rest []member
 	for _, group := range f.order[maxGroups-1:] {
-		rest = append(rest, f.clusters[group]...)
-		delete(f.clusters, group)
+		rest = append(rest, f.members[group]...)
+		delete(f.members, group)
 	}
 	f.order = append(f.order[:maxGroups-1:maxGroups-1], otherKey)
-	f.clusters[otherKey] = append(f.clusters[otherKey], rest...)
-	slices.Sort(f.clusters[otherKey])
+	f.members[otherKey] = append(f.members[otherKey], rest...)
+	slices.SortStableFunc(f.members[otherKey], func(a, b member) int { return cmp.Compare(a.cluster, b.cluster) })
 	f.order = slices.Compact(f.order)
 }
 
@@ -112,34 +242,47 @@ func (v *Views) fleet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.FleetView{Mark: f.mark, Groups: []v2.FleetGroup{}}
-	var clusters, pairs Counts
+	worst, pairs := map[string]State{}, Counts{} // of clusters, each of which counts once
 	many := 0
-	for _, names := range f.clusters {
-		many += len(names)
+	for _, members := range f.members {
+		many += len(members)
 	}
 	bin := max(1, (many+maxCells-1)/maxCells)
 	for _, group := range f.order {
 		var counts Counts
 		var cells strings.Builder
-		for chunk := range slices.Chunk(f.clusters[group], bin) {
-			worst := Idle
-			for _, name := range chunk {
-				s := f.sums[name]
-				worst = min(worst, s.state)
-				counts[s.state]++
-				clusters[s.state]++
-				for state, n := range s.counts {
+		for chunk := range slices.Chunk(f.members[group], bin) {
+			letter := Idle
+			for _, m := range chunk {
+				letter = min(letter, m.state)
+				counts[m.state]++
+				if before, counted := worst[m.cluster]; !counted || m.state < before {
+					worst[m.cluster] = m.state
+				}
+				for state, n := range m.counts {
 					pairs[state] += n
 				}
 			}
-			cells.WriteByte(letters[worst])
+			cells.WriteByte(letters[letter])
 		}
 		out.Groups = append(out.Groups, v2.FleetGroup{
-			Key: group, Clusters: len(f.clusters[group]), Counts: counts.answer(), Cells: cells.String(), Bin: bin,
+			Key: group, Clusters: len(f.members[group]), Counts: counts.answer(), Cells: cells.String(), Bin: bin,
 		})
 	}
+	var clusters Counts
+	for _, s := range worst {
+		clusters[s]++
+	}
 	out.Clusters, out.Pairs = clusters.answer(), pairs.answer()
+	if len(r.URL.Query()) == 0 || onlyGrouped(r.URL.Query()) {
+		out.HourAgo = v.past.hourAgo(v.Now())
+	}
 	return answer(w, r, &out, func(o *v2.FleetView) { o.At = v.Now().UTC() })
+}
+
+// onlyGrouped reports whether a query asks for all clusters, in whatever groups.
+func onlyGrouped(values url.Values) bool {
+	return len(values) == 1 && values.Has("by") && values.Get("by") != byDeployment
 }
 
 // nth answers with the cluster of a cell: cell i of a group.
@@ -150,11 +293,12 @@ func (v *Views) nth(w http.ResponseWriter, r *http.Request) error {
 	}
 	values := r.URL.Query()
 	i, err := strconv.Atoi(values.Get("i"))
-	names := f.clusters[values.Get("group")]
-	if err != nil || i < 0 || i >= len(names) {
+	members := f.members[values.Get("group")]
+	if err != nil || i < 0 || i >= len(members) {
 		return errs.New(errs.NotFound, "the group "+strconv.Quote(values.Get("group"))+" has no cluster of this number; ask for the fleet again")
 	}
-	item, err := v.clusterRow(r.Context(), f.known[names[i]], f.sums[names[i]], v.Pairs.Cluster(v2.ClusterKey(names[i])))
+	name := members[i].cluster
+	item, err := v.clusterRow(r.Context(), f.known[name], f.sums[name], v.Pairs.Cluster(v2.ClusterKey(name)))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,10 @@ type deploymentTally struct {
 }
 
 // target is the pairs of one deployment on one cluster, in the order of the deployment's apps.
-type target struct{ cells []cell }
+type target struct {
+	cells  []cell
+	counts Counts
+}
 
 // NewTally returns a tally that knows nothing yet.
 func NewTally(stale time.Duration, now func() time.Time) *Tally {
@@ -195,7 +198,7 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 	}
 	for deployment, on := range c.targets {
 		for _, old := range on.cells {
-			t.countLocked(c, t.deployments[deployment], old.at(c.silent), old.at(silent))
+			t.countLocked(c, t.deployments[deployment], on, old.at(c.silent), old.at(silent))
 		}
 		t.news.add(topicDeployment, string(deployment))
 	}
@@ -210,8 +213,8 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 }
 
 // countLocked moves one pair from a state to another.
-func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, from, to State) {
-	for _, counts := range []*Counts{&t.pairs, &c.counts, &d.counts} {
+func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, on *target, from, to State) {
+	for _, counts := range []*Counts{&t.pairs, &c.counts, &d.counts, &on.counts} {
 		if from != None {
 			counts[from]--
 		}
@@ -243,7 +246,7 @@ func (t *Tally) setLocked(cluster string, deployment v2.DeploymentID, app string
 	from := on.cells[i]
 	on.cells[i] = to
 	if before, after := from.at(c.silent), to.at(c.silent); before != after {
-		t.countLocked(c, d, before, after)
+		t.countLocked(c, d, on, before, after)
 		t.version++
 		t.news.add(topicCluster, cluster)
 		t.news.add(topicDeployment, string(deployment))

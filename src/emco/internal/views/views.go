@@ -58,6 +58,7 @@ type Views struct {
 	streams   *web.Streams
 	takeUps   takeUps
 	revisions revisionCache
+	past      pastCounts
 }
 
 // New returns the views of parts.
@@ -108,7 +109,8 @@ func (v *Views) Ready() error { return nil }
 // taking up.
 const pause = time.Second
 
-// Run looks for silent clusters, and for deployments that rsync has taken up, until ctx ends.
+// Run looks for silent clusters, and for deployments that rsync has taken up, and keeps the
+// counts of the last hour, until ctx ends.
 func (v *Views) Run(ctx context.Context) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -119,6 +121,7 @@ func (v *Views) Run(ctx context.Context) error {
 		case <-tick.C:
 			v.Tally.Age()
 			v.takeUp(ctx)
+			v.remember(ctx)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// Cluster implements Places.
+// Cluster implements Pairs.
 func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 	w.readClusters++
 	for k, e := range w.pairs {
@@ -69,7 +69,7 @@ func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 	return out
 }
 
-// CatchUp implements Places.
+// CatchUp implements Pairs.
 func (w *world) CatchUp(context.Context) {}
 
 // Snapshot implements Deployments; rsync has taken up all that it asks for.
@@ -210,6 +210,69 @@ func TestTheFleetIsCounted(t *testing.T) {
 	}
 	if got := w.get("/fleet/nth?group=edge&i=3"); got.Code != http.StatusNotFound {
 		t.Errorf("a cluster that is not there: %d", got.Code)
+	}
+}
+
+func TestTheFleetIsGroupedByDeploymentAndByApp(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	other := w.group("other")
+	w.put("edge+b", other, "web", ready(true, noon))
+	w.put("edge+c", other, "web", ready(false, noon))
+	w.tally.Advanced(8)
+	f := read[v2.FleetView](w, "/fleet?by=deployment")
+	if got := fmt.Sprint(f.Clusters, f.Pairs); got != "map[failed:1 notReady:1 ready:1] map[failed:1 notReady:1 ready:3]" {
+		t.Errorf("a cluster counts once, as bad as its worst deployment: %s", got)
+	}
+	groups := map[string]string{}
+	for _, g := range f.Groups {
+		groups[g.Key] = g.Cells
+	}
+	if got := fmt.Sprint(groups); got != "map["+groupPath("other")+":rx "+groupPath("prod")+":rf]" {
+		t.Errorf("by deployment: %s", got)
+	}
+	if c := read[v2.ClusterView](w, "/fleet/nth?by=deployment&i=1&group="+groupPath("other")); c.Cluster != "c" {
+		t.Errorf("the second cluster of a deployment: %+v", c)
+	}
+	if f = read[v2.FleetView](w, "/fleet?by=deployment&state=failed"); len(f.Groups) != 1 || f.Groups[0].Cells != "f" {
+		t.Errorf("by deployment and state: %+v", f.Groups)
+	}
+	f = read[v2.FleetView](w, "/fleet?app=db")
+	if got := fmt.Sprint(f.Clusters, f.Pairs, " ", f.Groups[0].Cells); got != "map[ready:1] map[ready:1] r" {
+		t.Errorf("of an app: %s", got)
+	}
+	if f = read[v2.FleetView](w, "/fleet?app=web&state=failed"); len(f.Groups) != 1 || f.Groups[0].Cells != "f" || f.Pairs["failed"] != 1 || f.Pairs["ready"] != 1 {
+		t.Errorf("of an app, where it failed: %+v", f)
+	}
+	if f = read[v2.FleetView](w, "/fleet?by=deployment&app=db"); len(f.Groups) != 1 || f.Groups[0].Key != groupPath("prod") {
+		t.Errorf("by deployment, of an app: %+v", f.Groups)
+	}
+}
+
+func TestTheFleetTellsOfAnHourAgo(t *testing.T) {
+	t.Parallel()
+	w, uid := shop(t)
+	w.views.remember(t.Context())
+	w.put("edge+b", uid, "web", ready(true, noon))
+	for range 59 {
+		w.now = w.now.Add(time.Minute)
+		w.tally.AgentHeard("edge+a", w.now)
+		w.tally.AgentHeard("edge+b", w.now)
+		w.views.remember(t.Context())
+	}
+	if f := read[v2.FleetView](w, "/fleet"); f.HourAgo != nil || f.Clusters["ready"] != 2 {
+		t.Errorf("before an hour is over: %+v", f)
+	}
+	w.now = w.now.Add(time.Minute)
+	if f := read[v2.FleetView](w, "/fleet?by=label"); fmt.Sprint(f.HourAgo) != "map[failed:1 idle:1 ready:1]" {
+		t.Errorf("after an hour: %+v", f.HourAgo)
+	}
+	if f := read[v2.FleetView](w, "/fleet?provider=edge"); f.HourAgo != nil {
+		t.Errorf("the counts of all clusters beside those of some: %+v", f.HourAgo)
+	}
+	w.now = w.now.Add(time.Hour + 5*time.Minute)
+	if f := read[v2.FleetView](w, "/fleet"); f.HourAgo != nil {
+		t.Errorf("an hour in which nothing was counted: %+v", f.HourAgo)
 	}
 }
 
@@ -442,7 +505,7 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		}
 		w.tally.Age()
 		var all Counts
-		byCluster, byDeployment := map[string]Counts{}, map[v2.DeploymentID]Counts{}
+		byCluster, byDeployment, byTarget := map[string]Counts{}, map[v2.DeploymentID]Counts{}, map[string]Counts{}
 		for k, e := range w.pairs {
 			c := w.tally.clusters[string(k.Cluster)]
 			silent := c.agent && w.now.Sub(c.heard) > stale
@@ -454,6 +517,9 @@ func TestTheTallyEqualsACount(t *testing.T) {
 			one = byDeployment[k.UID]
 			one[s]++
 			byDeployment[k.UID] = one
+			one = byTarget[string(k.UID)+string(k.Cluster)]
+			one[s]++
+			byTarget[string(k.UID)+string(k.Cluster)] = one
 		}
 		if w.tally.pairs != all {
 			t.Fatalf("after %d changes the tally is %v, a count %v", i, w.tally.pairs, all)
@@ -466,6 +532,11 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		for uid, d := range w.tally.deployments {
 			if d.counts != byDeployment[uid] {
 				t.Fatalf("after %d changes deployment %s has %v, a count %v", i, uid, d.counts, byDeployment[uid])
+			}
+			for cluster, on := range d.targets {
+				if on.counts != byTarget[string(uid)+cluster] {
+					t.Fatalf("after %d changes deployment %s on %s has %v, a count %v", i, uid, cluster, on.counts, byTarget[string(uid)+cluster])
+				}
 			}
 		}
 	}
