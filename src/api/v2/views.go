@@ -185,3 +185,15 @@ type PlacementView struct {
 	Verdict string     `json:"verdict"`           // "in" or "out"
 	Reason  string     `json:"reason"`
 }
+
+// EventViews is a page of the events of all deployments and logical clouds, the newest first.
+type EventViews struct {
+	ViewPage
+	Items []EventView `json:"items"`
+}
+
+// EventView is an event with the deployment or logical cloud that it is about.
+type EventView struct {
+	Path string `json:"path"` // below /v2
+	Event
+}

@@ -102,7 +102,7 @@ func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mir
 	m.fleet(tally.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: tally, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

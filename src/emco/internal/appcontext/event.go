@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
@@ -125,6 +126,47 @@ func (s *EventStore) WatchEvents(ctx context.Context, uid HeadID) iter.Seq2[Even
 			}
 		}
 	}
+}
+
+// EventChange is a change of the event logs of all deployments.
+type EventChange struct {
+	Event   Event  // UID alone if Gone
+	ID      string // begins with the time of the event, so that it sorts by it; unique in its log
+	Gone    bool   // the log does not keep it any longer
+	Restart bool   // forget everything: all events follow again
+	UpTo    int64  // all changes up to this revision of etcd have been yielded
+}
+
+// WatchAllEvents yields the events of all deployments, log by log, and then every change. It
+// ends only when ctx ends. An error stands for one event that cannot be read; the iteration
+// goes on.
+func (s *EventStore) WatchAllEvents(ctx context.Context) iter.Seq2[EventChange, error] {
+	return func(yield func(EventChange, error) bool) {
+		prefix := s.kv.Key("event") + "/"
+		for c := range s.kv.WatchRange(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix)) {
+			if c.Synced {
+				continue // UpTo says the same
+			}
+			if out, err := s.eventChange(c); !yield(out, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s *EventStore) eventChange(c etcdkv.Change) (out EventChange, err error) {
+	if c.KV == nil {
+		return EventChange{Restart: c.Restart, UpTo: c.UpTo}, nil
+	}
+	part := s.kv.Split(c.KV.Key)
+	if len(part) != 3 {
+		return out, errs.E(errs.Malformed, "read", string(c.KV.Key), errors.New("it is no key of an event"))
+	}
+	out = EventChange{Event: Event{UID: HeadID(part[1])}, ID: part[2], Gone: c.Deleted}
+	if !c.Deleted {
+		out.Event, err = s.parse(c.KV)
+	}
+	return out, err
 }
 
 // trimAll removes the oldest events of every deployment: beyond maxEvents of those that a user

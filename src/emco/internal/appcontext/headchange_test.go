@@ -3,11 +3,15 @@ package appcontext
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
@@ -252,4 +256,47 @@ func TestWatchEventsTellsWhatIsThereAndWhatComes(t *testing.T) {
 	for _, err := range s.WatchEvents(t.Context(), "a/b") {
 		wantKind(t, err, errs.Invalid)
 	}
+}
+
+// One watch tells of the logs of all deployments, and of what they drop. A compaction may make it
+// begin again at any time.
+func TestWatchAllEventsTellsOfEveryLog(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	must(t, s.AddEvents(ctx, Event{UID: "7", Reason: "a"}, Event{UID: "70", Reason: "b"}))
+	got, ended := make(chan string, 100), make(chan struct{})
+	go func() {
+		defer close(ended)
+		known := map[string]string{}
+		for c, err := range s.WatchAllEvents(ctx) {
+			switch {
+			case err != nil:
+				t.Error(err)
+			case c.Restart:
+				clear(known)
+			case c.Gone:
+				delete(known, string(c.Event.UID)+c.ID)
+			case c.UpTo > 0:
+				got <- strings.Join(slices.Sorted(maps.Values(known)), " ")
+			default:
+				known[string(c.Event.UID)+c.ID] = string(c.Event.UID) + c.Event.Reason
+			}
+		}
+	}()
+	expect := func(want string) {
+		t.Helper()
+		for known := ""; known != want; {
+			known = wait(t, got, want)
+		}
+	}
+	expect("70b 7a")
+	must(t, s.AddEvents(ctx, Event{UID: "8", Reason: "c"}))
+	expect("70b 7a 8c")
+	b := s.kv.NewBatch("events")
+	must(t, b.Add(ctx, clientv3.OpDelete(s.kv.Key("event", "7")+"/", clientv3.WithPrefix())))
+	must(t, b.Flush(ctx))
+	expect("70b 8c")
+	cancel()
+	wait(t, ended, "the end")
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // HeaderContinue carries the token of the next page of a list, if there is one.
-const HeaderContinue = "X-Continue"
+const HeaderContinue = web.HeaderContinue
 
 // list serves GET of the collection.
 func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {

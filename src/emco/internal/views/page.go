@@ -94,7 +94,12 @@ func (q pageQuery) cut(rows []row) (page []row, next string) {
 		return rows, ""
 	}
 	rows = rows[:q.limit]
-	return rows, base64.RawURLEncoding.EncodeToString([]byte(q.sort + "\x00" + rows[q.limit-1].key))
+	return rows, q.token(rows[q.limit-1].key)
+}
+
+// token returns the token of the page after the row with a key.
+func (q pageQuery) token(key string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(q.sort + "\x00" + key))
 }
 
 // answer writes a view, or 304 if the client has it already. stamp sets the time of the

@@ -47,6 +47,7 @@ type Parts struct {
 	Revisions   Revisions
 	Inventory   *inventory.Inventory
 	Planner     Planner
+	Events      Events
 	Streams     int // number of streams at the same time
 	Now         func() time.Time
 }
@@ -59,6 +60,7 @@ type Views struct {
 	takeUps   takeUps
 	revisions revisionCache
 	past      pastCounts
+	log       eventIndex // of all deployments
 }
 
 // New returns the views of parts.
@@ -80,6 +82,7 @@ func (v *Views) Mount(r *mux.Router) {
 	get("/deployments", v.deployments)
 	get(group+"/matrix", v.matrix)
 	get(group+"/placement", v.placement)
+	get("/events", v.events)
 	get("/search", v.search)
 	get("/stream", v.stream)
 }
@@ -89,13 +92,17 @@ func (v *Views) Mount(r *mux.Router) {
 func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !v.Tally.Whole() {
-			return &web.Problem{
-				Status: http.StatusServiceUnavailable, Type: "not-yet",
-				Err: errs.New(errs.Unavailable, "the records of clusters are still being read; try again in a few seconds"),
-			}
+			return notYet("the records of clusters are still being read")
 		}
 		v.Pairs.CatchUp(r.Context())
 		return h(w, r)
+	}
+}
+
+func notYet(why string) error {
+	return &web.Problem{
+		Status: http.StatusServiceUnavailable, Type: "not-yet",
+		Err: errs.New(errs.Unavailable, why+"; try again in a few seconds"),
 	}
 }
 
@@ -110,8 +117,11 @@ func (v *Views) Ready() error { return nil }
 const pause = time.Second
 
 // Run looks for silent clusters, and for deployments that rsync has taken up, and keeps the
-// counts of the last hour, until ctx ends.
+// counts of the last hour and the newest events, until ctx ends.
 func (v *Views) Run(ctx context.Context) error {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	reading.Go(func() { v.log.follow(ctx, v.Events) })
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {

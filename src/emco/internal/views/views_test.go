@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -49,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	clock := func() time.Time { return w.now }
 	w.tally = NewTally(stale, clock)
 	w.views = New(Parts{
-		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w,
+		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w,
 		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
 	})
 	r := web.NewRouter()
@@ -67,6 +68,11 @@ func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 		}
 	}
 	return out
+}
+
+// WatchAllEvents implements Events.
+func (w *world) WatchAllEvents(ctx context.Context) iter.Seq2[appcontext.EventChange, error] {
+	return func(func(appcontext.EventChange, error) bool) { <-ctx.Done() }
 }
 
 // CatchUp implements Pairs.

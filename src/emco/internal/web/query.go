@@ -9,6 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
+// HeaderContinue carries the token of the next page, where the answer has no member for it.
+const HeaderContinue = "X-Continue"
+
 // CheckQuery refuses query parameters that a route does not have: what is misspelt would
 // otherwise be ignored. The error names the nearest parameter that it has.
 func CheckQuery(values url.Values, known ...string) error {

@@ -26,15 +26,19 @@ import (
 // newEventsCommand returns the command that lists the events of a deployment.
 func newEventsCommand(s *session) *cobra.Command {
 	l := &eventLog{session: s}
+	var fleet fleetEvents
 	var since string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "events GROUP", Short: "Show the events of a deployment",
+		Use: "events [GROUP]", Short: "Show the events of a deployment, or of all",
 		Long: `Events lists the events of a deployment, oldest first: requests of users and their results.
 With --follow it prints new events until it is interrupted or --timeout ends; with -o json
-it then prints one event per line.`,
-		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow",
-		Args:              cobra.ExactArgs(1),
+it then prints one event per line.
+
+Without GROUP it lists the newest events of all deployments and logical clouds; --project,
+--actor, --cluster and --app select some, and --type action what people did.`,
+		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow\n  emcoctl events --type action --actor ann --since 24h",
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completer{s}.group,
 		RunE: s.own(func(c *cobra.Command, args []string) (err error) {
 			if l.form, err = s.form(); err != nil {
@@ -42,6 +46,15 @@ it then prints one event per line.`,
 			}
 			if l.since, err = moment(since, time.Now()); err != nil {
 				return err
+			}
+			if len(args) == 0 {
+				if l.follow {
+					return usagef("--follow is for the events of one GROUP")
+				}
+				return fleet.list(c.Context(), l)
+			}
+			if !fleet.empty() {
+				return usagef("--project, --actor, --cluster and --app are for the events of all deployments: give no GROUP")
 			}
 			if l.path, err = deployment(args[0]); err != nil {
 				return err
@@ -61,10 +74,15 @@ it then prints one event per line.`,
 	f := c.Flags()
 	f.BoolVar(&l.follow, "follow", false, "print new events")
 	f.StringVar(&since, "since", "", "only events after this time, such as 2026-11-21T12:00:00Z, or of this duration, such as 10m")
-	f.StringVar(&l.kind, "type", "", "only this type: Normal, Warning")
+	f.StringVar(&l.kind, "type", "", "only this type: Normal, Warning; without GROUP also action")
+	f.StringSliceVar(&fleet.projects, "project", nil, "without GROUP: only of these projects")
+	f.StringSliceVar(&fleet.actors, "actor", nil, "without GROUP: only what these users did")
+	f.StringSliceVar(&fleet.clusters, "cluster", nil, "without GROUP: only of these clusters, PROVIDER/CLUSTER")
+	f.StringSliceVar(&fleet.apps, "app", nil, "without GROUP: only of these apps")
+	f.IntVar(&fleet.limit, "limit", defaultEvents, "without GROUP: number of events, at most 200")
 	f.DurationVar(&timeout, "timeout", 0, "with --follow: duration; 0 is unlimited")
 	f.IntVar(&l.lines, "lines", 0, "with --follow: stop after this number of lines; 0 is unlimited")
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning", "action"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 
