@@ -197,3 +197,36 @@ type EventView struct {
 	Path string `json:"path"` // below /v2
 	Event
 }
+
+// States of a branch that EMCO writes, the worst first.
+const (
+	LaneRewritten = "rewritten"          // it no longer contains our last commit: an operator must decide
+	LaneRefused   = "refused"            // the server, or a check, refused the last commit
+	LaneResting   = "resting"            // the server is down, throttles or refuses the credential; it is left alone for a while
+	LaneWaiting   = "waitingPullRequest" // the changes wait for a merge
+	LaneDecided   = "decided"            // an operator has decided about edits of others, and it is being carried out
+	LaneOK        = "ok"                 // the last commit was pushed, or nothing had to be
+)
+
+// LaneViews is a page of the branches that EMCO writes.
+type LaneViews struct {
+	At       time.Time  `json:"at"`
+	Total    int        `json:"total"`
+	Continue string     `json:"continue,omitempty"`
+	Items    []LaneView `json:"items"`
+}
+
+// LaneView is one branch.
+type LaneView struct {
+	Lane         string    `json:"lane"` // its name in paths
+	URL          string    `json:"url"`
+	Branch       string    `json:"branch"`
+	State        string    `json:"state"`
+	Since        time.Time `json:"since,omitzero"`    // of the state
+	Why          string    `json:"why,omitempty"`     // of a state other than ok
+	NextTry      time.Time `json:"nextTry,omitzero"`  // while it rests
+	LastPush     time.Time `json:"lastPush,omitzero"` // by this process
+	Commit       string    `json:"commit,omitempty"`  // our last one
+	Queued       int       `json:"queued"`            // changes of targets that wait for a commit
+	OldestQueued time.Time `json:"oldestQueued,omitzero"`
+}

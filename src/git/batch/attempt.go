@@ -138,6 +138,7 @@ func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 		Failed: err != nil, Kind: errs.KindOf(err), Fenced: errors.Is(err, ErrFenced),
 	}
 	q.owner.opt.Observe(e)
+	q.owner.noteLane(q.key, t.repo, t.written, err)
 	if err == nil && t.written != "" {
 		for _, r := range reqs {
 			if r.job.OnCommit != nil {

@@ -152,6 +152,7 @@ type Writers struct {
 	mu            sync.Mutex
 	closed        bool
 	queues        map[branchKey]*branchQueue
+	lanes         map[branchKey]*laneRecord
 	hostedWindows map[string]time.Time // until when hosted repositories are left alone, by URL
 	cooldowns     *repoOutages
 	wg            sync.WaitGroup
@@ -166,7 +167,7 @@ func New(host git.Host, o Options) *Writers {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Writers{
 		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
-		ctx: ctx, stop: stop, queues: map[branchKey]*branchQueue{}, hostedWindows: map[string]time.Time{}, cooldowns: newOutages(o.Cooldown),
+		ctx: ctx, stop: stop, queues: map[branchKey]*branchQueue{}, lanes: map[branchKey]*laneRecord{}, hostedWindows: map[string]time.Time{}, cooldowns: newOutages(o.Cooldown),
 	}
 }
 

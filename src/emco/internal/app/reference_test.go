@@ -87,6 +87,7 @@ func TestTheRESTReferenceIsCurrent(t *testing.T) {
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	(&views.Views{}).Mount(r)
+	views.Lanes{}.Mount(r)
 	app.MountReports(r)
 
 	text := restPage(t, r)

@@ -34,6 +34,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 // renderChild is the argument that makes the program render one chart for its parent; see
@@ -89,7 +90,9 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		api = reports.mount(r, c.Status.WebhookSecret)
 		a.sources = append(a.sources, reports.git, reports.https)
-		services = append(services, reports.writer, a.rsync(c, p, st, seen, m, stored, host, registry))
+		writers := a.writers(c, m, host)
+		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
+		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, registry))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -151,8 +154,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, host gitHost, registry *syncer.Registry) run.Service {
-	writers := a.writers(c, m, host)
+func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, registry *syncer.Registry) run.Service {
 	admit := rules.Outbound.Check
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)

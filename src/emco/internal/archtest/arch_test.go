@@ -122,6 +122,8 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync":                     {module + "/internal/sink/kube"},
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
+	// It shows the branches that package batch writes.
+	"internal/views": {root + "git/batch"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// It passes jobs to the writers of their kinds.

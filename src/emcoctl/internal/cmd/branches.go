@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
@@ -21,7 +24,9 @@ const gitBranches = "git/branches"
 func newBranchesCommand(s *session) *cobra.Command {
 	return &cobra.Command{
 		Use: "branches", Short: "List the Git branches that the server writes to",
-		Long:    "Branches lists the Git branches that the server writes to, with the commit that each must hold.",
+		Long: `Branches lists the Git branches that the server writes to, the worst first: the state of each, the
+changes that wait for a commit, the last push, and the commit that it must hold. With -o json
+it prints all branches with their commits, without states.`,
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
 		RunE: s.own(func(c *cobra.Command, _ []string) error {
@@ -32,6 +37,11 @@ func newBranchesCommand(s *session) *cobra.Command {
 			server, err := s.dial(gitBranches)
 			if err != nil {
 				return err
+			}
+			if form == output.Human {
+				if done, err := showLanes(c.Context(), s, server); done {
+					return err
+				}
 			}
 			var all []v2.GitBranch
 			text, err := read(c.Context(), server, gitBranches, &all)
@@ -45,6 +55,29 @@ func newBranchesCommand(s *session) *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// showLanes prints the branches with their states. It is not done if the server has no such view.
+func showLanes(ctx context.Context, s *session, server *client.Client) (done bool, err error) {
+	var page v2.LaneViews
+	if _, err := read(ctx, server, "views/git?limit="+strconv.Itoa(pageRows), &page); err != nil {
+		return !errs.Is(err, errs.NotFound), err
+	}
+	if len(page.Items) == 0 {
+		fmt.Fprintln(s.sys.Out, "none")
+		return true, nil
+	}
+	now := time.Now()
+	t := output.NewTable(s.sys.Out)
+	row(t, "REPOSITORY", "BRANCH", "STATE", "QUEUED", "PUSHED", "COMMIT", "WHY")
+	for _, l := range page.Items {
+		row(t, l.URL, l.Branch, l.State, strconv.Itoa(l.Queued), output.Age(l.LastPush, now), or(l.Commit[:min(len(l.Commit), 12)], "any"), l.Why)
+	}
+	t.Flush()
+	if more := page.Total - len(page.Items); more > 0 {
+		fmt.Fprintf(s.sys.Err, "and %d more; -o json has all\n", more)
+	}
+	return true, nil
 }
 
 func showBranches(w io.Writer, all []v2.GitBranch) {

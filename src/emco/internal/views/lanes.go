@@ -1,0 +1,155 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git/batch"
+)
+
+// Branches reads the records of the branches that were written.
+type Branches interface {
+	// Branches yields all records, in no order.
+	Branches(ctx context.Context) iter.Seq2[gitstate.Branch, error]
+}
+
+// LaneWriters reads what this process knows of the branches that it writes.
+type LaneWriters interface {
+	// Lanes returns the branches that were written since the start, or that jobs wait for.
+	Lanes() []batch.Lane
+}
+
+// Lanes serves the view of the Git branches, of the process that writes them.
+type Lanes struct {
+	Branches Branches
+	Writers  LaneWriters
+	Now      func() time.Time
+}
+
+// Mount adds the route.
+func (l Lanes) Mount(r *mux.Router) { web.Handle(r, http.MethodGet, "/v2/views/git", l.list) }
+
+// laneOrder lists the states of lanes, the worst first.
+var laneOrder = []string{v2.LaneRewritten, v2.LaneRefused, v2.LaneResting, v2.LaneWaiting, v2.LaneDecided, v2.LaneOK}
+
+// list answers with a page of branches, the worst first.
+func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	states := values["state"]
+	delete(values, "state") // of lanes, not of clusters
+	q, err := readPage(values, []string{"-worst", "name"})
+	if err == nil {
+		err = checkLaneStates(states)
+	}
+	if err != nil {
+		return err
+	}
+	lanes, err := l.all(r.Context())
+	if err != nil {
+		return err
+	}
+	var rows []row
+	items := map[string]v2.LaneView{}
+	for _, item := range lanes {
+		name := item.URL + " " + item.Branch
+		if len(states) > 0 && !slices.Contains(states, item.State) || !q.admits(None, name) {
+			continue
+		}
+		key := name
+		if q.sort == "-worst" {
+			key = string([]byte{'0' + byte(slices.Index(laneOrder, item.State)), ' '}) + name
+		}
+		rows, items[name] = append(rows, row{key, name}), item
+	}
+	out := v2.LaneViews{Total: len(rows), Items: []v2.LaneView{}}
+	rows, out.Continue = q.cut(rows)
+	for _, row := range rows {
+		out.Items = append(out.Items, items[row.name])
+	}
+	return answer(w, r, &out, func(o *v2.LaneViews) { o.At = l.Now().UTC() })
+}
+
+func checkLaneStates(states []string) error {
+	for _, s := range states {
+		if !slices.Contains(laneOrder, s) {
+			return errs.New(errs.Invalid, "Invalid query state: give one of "+strings.Join(laneOrder, ", "))
+		}
+	}
+	return nil
+}
+
+// all returns the branches that were ever written, and those that are written for the first time.
+func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, error) {
+	out := map[string]v2.LaneView{}
+	for b, err := range l.Branches.Branches(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		item := newLane(b.URL, b.Name)
+		item.Commit = b.Commit
+		if b.Adopted > b.Rewritten || b.Decided > b.CarriedOut {
+			item.State, item.Why = v2.LaneDecided, "an operator has decided, and the branch is not written yet"
+		}
+		out[item.Lane] = item
+	}
+	for _, known := range l.Writers.Lanes() {
+		item, written := out[laneID(known.URL, known.Branch)]
+		if !written {
+			item = newLane(known.URL, known.Branch)
+		}
+		out[item.Lane] = withLane(item, known)
+	}
+	return out, nil
+}
+
+func newLane(url, branch string) v2.LaneView {
+	return v2.LaneView{Lane: laneID(url, branch), URL: url, Branch: branch, State: v2.LaneOK}
+}
+
+// laneID names a branch in paths.
+func laneID(url, branch string) string {
+	sum := sha256.Sum256([]byte(url + "\x00" + branch))
+	return hex.EncodeToString(sum[:6])
+}
+
+// withLane adds what the writer knows of a branch.
+func withLane(item v2.LaneView, known batch.Lane) v2.LaneView {
+	item.Queued, item.OldestQueued, item.LastPush, item.Since = known.Queued, known.Oldest.UTC(), known.Pushed.UTC(), known.Since.UTC()
+	item.Commit = cmp.Or(item.Commit, string(known.Commit))
+	if known.Err == nil {
+		return item
+	}
+	item.State, item.Why = laneState(known), known.Err.Error()
+	if !known.Resting.IsZero() {
+		item.NextTry = known.Resting.UTC()
+	}
+	return item
+}
+
+// laneState returns the state of a branch whose last batch failed.
+func laneState(known batch.Lane) string {
+	if _, rewritten := errors.AsType[*batch.RewrittenError](known.Err); rewritten {
+		return v2.LaneRewritten
+	}
+	if _, proposed := errors.AsType[*batch.ProposedError](known.Err); proposed {
+		return v2.LaneWaiting
+	}
+	if !known.Resting.IsZero() {
+		return v2.LaneResting
+	}
+	return v2.LaneRefused
+}
