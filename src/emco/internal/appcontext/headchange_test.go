@@ -287,7 +287,7 @@ func TestWatchAllEventsTellsOfEveryLog(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		for known := ""; known != want; {
-			known = wait(t, got, want)
+			known = etcdtest.Receive(t, got, want)
 		}
 	}
 	expect("70b 7a")
@@ -298,5 +298,5 @@ func TestWatchAllEventsTellsOfEveryLog(t *testing.T) {
 	must(t, b.Flush(ctx))
 	expect("70b 8c")
 	cancel()
-	wait(t, ended, "the end")
+	etcdtest.Receive(t, ended, "the end")
 }
