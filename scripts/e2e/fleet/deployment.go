@@ -35,12 +35,14 @@ type App struct {
 
 // Path returns the anchor of the deployment intent group.
 func (d Deployment) Path() string {
-	return d.composite() + "/deployment-intent-groups/" + d.Name
+	return v2.GroupKey{CompositeApp: d.compositeApp(), Name: d.Name}.StoreKey()
 }
 
-func (d Deployment) composite() string {
-	return projectPath + "/composite-apps/" + d.Name + "/" + version
+func (d Deployment) compositeApp() v2.CompositeAppKey {
+	return v2.CompositeAppKey{Project: Project, Name: d.Name, Version: version}
 }
+
+func (d Deployment) composite() string { return d.compositeApp().StoreKey() }
 
 // Everywhere selects all clusters of the fleet.
 func Everywhere() v2.PlacementSelection {

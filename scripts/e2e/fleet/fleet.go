@@ -137,18 +137,19 @@ func (f Fleet) join(ctx context.Context, cluster string) error {
 	ref := v2.ClusterReference{Named: named(cluster), Spec: v2.ClusterReferenceSpec{ClusterProvider: Provider, Cluster: cluster}}
 	return errors.Join(
 		create(ctx, f, providerPath+"/clusters/"+cluster+"/labels", v2.ClusterLabel{Label: Label}),
-		create(ctx, f, projectPath+"/logical-clouds/"+Cloud+"/cluster-references", ref),
+		create(ctx, f, cloudPath+"/cluster-references", ref),
 	)
 }
 
 // OpenCloud instantiates the logical cloud, after its clusters are registered.
 func (f Fleet) OpenCloud(ctx context.Context) error {
-	return f.Act(ctx, projectPath+"/logical-clouds/"+Cloud, "instantiate")
+	return f.Act(ctx, cloudPath, "instantiate")
 }
 
 const (
 	providerPath = "cluster-providers/" + Provider
 	projectPath  = "projects/" + Project
+	cloudPath    = projectPath + "/logical-clouds/" + Cloud
 )
 
 // Act runs an action; it returns when the server has accepted it.

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// keysHome is the file that makes the texts of clusters' keys and takes them apart.
-const keysHome = "src/api/v2/key.go"
+// keysHomes are the files that make the texts of keys and take them apart: those of clusters, and
+// those of documents below a project.
+var keysHomes = []string{"src/api/v2/key.go", "src/api/v2/projectkey.go"}
 
 // plusUsers are the other files that put a "+" between strings or look for one, with what
 // the "+" means there.
@@ -28,15 +29,15 @@ var plusUsers = map[string]string{
 	"src/simfleet/internal/fetch/shared.go":             "whether a folder is a cluster's, asked for every file of a fleet",
 }
 
-// Keys of clusters are made and read by v2.ClusterKey alone, in all modules. Tests may
-// write them as text.
-func TestClusterKeysAreMadeInOnePlace(t *testing.T) {
+// Keys are made and read by the key types of package v2 alone, in all modules. Tests may write
+// them as text.
+func TestKeysAreMadeInOnePlace(t *testing.T) {
 	t.Parallel()
 	seen, used := 0, map[string]bool{}
 	root := os.DirFS(repository)
 	for _, top := range []string{"src", "scripts"} {
 		err := fs.WalkDir(root, top, func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || name == keysHome {
+			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || slices.Contains(keysHomes, name) {
 				return err
 			}
 			seen++
@@ -48,7 +49,7 @@ func TestClusterKeysAreMadeInOnePlace(t *testing.T) {
 			for _, found := range gluedKeys(file) {
 				used[name] = true
 				if plusUsers[name] == "" {
-					t.Errorf("%s:%d: %s; use v2.ClusterKey", name, files.Position(found.at).Line, found.what)
+					t.Errorf("%s:%d: %s; use the key types of package v2", name, files.Position(found.at).Line, found.what)
 				}
 			}
 			return nil
@@ -75,6 +76,9 @@ type glue struct {
 
 var plusFormat = regexp.MustCompile(`%[sqv]\+%[sqv]`)
 
+// inCollection matches texts to which the name of a document is added.
+var inCollection = regexp.MustCompile(`(^|/)(cluster-providers|projects|composite-apps|deployment-intent-groups|logical-clouds)/$`)
+
 // gluedKeys returns the places in a file, except constants: those name fixed places.
 func gluedKeys(file *ast.File) (out []glue) {
 	add := func(n ast.Node, format string, args ...any) {
@@ -87,7 +91,7 @@ func gluedKeys(file *ast.File) (out []glue) {
 		case *ast.BinaryExpr:
 			for _, operand := range []ast.Expr{n.X, n.Y} {
 				text, ok := literal(operand)
-				if ok && n.Op == token.ADD && (text == "+" || strings.HasSuffix(text, "cluster-providers/")) {
+				if ok && n.Op == token.ADD && (text == "+" || inCollection.MatchString(text)) {
 					add(n, "%q is part of a sum", text)
 				}
 			}
@@ -138,7 +142,10 @@ func TestGluedKeysAreFound(t *testing.T) {
 		`v2.NewClusterKey(p, c).String()`:                             0,
 		`strings.Cut(key, "/")`:                                       0,
 		`"cluster-providers/{clusterProvider}"`:                       0,
-		`"projects/" + p`:                                             0,
+		`"projects/" + p`:                                             1,
+		`app + "/deployment-intent-groups/" + g`:                      1,
+		`"/v2/views/projects/" + p`:                                   1,
+		`app + "/deployment-intent-groups"`:                           0,
 		`func() { const at = "cluster-providers/" + fleet.Provider }`: 0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nvar x = "+code, parser.SkipObjectResolution)

@@ -3,8 +3,9 @@ package logs
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync/atomic"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 const (
@@ -31,21 +32,8 @@ func (n *Names) nameOf(a slog.Attr) (slog.Attr, bool) {
 	if a.Key != deployment || subject == nil {
 		return slog.Attr{}, false
 	}
-	name := shortName((*subject)(a.Value.String()))
+	name := v2.ShortName((*subject)(a.Value.String()))
 	return slog.String(deploymentName, name), name != ""
-}
-
-// shortName leaves the names of collections out of the key of a document:
-// projects/p/composite-apps/a/v1/deployment-intent-groups/g is p/a/v1/g.
-func shortName(subject string) string {
-	parts := strings.Split(subject, "/")
-	switch {
-	case len(parts) == 7 && parts[2] == "composite-apps":
-		return strings.Join([]string{parts[1], parts[3], parts[4], parts[6]}, "/")
-	case len(parts) == 4:
-		return parts[1] + "/" + parts[3]
-	}
-	return subject
 }
 
 type namingHandler struct {

@@ -246,8 +246,8 @@ func pairView(e mirror.ClusterPair, s clusterSum, group string) v2.PlaceView {
 		Name: e.App, State: state.String(), Phase: string(p.Phase), Revision: p.Rev, Since: p.At,
 		Commit: p.Commit, Blocked: p.Blocked, Why: why,
 	}
-	if n := groupNamesOf(group); n != nil {
-		out.Project, out.App, out.Version, out.Group = n[1], n[3], n[4], n[6]
+	if k, ok := v2.GroupOf(group); ok {
+		out.Project, out.App, out.Version, out.Group = k.CompositeApp.Project, k.CompositeApp.Name, k.CompositeApp.Version, k.Name
 	}
 	if r := e.Report; r != nil {
 		out.Reconciled = r.Commit

@@ -5,11 +5,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -58,14 +58,6 @@ func (v *Views) owners(ctx context.Context) (map[v2.DeploymentID]string, error) 
 		}
 	}
 	return out, nil
-}
-
-// groupNamesOf returns the parts of the key of a group; nil if it is none.
-func groupNamesOf(key string) []string {
-	if part := strings.Split(key, "/"); len(part) == 7 {
-		return part
-	}
-	return nil
 }
 
 // deployed returns upstream's deployedStatus, by the rules of package statusview.
@@ -125,8 +117,8 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 	heads := map[string]appcontext.HeadID{}
 	var rows []row
 	for _, g := range groups {
-		names := groupNamesOf(g.key)
-		if projects := values["project"]; len(projects) > 0 && !slices.Contains(projects, names[1]) {
+		k, _ := v2.GroupOf(g.key)
+		if projects := values["project"]; len(projects) > 0 && !slices.Contains(projects, k.CompositeApp.Project) {
 			continue
 		}
 		s := sums[g.head]
@@ -188,8 +180,7 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s deploymentSum)
 }
 
 // groupKeyOf returns the key of the group that a request names.
-func groupKeyOf(r *http.Request) (string, error) {
+func groupKeyOf(r *http.Request) (store.Key, error) {
 	names, err := web.Vars(r)
-	return "projects/" + names["project"] + "/composite-apps/" + names["compositeApp"] + "/" + names["compositeAppVersion"] +
-		"/deployment-intent-groups/" + names["deploymentIntentGroup"], err
+	return store.Key(web.Group(names).StoreKey()), err
 }

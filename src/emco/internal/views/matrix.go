@@ -9,7 +9,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // maxColumns bounds the apps of a matrix; the parameter app chooses others.
@@ -81,7 +80,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc, err := v.DB.Get(r.Context(), store.Key(key))
+	doc, err := v.DB.Get(r.Context(), key)
 	if errs.Is(err, errs.NotFound) {
 		return errs.New(errs.NotFound, "DeploymentIntentGroup not found")
 	}

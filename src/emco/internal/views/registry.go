@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -30,14 +31,8 @@ type groupRef struct {
 	head appcontext.HeadID
 }
 
-// kindOf returns the collection of a key of a document below a composite app's version.
-func kindOf(k store.Key) string {
-	part := strings.Split(string(k), "/") // projects/P/composite-apps/C/V/deployment-intent-groups/D
-	if len(part) != 7 || part[0] != "projects" || part[2] != "composite-apps" {
-		return ""
-	}
-	return part[5]
-}
+func isGroup(key string) bool { _, ok := v2.GroupOf(key); return ok }
+func isApp(key string) bool   { _, ok := v2.AppOf(key); return ok }
 
 // all returns the groups and the keys of apps, in order. They must not be changed.
 func (r *registry) all(ctx context.Context) ([]groupRef, []string, error) {
@@ -86,11 +81,11 @@ func (r *registry) readAllLocked(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		switch kindOf(doc.Key) {
-		case "deployment-intent-groups":
-			groups[string(doc.Key)] = appcontext.HeadID(doc.UID)
-		case "apps":
-			apps[string(doc.Key)] = true
+		switch key := string(doc.Key); {
+		case isGroup(key):
+			groups[key] = appcontext.HeadID(doc.UID)
+		case isApp(key):
+			apps[key] = true
 		}
 	}
 	r.groups, r.apps, r.sorted = groups, apps, nil
@@ -98,22 +93,22 @@ func (r *registry) readAllLocked(ctx context.Context) error {
 }
 
 func (r *registry) readLocked(ctx context.Context, k store.Key) error {
-	kind := kindOf(k)
-	if kind != "deployment-intent-groups" && kind != "apps" {
+	key := string(k)
+	if !isGroup(key) && !isApp(key) {
 		return nil
 	}
 	r.sorted = nil
 	doc, err := r.db.Get(ctx, k)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		delete(r.groups, string(k))
-		delete(r.apps, string(k))
+		delete(r.groups, key)
+		delete(r.apps, key)
 	case err != nil:
 		return err
-	case kind == "apps":
-		r.apps[string(k)] = true
+	case isApp(key):
+		r.apps[key] = true
 	default:
-		r.groups[string(k)] = appcontext.HeadID(doc.UID)
+		r.groups[key] = appcontext.HeadID(doc.UID)
 	}
 	return nil
 }

@@ -54,12 +54,12 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	for _, g := range groups {
-		part := groupNamesOf(g.key)
-		add("deployment", g.key, part[3]+" "+part[4]+" / "+part[6], part[1], "/v2/views/"+g.key+"/matrix")
+		k, _ := v2.GroupOf(g.key)
+		add("deployment", g.key, k.CompositeApp.Name+" "+k.CompositeApp.Version+" / "+k.Name, k.CompositeApp.Project, "/v2/views/"+g.key+"/matrix")
 	}
 	for _, key := range apps {
-		part := strings.Split(key, "/")
-		add("app", part[6], part[6], part[1]+", "+part[3]+" "+part[4], "/v2/"+key)
+		k, _ := v2.AppOf(key)
+		add("app", k.Name, k.Name, k.CompositeApp.Project+", "+k.CompositeApp.Name+" "+k.CompositeApp.Version, "/v2/"+key)
 	}
 	return answer(w, r, &out, func(*v2.SearchView) {})
 }

@@ -72,7 +72,7 @@ func (v *Views) subject(ctx context.Context, topic string) (subject, error) {
 	case kind == "cluster":
 		key, err := v2.ParseClusterKey(name)
 		return subject{topic: topic, cluster: key}, err
-	case kind == "group" && groupNamesOf(name) != nil:
+	case kind == "group" && isGroup(name):
 		doc, err := v.DB.Get(ctx, store.Key(name))
 		if errs.Is(err, errs.NotFound) {
 			err = errs.New(errs.NotFound, "DeploymentIntentGroup not found: "+name)

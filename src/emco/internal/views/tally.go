@@ -8,7 +8,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // Tally counts pairs by state, for each cluster, each deployment and all together. It is told
@@ -94,7 +93,7 @@ func (t *Tally) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 }
 
 func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
-	if h.Owns() && kindOf(store.Key(h.Subject)) == "deployment-intent-groups" {
+	if h.Owns() && isGroup(h.Subject) {
 		t.states[h.State] += n
 	}
 }

@@ -1,6 +1,10 @@
 package anchor
 
-import "strings"
+import (
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
 
 // Expand returns the path of a deployment intent group from its short form,
 // PROJECT/COMPOSITEAPP/VERSION/GROUP. It returns other names, such as those of logical
@@ -11,14 +15,14 @@ func Expand(name string) string {
 	if len(s) != 4 || s[0] == "projects" && s[2] == "logical-clouds" || s[0] == "cluster-providers" && s[2] == "clusters" {
 		return name
 	}
-	return "projects/" + s[0] + "/composite-apps/" + s[1] + "/" + s[2] + "/deployment-intent-groups/" + s[3]
+	app := v2.CompositeAppKey{Project: s[0], Name: s[1], Version: s[2]}
+	return v2.GroupKey{CompositeApp: app, Name: s[3]}.StoreKey()
 }
 
 // Short returns the short form of the path of a deployment intent group; other paths stay.
 func Short(path string) string {
-	s := strings.Split(path, "/")
-	if len(s) == 7 && s[0] == "projects" && s[2] == compositeApps && s[5] == "deployment-intent-groups" {
-		return strings.Join([]string{s[1], s[3], s[4], s[6]}, "/")
+	if k, ok := v2.GroupOf(path); ok {
+		return k.String()
 	}
 	return path
 }

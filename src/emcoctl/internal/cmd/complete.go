@@ -121,7 +121,7 @@ func (p completer) group(c *cobra.Command, args []string, word string) ([]string
 	switch len(s) {
 	case 1:
 	case 2, 3:
-		base, collection = s[0]+"/", "projects/"+s[0]+"/composite-apps"
+		base, collection = s[0]+"/", v2.ProjectStoreKey(s[0])+"/composite-apps"
 	case 4:
 		base = strings.Join(s[:3], "/") + "/"
 		collection = anchor.Parent(anchor.Expand(base + "x"))

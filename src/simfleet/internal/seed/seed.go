@@ -55,7 +55,7 @@ func (s seeder) provider() string {
 }
 
 func (s seeder) cloud() string {
-	return "projects/" + s.options.Project + "/logical-clouds/" + s.options.Cloud
+	return v2.LogicalCloudKey{Project: s.options.Project, Name: s.options.Cloud}.StoreKey()
 }
 
 // createParents creates the documents that clusters refer to.
@@ -75,7 +75,7 @@ func (s seeder) createParents(ctx context.Context) error {
 		return err
 	}
 	cloud := v2.LogicalCloud{Named: named(s.options.Cloud), Spec: v2.LogicalCloudSpec{Level: v2.LevelAdmin}}
-	return create(ctx, s.api, "projects/"+s.options.Project+"/logical-clouds", s.options.Cloud, cloud)
+	return create(ctx, s.api, v2.ProjectStoreKey(s.options.Project)+"/logical-clouds", s.options.Cloud, cloud)
 }
 
 // createClusters registers the clusters.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
@@ -133,7 +133,7 @@ func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Us
 // pairs left. Upstream EMCO refuses for any group that names the cloud, even one that was never
 // instantiated.
 func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
-	project, _, _ := strings.Cut(string(doc.Key), "/logical-clouds/")
+	project := v2.ProjectStoreKey(identity(doc).Project)
 	for user, err := range c.db.List(ctx, store.Key(project), store.Query{Refers: doc.Key}) {
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func (c *Clouds) cloud(r *http.Request) (store.Doc, error) {
 	if err != nil {
 		return store.Doc{}, err
 	}
-	return c.cloudAt(r.Context(), store.Key("projects/"+v["project"]+"/logical-clouds/"+v["logicalCloud"]))
+	return c.cloudAt(r.Context(), store.Key(web.LogicalCloud(v).StoreKey()))
 }
 
 func (c *Clouds) cloudAt(ctx context.Context, key store.Key) (store.Doc, error) {

@@ -3,7 +3,6 @@ package dcm
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
@@ -32,7 +31,7 @@ func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 
 // Status returns a feed of a cloud's status; NotFound if the cloud does not exist.
 func (c *Clouds) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
-	doc, err := c.cloudAt(ctx, store.Key("projects/"+who.Project+"/logical-clouds/"+who.Name))
+	doc, err := c.cloudAt(ctx, store.Key(who.LogicalCloud().StoreKey()))
 	return c.feed(doc, q), err
 }
 
@@ -64,6 +63,6 @@ func (c *Clouds) members(ctx context.Context, cloud store.Key) (out []v2.Cluster
 }
 
 func identity(doc store.Doc) v2.Identity {
-	part := strings.Split(string(doc.Key), "/") // projects/P/logical-clouds/L
-	return v2.Identity{Project: part[1], Name: part[3]}
+	k, _ := v2.LogicalCloudOf(string(doc.Key))
+	return v2.Identity{Project: k.Project, Name: k.Name}
 }

@@ -212,8 +212,9 @@ func inheritingHead(target, source appcontext.Head) appcontext.Head {
 // must hold nothing of what it deployed before: under another deployment's id, that would
 // never be removed.
 func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.MigrateSpec) (lifecycle.Snapshot, error) {
-	names := groupNamesOf(source.Key)
-	key := groupKey(names.project, names.app, to.Version, to.Group)
+	app := compositeApp(source)
+	app.Version = to.Version
+	key := store.Key(v2.GroupKey{CompositeApp: app, Name: to.Group}.StoreKey())
 	if key == source.Key {
 		return lifecycle.Snapshot{}, errs.New(errs.Invalid, "Invalid Input:\n- spec: the target is the group itself; update it instead")
 	}
@@ -377,7 +378,7 @@ func (g *Groups) cloudOf(ctx context.Context, doc store.Doc) (appcontext.Head, e
 	if err != nil {
 		return appcontext.Head{}, err
 	}
-	cloud, err := g.db.Get(ctx, projectOf(compositeApp(doc.Key))+"/logical-clouds/"+store.Key(group.Spec.LogicalCloud))
+	cloud, err := g.db.Get(ctx, logicalCloudKey(compositeApp(doc), group.Spec.LogicalCloud))
 	if errs.Is(err, errs.NotFound) {
 		err = errs.New(errs.Invalid, "LogicalCloud not found: "+group.Spec.LogicalCloud)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
+	"path"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -153,25 +153,13 @@ func (g *Groups) deployedStatus(ctx context.Context, head appcontext.Head) (stri
 	return s.Deployed(), err
 }
 
-// groupNames are the names in the key of a deployment intent group.
-type groupNames struct{ project, app, version, group string }
-
-func groupNamesOf(group store.Key) groupNames {
-	p := strings.Split(string(group), "/") // projects/P/composite-apps/C/V/deployment-intent-groups/D
-	return groupNames{project: p[1], app: p[3], version: p[4], group: p[6]}
-}
-
-func groupKey(project, app, version, group string) store.Key {
-	return store.Key("projects/" + project + "/composite-apps/" + app + "/" + version + "/deployment-intent-groups/" + group)
-}
-
 // group reads the document that the URL names.
 func (g *Groups) group(r *http.Request) (store.Doc, error) {
 	v, err := web.Vars(r)
 	if err != nil {
 		return store.Doc{}, err
 	}
-	return g.groupAt(r.Context(), groupKey(v["project"], v["compositeApp"], v["compositeAppVersion"], v["deploymentIntentGroup"]))
+	return g.groupAt(r.Context(), store.Key(web.Group(v).StoreKey()))
 }
 
 func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
@@ -182,23 +170,17 @@ func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) 
 // identity returns what names the group in an answer.
 func (g *Groups) identity(doc store.Doc) (v2.Identity, error) {
 	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
-	n := groupNamesOf(doc.Key)
+	app := compositeApp(doc)
 	return v2.Identity{
-		Project: n.project, CompositeApp: n.app, CompositeAppVersion: n.version,
-		CompositeProfile: group.Spec.Profile, Name: n.group,
+		Project: app.Project, CompositeApp: app.Name, CompositeAppVersion: app.Version,
+		CompositeProfile: group.Spec.Profile, Name: path.Base(string(doc.Key)),
 	}, err
 }
 
-// compositeApp returns the key of the composite app that a group belongs to.
-func compositeApp(group store.Key) store.Key {
-	app, _, _ := strings.Cut(string(group), "/deployment-intent-groups/")
-	return store.Key(app)
-}
-
-// projectOf returns the key of the project that a composite app belongs to.
-func projectOf(app store.Key) store.Key {
-	project, _, _ := strings.Cut(string(app), "/composite-apps/")
-	return store.Key(project)
+// compositeApp returns the version of a composite app that a document is below.
+func compositeApp(doc store.Doc) v2.CompositeAppKey {
+	app, _ := v2.CompositeAppOf(string(doc.Key))
+	return app
 }
 
 // notFoundAs replaces the text of a NotFound error by upstream's.

@@ -74,7 +74,7 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.
 	if err != nil {
 		return revisionPlan{}, err
 	}
-	app := compositeApp(doc.Key)
+	app := compositeApp(doc)
 	lc, within, err := p.cloud(ctx, app, g.Spec.LogicalCloud)
 	if err != nil {
 		return revisionPlan{}, err
@@ -177,8 +177,8 @@ func (p revisionPlan) refused() error {
 }
 
 // cloud reads the logical cloud and returns it with the filter that admits its clusters.
-func (p revisionPlanner) cloud(ctx context.Context, app store.Key, name string) (v2.LogicalCloud, placement.Filter, error) {
-	key := projectOf(app) + "/logical-clouds/" + store.Key(name)
+func (p revisionPlanner) cloud(ctx context.Context, app v2.CompositeAppKey, name string) (v2.LogicalCloud, placement.Filter, error) {
+	key := logicalCloudKey(app, name)
 	doc, err := p.db.Get(ctx, key)
 	if errs.Is(err, errs.NotFound) {
 		return v2.LogicalCloud{}, nil, errs.New(errs.Invalid, "LogicalCloud not found: "+name)
@@ -197,6 +197,11 @@ func (p revisionPlanner) cloud(ctx context.Context, app store.Key, name string) 
 	return lc, within, err
 }
 
+// logicalCloudKey returns the key of a logical cloud of the project that a composite app belongs to.
+func logicalCloudKey(app v2.CompositeAppKey, name string) store.Key {
+	return store.Key(v2.LogicalCloudKey{Project: app.Project, Name: name}.StoreKey())
+}
+
 // namespaceOf returns the namespace of objects that name none. Level 0 clouds use that of
 // the cluster's credentials, "default".
 func namespaceOf(lc v2.LogicalCloud) string {
@@ -207,9 +212,9 @@ func namespaceOf(lc v2.LogicalCloud) string {
 }
 
 // cloudOf returns what reconcilers on clusters need to know of a logical cloud.
-func cloudOf(app store.Key, lc v2.LogicalCloud) appcontext.Cloud {
+func cloudOf(app v2.CompositeAppKey, lc v2.LogicalCloud) appcontext.Cloud {
 	return appcontext.Cloud{
-		Name: app.Project() + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
+		Name: app.Project + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
 	}
 }
 
@@ -295,13 +300,13 @@ func (p revisionPlanner) call(ctx context.Context, controller, intent string) (c
 }
 
 // requests returns the rendering inputs of each app of the composite app.
-func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.DeploymentIntentGroup, deployment v2.DeploymentID, namespace string) ([]appPlan, error) {
-	profiles, err := p.profiles(ctx, app+"/composite-profiles/"+store.Key(g.Spec.Profile))
+func (p revisionPlanner) requests(ctx context.Context, app v2.CompositeAppKey, g v2.DeploymentIntentGroup, deployment v2.DeploymentID, namespace string) ([]appPlan, error) {
+	profiles, err := p.profiles(ctx, store.Key(app.ProfileStoreKey(g.Spec.Profile)))
 	if err != nil {
 		return nil, err
 	}
 	var out []appPlan
-	for item, err := range store.All[v2.App](ctx, p.db, app+"/apps", store.Query{Depth: 1}) {
+	for item, err := range store.All[v2.App](ctx, p.db, store.Key(app.StoreKey()+"/apps"), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
@@ -318,18 +323,18 @@ func (p revisionPlanner) requests(ctx context.Context, app store.Key, g v2.Deplo
 		out = append(out, appPlan{name: name, order: order, request: render.Request{
 			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: customize.Overrides(g, name),
 			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
-			Project: app.Project(),
+			Project: app.Project,
 		}})
 	}
 	if len(out) == 0 {
-		return nil, errs.New(errs.Invalid, "the composite app has no apps; add some below "+string(app)+"/apps")
+		return nil, errs.New(errs.Invalid, "the composite app has no apps; add some below "+app.StoreKey()+"/apps")
 	}
 	return out, nil
 }
 
 // appNames returns the names of a composite app's apps, in order.
-func (p revisionPlanner) appNames(ctx context.Context, app store.Key) (names []string, err error) {
-	for doc, err := range p.db.List(ctx, app+"/apps", store.Query{Depth: 1}) {
+func (p revisionPlanner) appNames(ctx context.Context, app v2.CompositeAppKey) (names []string, err error) {
+	for doc, err := range p.db.List(ctx, store.Key(app.StoreKey()+"/apps"), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +350,7 @@ func (p revisionPlanner) places(ctx context.Context, doc store.Doc) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	_, within, err := p.cloud(ctx, compositeApp(doc.Key), g.Spec.LogicalCloud)
+	_, within, err := p.cloud(ctx, compositeApp(doc), g.Spec.LogicalCloud)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +366,7 @@ func (p revisionPlanner) places(ctx context.Context, doc store.Doc) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	names, err := p.appNames(ctx, compositeApp(doc.Key))
+	names, err := p.appNames(ctx, compositeApp(doc))
 	out := map[string][]v2.ClusterKey{}
 	for _, name := range names {
 		if d, err := p.decisions.Decide(ctx, placement.Request{App: name, Intent: intents[name], Inventory: fleet}, within); err == nil {

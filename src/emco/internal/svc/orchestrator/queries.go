@@ -32,7 +32,7 @@ func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
 
 // Status returns a feed of a group's status; NotFound if the group does not exist.
 func (g *Groups) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
-	doc, err := g.groupAt(ctx, groupKey(who.Project, who.CompositeApp, who.CompositeAppVersion, who.Name))
+	doc, err := g.groupAt(ctx, store.Key(who.Group().StoreKey()))
 	return g.feed(doc, q), err
 }
 
@@ -47,7 +47,7 @@ func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		apps := func(ctx context.Context) ([]string, error) { return g.planner.appNames(ctx, compositeApp(doc.Key)) }
+		apps := func(ctx context.Context) ([]string, error) { return g.planner.appNames(ctx, compositeApp(doc)) }
 		places := func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return g.planner.places(ctx, doc) }
 		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps, Places: places}, q)
 	}}

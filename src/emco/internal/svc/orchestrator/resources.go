@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Resources are the documents that the orchestrator serves.
@@ -120,7 +121,7 @@ func (s Resources) profiles() resource.Def[v2.AppProfile] {
 // profile runs: the next update would fail.
 func (s Resources) profileUnused(ctx context.Context, doc store.Doc) error {
 	profile, _, _ := strings.Cut(string(doc.Key), "/profiles/")
-	groups := compositeAppOf(doc.Key) + "/deployment-intent-groups"
+	groups := store.Key(compositeApp(doc).StoreKey() + "/deployment-intent-groups")
 	for group, err := range s.DB.List(ctx, groups, store.Query{Refers: store.Key(profile), Depth: 1}) {
 		if err != nil {
 			return err
@@ -139,12 +140,6 @@ func (s Resources) profileUnused(ctx context.Context, doc store.Doc) error {
 // textInUse is upstream's text for what others refer to.
 const textInUse = "Cannot delete without deleting or updating referencing resources first"
 
-// compositeAppOf returns the key of the version of a composite app that a document is below.
-func compositeAppOf(k store.Key) store.Key {
-	part := strings.SplitN(string(k), "/", 6) // projects/P/composite-apps/C/V/…
-	return store.Key(strings.Join(part[:5], "/"))
-}
-
 // profileOf finds the profile of an app, for ?app=A.
 func (s Resources) profileOf(ctx context.Context, at resource.Place, app string) (store.Key, error) {
 	if err := v2.CheckName("app", app); err != nil {
@@ -156,11 +151,7 @@ func (s Resources) profileOf(ctx context.Context, at resource.Place, app string)
 
 // appKey is the key of an app of the composite app that the URL names.
 func appKey(at resource.Place, app string) store.Key {
-	return compositeAppKey(at) + "/apps/" + store.Key(app)
-}
-
-func compositeAppKey(at resource.Place) store.Key {
-	return store.Key(projects + "/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"])
+	return store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: app}.StoreKey())
 }
 
 func (s Resources) groups() resource.Def[v2.DeploymentIntentGroup] {
@@ -172,10 +163,8 @@ func (s Resources) groups() resource.Def[v2.DeploymentIntentGroup] {
 			Mask: v2.DeploymentIntentGroup.Masked, Unmask: (*v2.DeploymentIntentGroup).Unmask, InBody: true,
 		},
 		Refs: func(at resource.Place, g v2.DeploymentIntentGroup) []store.Ref {
-			return []store.Ref{
-				{Key: store.Key(projects + "/" + at.Vars["project"] + "/logical-clouds/" + g.Spec.LogicalCloud)},
-				{Key: compositeAppKey(at) + "/composite-profiles/" + store.Key(g.Spec.Profile)},
-			}
+			app := web.CompositeApp(at.Vars)
+			return []store.Ref{{Key: logicalCloudKey(app, g.Spec.LogicalCloud)}, {Key: store.Key(app.ProfileStoreKey(g.Spec.Profile))}}
 		},
 	}
 }
@@ -257,7 +246,7 @@ type dependencyGraph map[string][]string
 // dependencyGraph reads all dependencies of a composite app, except the one at the place itself.
 func (s Resources) dependencyGraph(ctx context.Context, at resource.Place) (dependencyGraph, error) {
 	all := dependencyGraph{}
-	under := compositeAppKey(at) + "/apps"
+	under := store.Key(web.CompositeApp(at.Vars).StoreKey() + "/apps")
 	for item, err := range store.All[v2.AppDependency](ctx, s.DB, under, store.Query{Depth: 3}) {
 		if err != nil {
 			return nil, err

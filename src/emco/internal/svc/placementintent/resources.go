@@ -10,6 +10,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Resources are the documents that placementintent serves.
@@ -42,8 +43,8 @@ func (s Resources) Mount(r *mux.Router) {
 // refs are the app and every cluster that is named; labels refer to nothing. What
 // does not exist yet is accepted, as in upstream EMCO.
 func refs(at resource.Place, i v2.AppIntent) []store.Ref {
-	app := "projects/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"] + "/apps/" + i.Spec.App
-	all := []store.Ref{{Key: store.Key(app)}}
+	app := v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: i.Spec.App}
+	all := []store.Ref{{Key: store.Key(app.StoreKey())}}
 	for _, s := range i.Spec.Intent.Selectors() {
 		if s.Cluster != "" {
 			key := v2.NewClusterKey(s.Provider, s.Cluster)

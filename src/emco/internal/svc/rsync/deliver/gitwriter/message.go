@@ -38,20 +38,13 @@ func (c *commitTitle) String() string {
 	}
 	what := fmt.Sprintf("%d deployments", len(c.subjects))
 	if len(c.subjects) == 1 {
-		what = withoutCollections(slices.Collect(maps.Keys(c.subjects))[0])
+		what = v2.ShortName(slices.Collect(maps.Keys(c.subjects))[0])
 	}
 	where := fmt.Sprintf("%d clusters", len(c.clusters))
 	if len(c.clusters) == 1 {
 		where = string(slices.Collect(maps.Keys(c.clusters))[0])
 	}
 	return verb + " " + what + " on " + where
-}
-
-// withoutCollections removes the names of collections from a document key.
-func withoutCollections(key string) string {
-	collections := map[string]bool{"projects": true, "composite-apps": true, "deployment-intent-groups": true}
-	parts := slices.DeleteFunc(strings.Split(key, "/"), func(s string) bool { return collections[s] })
-	return strings.Join(parts, "/")
 }
 
 // trailerSet collects the trailers of a commit: values by key. The trailer Emco-Fence is not
