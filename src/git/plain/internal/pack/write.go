@@ -54,53 +54,80 @@ func split(objs []Object) [][]Object {
 	return runs
 }
 
-// writeRuns compresses ahead by as many runs as there are processors.
+// writeRuns compresses ahead by twice as many runs as there are processors, so that a slow reader
+// of w stops no compressor that has room.
 func writeRuns(w io.Writer, runs [][]Object, all families) error {
-	ahead := runtime.GOMAXPROCS(0)
-	done := make([]chan *bytes.Buffer, len(runs))
-	for i := range done {
-		done[i] = make(chan *bytes.Buffer, 1)
+	workers := min(runtime.GOMAXPROCS(0), len(runs))
+	ahead := min(2*workers, len(runs))
+	next, slots := make(chan int, ahead), make([]compressedRun, ahead)
+	for i := range slots {
+		slots[i].done = make(chan struct{}, 1)
 	}
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	start := func(i int) {
-		if i < len(runs) {
-			workers.Go(func() { done[i] <- compress(runs[i], all) })
-		}
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer close(next)
+	for range workers {
+		ended.Go(func() {
+			c := newCompressor(all)
+			for i := range next {
+				slot := &slots[i%ahead]
+				c.run(&slot.buf, runs[i])
+				slot.done <- struct{}{}
+			}
+		})
 	}
 	for i := range ahead {
-		start(i)
+		next <- i
 	}
 	for i := range runs {
-		buf := <-done[i]
-		start(i + ahead)
-		if _, err := w.Write(buf.Bytes()); err != nil {
+		slot := &slots[i%ahead]
+		<-slot.done
+		if _, err := w.Write(slot.buf.Bytes()); err != nil {
 			return err
+		}
+		if i+ahead < len(runs) {
+			next <- i + ahead
 		}
 	}
 	return nil
 }
 
-func compress(objs []Object, all families) *bytes.Buffer {
-	buf := &bytes.Buffer{}
-	z, err := zlib.NewWriterLevel(buf, level)
+// compressedRun is the buffer of one run at a time: a worker's until it is done, then the writer's.
+type compressedRun struct {
+	buf  bytes.Buffer
+	done chan struct{}
+}
+
+// compressor compresses objects, one run after the other.
+type compressor struct {
+	families families
+	zlib     *zlib.Writer
+}
+
+func newCompressor(all families) *compressor {
+	z, err := zlib.NewWriterLevel(io.Discard, level)
 	if err != nil {
 		panic(err) // the level is a constant
 	}
+	return &compressor{families: all, zlib: z}
+}
+
+// run replaces the content of a buffer by the objects of a run.
+func (c *compressor) run(buf *bytes.Buffer, objs []Object) {
+	buf.Reset()
 	for _, o := range objs {
 		text := o.Content
-		if base, delta := all.delta(o); delta != nil {
+		if base, delta := c.families.delta(o); delta != nil {
 			text = delta
 			buf.Write(objectHeader(plumbing.REFDeltaObject, len(delta)))
 			buf.Write(base[:])
 		} else {
 			buf.Write(objectHeader(o.Kind, len(o.Content)))
 		}
-		z.Reset(buf)
-		_, _ = z.Write(text) // a buffer takes all
-		_ = z.Close()
+		c.zlib.Reset(buf)
+		_, _ = c.zlib.Write(text) // a buffer takes all
+		_ = c.zlib.Close()
 	}
-	return buf
 }
 
 // objectHeader packs type and size: 4 bits of size in the first byte, 7 in each other.
