@@ -29,16 +29,16 @@ func Backend(root, user string, env ...string) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		if err := bufferBody(w, r); err != nil {
-			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-			return
-		}
 		env := append([]string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
 			"REMOTE_USER=" + user, "LC_ALL=C",
 		}, env...)
 		if service, dir := smartRequest(root, r); service != "" {
 			serveSmart(w, r, git, service, dir, env)
+			return
+		}
+		if err := bufferBody(w, r); err != nil {
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
 		}
 		h := cgi.Handler{Path: git, Args: []string{"http-backend"}, Root: "/", Stderr: io.Discard, Env: env}
@@ -77,11 +77,11 @@ func serveSmart(w http.ResponseWriter, r *http.Request, git, service, dir string
 	args, kind := []string{service, "--stateless-rpc", dir}, "result"
 	version := r.Header.Get("Git-Protocol")
 	out := &startedWriter{ResponseWriter: w}
-	body := io.Reader(r.Body)
+	body := io.Reader(http.MaxBytesReader(w, r.Body, maxBody))
 	if r.Method == http.MethodGet {
 		args, kind, body = []string{service, "--stateless-rpc", "--advertise-refs", dir}, "advertisement", nil
 	} else if r.Header.Get("Content-Encoding") == "gzip" {
-		unzipped, err := gzip.NewReader(r.Body)
+		unzipped, err := gzip.NewReader(body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
