@@ -3,6 +3,10 @@
 //
 //	profile -case p1 -clusters 10000 -out DIR
 //
+// The case writer profiles the packages that write Git, in this process, beside the floor:
+//
+//	profile -case writer -clusters 1000 -rounds 5 -repository receive.fsckObjects=false,receive.unpackLimit=1
+//
 // Open a profile with `go tool pprof -http 127.0.0.1:0 bin/emco DIR/install.cpu.pprof`.
 package main
 
@@ -30,11 +34,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var r recorder
-	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row")
+	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row; writer: the packages that write Git, with content of each cluster's own")
 	flag.StringVar(&r.bin, "bin", "../../bin", "folder of the built programs")
 	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
 	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
 	flag.IntVar(&r.spec.Apps, "apps", 10, "number of apps")
+	flag.IntVar(&r.rounds, "rounds", 3, "pairs of writer and floor, for case writer")
+	flag.Func("repository", "settings of the repository for case writer, separated by commas, such as receive.unpackLimit=1", func(text string) error {
+		r.settings = strings.Split(text, ",")
+		return nil
+	})
 	flag.IntVar(&r.spec.Resources, "resources", 10, "number of manifests of an app")
 	flag.Parse()
 	r.spec.Bytes, r.spec.Shared = 1024, true
@@ -48,6 +57,8 @@ func main() {
 type recorder struct {
 	name, bin, out string
 	spec           world.Spec
+	rounds         int      // of case writer
+	settings       []string // of its repository
 
 	address string // of emco's profiles
 	emco    *peers.Emco
@@ -55,7 +66,10 @@ type recorder struct {
 }
 
 func (r *recorder) run(ctx context.Context) error {
-	cases := []string{"p1", "p2", "p3", "restart", "all"}
+	if r.name == "writer" {
+		return r.compareWriter(ctx)
+	}
+	cases := []string{"writer", "p1", "p2", "p3", "restart", "all"}
 	if !slices.Contains(cases, r.name) {
 		return fmt.Errorf("-case is %q, want one of %s", r.name, strings.Join(cases, ", "))
 	}
