@@ -87,3 +87,9 @@ const (
 	ChangeRemove = "remove"
 	ChangeKeep   = "keep"
 )
+
+// ActionPreview is the answer to a dry run of an action that has no plan.
+type ActionPreview struct {
+	Action string `json:"action"`
+	State  string `json:"state"` // that it would lead to
+}

@@ -109,7 +109,7 @@ func TestDryRunsAreRefusedAsTheActionsAre(t *testing.T) {
 		{"no group", "POST", till + "/deployment-intent-groups/none/update?dryRun=true", 404, []string{"DeploymentIntentGroup not found"}},
 		{"an odd value", "POST", g.path + "/instantiate?dryRun=perhaps", 400, []string{"dryRun"}},
 		{"an odd amount", "POST", g.path + "/instantiate?dryRun=true&output=much", 400, []string{"Invalid query output"}},
-		{"an action without a dry run", "POST", g.path + "/terminate?dryRun=true", 400, []string{"no dry run"}},
+		{"nothing to terminate", "POST", g.path + "/terminate?dryRun=true", 409, []string{"not allowed in state Approved"}},
 		{"a rollback without a body", "POST", g.path + "/rollback?dryRun=true", 400, []string{"Empty body"}},
 	})
 	g.act("instantiate")
@@ -173,7 +173,7 @@ func TestADryRunReportsThatConfirmationIsNeeded(t *testing.T) {
 func (s *testStage) contents(c *clientv3.Client) []string {
 	s.Helper()
 	var out []string
-	for _, space := range []string{"head/", "dep/", "op/", "blob/", "pair/", "event/"} {
+	for _, space := range []string{"head/", "dep/", "op/", "blob/", "pair/", "event/", "use/", "git/", "move/", "heard/"} {
 		r, err := c.Get(s.Context(), s.config.Etcd.Prefix+"/"+space, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		s.must("list etcd", err)
 		for _, kv := range r.Kvs {

@@ -39,7 +39,9 @@ const (
 type restAction struct{ what, parameters, body, answers string }
 
 const (
-	actionAnswers = "202; 400; 404; 409 the state does not allow it; 422"
+	actionAnswers = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it; 422"
+	stateQuery    = "`reason`, `dryRun=true`"
+	tryQuery      = "`dryRun=true`"
 	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
 	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `follow=true`"
 	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
@@ -47,37 +49,37 @@ const (
 )
 
 var restActions = map[string]restAction{
-	"POST " + groupRoute + "/approve":             {"permits the deployment to be instantiated", "`reason`", "", actionAnswers},
+	"POST " + groupRoute + "/approve":             {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
 	"POST " + groupRoute + "/instantiate":         {"deploys", dryRunQuery, "", dryRunAnswers},
 	"POST " + groupRoute + "/update":              {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
 	"POST " + groupRoute + "/rollback":            {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
 	"POST " + groupRoute + "/migrate":             {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
-	"POST " + groupRoute + "/terminate":           {"removes the deployment from its clusters", "`reason`", "", actionAnswers},
-	"POST " + groupRoute + "/stop":                {"stops the running action", "`reason`", "", actionAnswers},
+	"POST " + groupRoute + "/terminate":           {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
+	"POST " + groupRoute + "/stop":                {"stops the running action", stateQuery, "", actionAnswers},
 	"GET " + groupRoute + "/status":               {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
 	"GET " + groupRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
 	"GET " + groupRoute + "/revisions":            {"the revisions, newest first", "", "", "200; 404"},
 	"GET " + groupRoute + "/revisions/{revision}": {"one revision with its placements", "", "", "200; 400; 404"},
-	"POST " + cloudRoute + "/instantiate":         {"permits deployments to use the logical cloud", "`reason`", "", actionAnswers},
-	"POST " + cloudRoute + "/terminate":           {"ends the use of the logical cloud", "`reason`", "", actionAnswers},
-	"POST " + cloudRoute + "/stop":                {"stops the running action", "`reason`", "", strings.Replace(actionAnswers, "202", "200", 1)},
+	"POST " + cloudRoute + "/instantiate":         {"permits deployments to use the logical cloud", stateQuery, "", actionAnswers},
+	"POST " + cloudRoute + "/terminate":           {"ends the use of the logical cloud", stateQuery, "", actionAnswers},
+	"POST " + cloudRoute + "/stop":                {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
 	"GET " + cloudRoute + "/status":               {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
 	"GET " + cloudRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", "", "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
+	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
 	"GET " + clusterRoute + "/move":               {"the progress of the last move", "", "", "200; 404"},
 	"GET " + clusterRoute + "/monitor":            {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
 	"POST " + clusterRoute + "/monitor/report":    {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
-	"POST " + clusterRoute + "/monitor/token":     {"makes a token for the monitor; only this answer shows it", "", "", "201; 404; 409"},
+	"POST " + clusterRoute + "/monitor/token":     {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
 	"GET " + clusterRoute + "/monitor/token":      {"the tokens, without their secrets", "", "", "200; 404"},
-	"DELETE " + clusterRoute + "/monitor/token":   {"revokes tokens", "", "", "204; 404"},
-	"POST /v2/webhooks/git":                       {"a Git server's notice of a push: reads reports at once", "", "the server's own", "202; 401; 413"},
+	"DELETE " + clusterRoute + "/monitor/token":   {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
+	"POST /v2/webhooks/git":                       {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 401; 413"},
 	"GET /v2/git/branches":                        {"the branches that EMCO has written", "", "", "200"},
-	"POST /v2/git/adopt":                          {"accepts what others did to a branch", "", "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
-	"POST /v2/git/restore":                        {"undoes what others did to a branch", "", "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
+	"POST /v2/git/adopt":                          {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
+	"POST /v2/git/restore":                        {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
 }
 
-// The reference lists every route of the program. make gen rewrites it.
-func TestTheRESTReferenceIsCurrent(t *testing.T) {
+// declaredRoutes returns the routes of the whole program, without what serves them.
+func declaredRoutes() *mux.Router {
 	r := web.NewRouter()
 	clm.Resources{}.Mount(r)
 	placementintent.Resources{}.Mount(r)
@@ -89,8 +91,12 @@ func TestTheRESTReferenceIsCurrent(t *testing.T) {
 	(&views.Views{}).Mount(r)
 	views.Lanes{}.Mount(r)
 	app.MountReports(r)
+	return r
+}
 
-	text := restPage(t, r)
+// The reference lists every route of the program. make gen rewrites it.
+func TestTheRESTReferenceIsCurrent(t *testing.T) {
+	text := restPage(t, declaredRoutes())
 	if now, err := os.ReadFile(restReference); err == nil && string(now) == text {
 		return
 	}
@@ -281,9 +287,10 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
 - **ETag**: answers with a document carry one. PUT and DELETE with ` + "`If-Match`" + ` change only that revision, otherwise they answer 412.
   A PUT with equal content changes nothing; one without ` + "`metadata`" + ` is 400. Answers to GET of an item, a status, a revision
   and a view have an ETag too, and ` + "`If-None-Match`" + ` with it is answered 304 while nothing has changed.
-- **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on POST, PUT and DELETE of documents runs all checks, answers as the write
-  would, without an ETag, and writes nothing. On an action it answers 200 with what it would do. The header ` + "`If-Plan`" + ` with the plan's
-  digest binds an action to the plan ([command line](../cli.md#plans-plan-and-diff)). An action without a dry run refuses the parameter with 400.
+- **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on every POST, PUT and DELETE but an agent's report runs all checks and writes nothing. The
+  answer is that of the write, without an ETag. An action answers 200: with its plan, or with the state that it would lead to.
+  The header ` + "`If-Plan`" + ` with a plan's digest binds an action to the plan ([command line](../cli.md#plans-plan-and-diff)); an action
+  without a plan refuses the header with 400.
 - **Parameters** that a route does not have are 400, and the answer names the nearest one.
 - **` + "`Idempotency-Key`" + `** on an action makes repetitions harmless: the second request with the same key gets the answer of the
   first. 422 if it asks for something else. ` + "`?reason=TEXT`" + ` is stored in the history.

@@ -74,9 +74,9 @@ func (r reportIntake) mount(router *mux.Router, secret config.Secret) http.Handl
 		"POST " + webhookPath:            r.git.Webhook(secret.Reveal()),
 		"GET " + agentPath:               r.agents.Serve,
 		"POST " + agentPath + "/report":  r.endpoint.Report,
-		"POST " + agentPath + "/token":   web.NoDryRun(r.endpoint.Make),
+		"POST " + agentPath + "/token":   web.WithDryRun(r.endpoint.Make),
 		"GET " + agentPath + "/token":    r.endpoint.Show,
-		"DELETE " + agentPath + "/token": web.NoDryRun(r.endpoint.Revoke),
+		"DELETE " + agentPath + "/token": web.WithDryRun(r.endpoint.Revoke),
 	} {
 		method, template, _ := strings.Cut(route, " ")
 		web.Handle(router, method, template, h)

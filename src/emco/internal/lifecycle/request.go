@@ -29,6 +29,7 @@ type Request struct {
 	Key      string // idempotency key: two requests with the same key are one; empty for none
 	Plan     string // digest of the plan that the action must carry out; empty for any
 	At       time.Time
+	DryRun   bool // decide, and change nothing
 }
 
 // ReadRequest reads everything but the body. The query parameter "reason" holds the reason.
@@ -45,7 +46,11 @@ func ReadRequest(r *http.Request, a Action, now time.Time) (Request, error) {
 	if err == nil {
 		err = planErr
 	}
-	return Request{Action: a, Actor: web.Actor(r.Context()), Reason: reason, Key: key, Plan: plan, At: now}, err
+	dry, dryErr := web.AsksDryRun(r)
+	if err == nil {
+		err = dryErr
+	}
+	return Request{Action: a, Actor: web.Actor(r.Context()), Reason: reason, Key: key, Plan: plan, At: now, DryRun: dry}, err
 }
 
 // String returns the action with its argument, such as "rollback 3". Requests that differ
@@ -139,7 +144,7 @@ type DecideFunc func(context.Context, Snapshot) ([]appcontext.HeadChange, error)
 // Execute calls decide and makes its changes in one transaction. If others change the
 // deployment in the meantime, it calls decide again with a new snapshot. The last action
 // of the first change stores the request's key and is returned. A request that was executed
-// before is not executed again: Execute returns its action.
+// before is not executed again: Execute returns its action. A dry run ends before the change.
 func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
 	for attempt := 1; ; attempt++ {
 		action, err := x.attempt(ctx, doc, req, decide)
@@ -171,6 +176,9 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 	}
 	last := &changes[0].Acts[len(changes[0].Acts)-1]
 	last.Key = req.Key
+	if req.DryRun {
+		return *last, nil
+	}
 	heads, err := x.Contexts.ChangeHeads(ctx, changes...)
 	if err != nil {
 		return *last, err

@@ -45,19 +45,17 @@ func AsksDryRun(r *http.Request) (bool, error) {
 	}
 }
 
-// NoDryRun refuses a dry run of an action that has none, and a plan: neither may be ignored.
-func NoDryRun(act HandlerFunc) HandlerFunc {
+// WithDryRun has act know whether a request asks for a dry run: it must then check all and
+// change nothing. It refuses a plan, which may not be ignored.
+func WithDryRun(act func(w http.ResponseWriter, r *http.Request, dry bool) error) HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		dry, err := AsksDryRun(r)
-		if err == nil && dry {
-			err = errs.New(errs.Invalid, "this action has no dry run; leave dryRun out to carry it out")
-		}
 		if err == nil && r.Header.Get(HeaderIfPlan) != "" {
 			err = errs.New(errs.Invalid, "this action has no plan; leave the header "+HeaderIfPlan+" out")
 		}
 		if err != nil {
 			return err
 		}
-		return act(w, r)
+		return act(w, r, dry)
 	}
 }

@@ -123,21 +123,28 @@ func (s *RelocationStore) AskRelocation(ctx context.Context, ask Relocation) err
 	})
 }
 
+// CheckTurnBack refuses to turn back the move with a number once the old place is being cleared
+// or is cleared, and while pairs are handed over.
+func (r Relocation) CheckTurnBack(registration string, number int64) error {
+	switch {
+	case !r.Of(registration, number) || r.Stage == MoveAsked:
+		return nil
+	case r.Stage == MoveWritten:
+		return errs.New(errs.Conflict, "the cluster is just being handed over; abort the move in a moment")
+	case r.Stage != MoveTaken || r.Finish:
+		return errs.New(errs.Conflict, "the old place is being cleared: the move can no longer be aborted; move the cluster back when it is done")
+	}
+	return nil
+}
+
 // TurnBack replaces a move, which has the number and has not passed its point of no return, by
 // the next one, which leads back. A record that is turned already stays. Conflict if the old
 // place is being cleared or is cleared, or while pairs are handed over.
 func (s *RelocationStore) TurnBack(ctx context.Context, cluster v2.ClusterKey, registration string, number int64) error {
 	var refusal error
 	err := s.changeRelocation(ctx, cluster, func(r Relocation) (Relocation, bool) {
-		refusal = nil
-		switch {
-		case r.Of(registration, number+1):
+		if refusal = r.CheckTurnBack(registration, number); r.Of(registration, number+1) {
 			return r, false
-		case !r.Of(registration, number) || r.Stage == MoveAsked:
-		case r.Stage == MoveWritten:
-			refusal = errs.New(errs.Conflict, "the cluster is just being handed over; abort the move in a moment")
-		case r.Stage != MoveTaken || r.Finish:
-			refusal = errs.New(errs.Conflict, "the old place is being cleared: the move can no longer be aborted; move the cluster back when it is done")
 		}
 		next := Relocation{Cluster: cluster, Registration: registration, Number: number + 1, Stage: MoveAsked, Mod: r.Mod}
 		return next, refusal == nil

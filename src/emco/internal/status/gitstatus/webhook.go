@@ -23,7 +23,7 @@ const maxPayload = 4 << 20
 // Gitea do) or if it carries the secret (X-Gitlab-Token). Without a secret, no call
 // counts.
 func (s *Source) Webhook(secret string) web.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
+	return web.WithDryRun(func(w http.ResponseWriter, r *http.Request, dry bool) error {
 		if secret == "" {
 			return errs.E(errs.Forbidden, "receive", "webhook", errors.New("no secret is configured: set status.webhookSecret"))
 		}
@@ -34,10 +34,12 @@ func (s *Source) Webhook(secret string) web.HandlerFunc {
 		if !verifySignature(r.Header, body, secret) {
 			return errs.E(errs.Unauthorized, "receive", "webhook", errors.New("neither X-Hub-Signature-256 nor X-Gitlab-Token is that of the secret"))
 		}
-		s.wake(repositoryPaths(body))
+		if !dry {
+			s.wake(repositoryPaths(body))
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return nil
-	}
+	})
 }
 
 // verifySignature compares in constant time.

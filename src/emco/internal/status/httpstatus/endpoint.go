@@ -48,6 +48,11 @@ const (
 // agent must send it again.
 func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	web.Quiet(r) // one log line per report would be too many
+	if r.URL.RawQuery != "" {
+		if err := web.CheckQuery(r.URL.Query()); err != nil {
+			return err
+		}
+	}
 	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err

@@ -27,7 +27,8 @@ const (
 
 // Make makes a token for a cluster. Older tokens stay valid for an hour, or for the duration
 // ?overlap=, so that the agent can change over without a gap. The sequence of reports starts again.
-func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
+// The answer to a dry run has no token.
+func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request, dry bool) error {
 	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
@@ -41,8 +42,11 @@ func (e *Endpoint) Make(w http.ResponseWriter, r *http.Request) error {
 	token := status.TokenPrefix + rand.Text()
 	sum := sha256.Sum256([]byte(token))
 	made := agents.Token{ID: hex.EncodeToString(sum[:4]), Sum: sum[:], Made: e.options.Now().UTC().Truncate(time.Second), By: web.Actor(r.Context())}
-	if err := e.writer.addToken(r.Context(), cluster, made, overlap); err != nil {
+	if err := e.writer.addToken(r.Context(), cluster, made, overlap, dry); err != nil {
 		return err
+	}
+	if dry {
+		return web.JSON(w, http.StatusCreated, v2.NewReportToken{Path: status.Path(cluster)})
 	}
 	return web.JSON(w, http.StatusCreated, v2.NewReportToken{ID: made.ID, Token: token, Path: status.Path(cluster)})
 }
@@ -65,13 +69,13 @@ func (e *Endpoint) Show(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Revoke makes tokens of a cluster invalid at once: the one of ?id=, or all.
-func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request) error {
+func (e *Endpoint) Revoke(w http.ResponseWriter, r *http.Request, dry bool) error {
 	cluster, err := web.Cluster(r)
 	if err != nil {
 		return err
 	}
 	id := r.URL.Query().Get("id")
-	err = e.writer.updateAgent(r.Context(), cluster, func(a *agents.Agent) error {
+	err = e.writer.updateAgent(r.Context(), cluster, dry, func(a *agents.Agent) error {
 		left := slices.DeleteFunc(slices.Clone(a.Tokens), func(t agents.Token) bool { return id == "" || t.ID == id })
 		if id != "" && len(left) == len(a.Tokens) {
 			return errs.New(errs.NotFound, "the cluster has no token "+id)
@@ -91,8 +95,8 @@ func validTokens(tokens []agents.Token, now time.Time) []agents.Token {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t agents.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
 
-func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made agents.Token, overlap time.Duration) error {
-	return d.updateAgent(ctx, cluster, func(a *agents.Agent) error {
+func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made agents.Token, overlap time.Duration, dry bool) error {
+	return d.updateAgent(ctx, cluster, dry, func(a *agents.Agent) error {
 		ends := made.Made.Add(overlap)
 		a.Tokens = validTokens(a.Tokens, made.Made)
 		for i, t := range a.Tokens {
@@ -126,13 +130,14 @@ func (d *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (a
 }
 
 // updateAgent changes an agent and retries when another process changes it at the same time.
-func (d *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, how func(*agents.Agent) error) error {
+// A dry run ends before the change.
+func (d *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, dry bool, how func(*agents.Agent) error) error {
 	for range 2 * maxTries {
 		a, err := d.registered(ctx, cluster)
 		if err == nil {
 			err = how(&a)
 		}
-		if err != nil {
+		if err != nil || dry {
 			return err
 		}
 		now, ok, err := d.agents.UpdateAgents(ctx, []agents.Update{{Agent: a}})

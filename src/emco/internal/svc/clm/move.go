@@ -65,8 +65,11 @@ func (n moveHandler) find(r *http.Request) (m movingCluster, err error) {
 
 // move changes a cluster's place to the one in the body, or to the one that a new cluster
 // would get. It answers 202 if something is deployed on the cluster and must move too,
-// otherwise 200.
-func (n moveHandler) move(w http.ResponseWriter, r *http.Request) error {
+// otherwise 200. A dry run answers the same, and changes nothing.
+func (n moveHandler) move(w http.ResponseWriter, r *http.Request, dry bool) error {
+	if dry {
+		n = n.trial()
+	}
 	m, err := n.find(r)
 	if err != nil {
 		return err
@@ -84,6 +87,33 @@ func (n moveHandler) move(w http.ResponseWriter, r *http.Request) error {
 	}
 	return web.Raw(w, http.StatusOK, doc.Body)
 }
+
+// trial returns a handler whose writes are checked and come to nothing. It counts the clusters
+// of branches for itself.
+func (n moveHandler) trial() moveHandler {
+	resources := n.resources
+	resources.DB, resources.Moves = resources.DB.Trial(), trialMoves{resources.Moves}
+	return moveHandler{&shardAllocator{resources: resources}}
+}
+
+// trialMoves reads the progress of moves, and stores nothing.
+type trialMoves struct{ Relocations }
+
+func (trialMoves) AskRelocation(context.Context, gitstate.Relocation) error { return nil }
+
+func (m trialMoves) TurnBack(ctx context.Context, cluster v2.ClusterKey, registration string, number int64) error {
+	rec, err := m.Relocation(ctx, cluster)
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return err
+	}
+	return rec.CheckTurnBack(registration, number)
+}
+
+func (trialMoves) LeaveRelocation(context.Context, v2.ClusterKey, string, gitstate.LeftPlace) error {
+	return nil
+}
+
+func (trialMoves) ForgetRelocation(context.Context, v2.ClusterKey) error { return nil }
 
 // readMoveRequest reads the body, which may be empty.
 func readMoveRequest(w http.ResponseWriter, r *http.Request) (ask v2.ClusterMoveRequest, err error) {

@@ -54,7 +54,7 @@ func (s Resources) Mount(r *mux.Router) {
 	})
 	allocator := &shardAllocator{resources: s}
 	resource.Mount(r, s.DB, s.clusters(allocator))
-	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.NoDryRun(moveHandler{allocator}.move))
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.WithDryRun(moveHandler{allocator}.move))
 	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", moveHandler{allocator}.progress)
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",

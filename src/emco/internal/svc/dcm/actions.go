@@ -49,15 +49,15 @@ func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Action]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
-		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.NoDryRun(c.action(e, status)))
+		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.WithDryRun(c.action(e, status)))
 	}
 	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
 	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.listEvents))
 }
 
 // action executes the action's transition in the table, once.
-func (c *Clouds) action(a lifecycle.Action, status int) web.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
+func (c *Clouds) action(a lifecycle.Action, status int) func(http.ResponseWriter, *http.Request, bool) error {
+	return func(w http.ResponseWriter, r *http.Request, dry bool) error {
 		doc, err := c.cloud(r)
 		if err != nil {
 			return err
@@ -66,13 +66,17 @@ func (c *Clouds) action(a lifecycle.Action, status int) web.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		_, err = c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
+		done, err := c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
 			return c.decide(ctx, now, ask)
 		})
-		if err == nil {
-			w.WriteHeader(status)
+		switch {
+		case err != nil:
+			return err
+		case dry:
+			return web.JSON(w, http.StatusOK, v2.ActionPreview{Action: a.String(), State: done.State.String()})
 		}
-		return err
+		w.WriteHeader(status)
+		return nil
 	}
 }
 

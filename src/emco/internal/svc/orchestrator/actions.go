@@ -36,7 +36,14 @@ type decideFunc func(ctx context.Context, s lifecycle.Snapshot, req actionReques
 
 // action handles an action: it executes what decide returns, once.
 func (g *Groups) action(a lifecycle.Action, decide decideFunc) web.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) error {
+	act := g.actionOrState(a, decide)
+	return func(w http.ResponseWriter, r *http.Request) error { return act(w, r, false) }
+}
+
+// actionOrState is action for those that have no plan: a dry run answers with the state that the
+// action would lead to.
+func (g *Groups) actionOrState(a lifecycle.Action, decide decideFunc) func(http.ResponseWriter, *http.Request, bool) error {
+	return func(w http.ResponseWriter, r *http.Request, dry bool) error {
 		doc, err := g.group(r)
 		if err != nil {
 			return err
@@ -53,6 +60,9 @@ func (g *Groups) action(a lifecycle.Action, decide decideFunc) web.HandlerFunc {
 		}
 		if err != nil {
 			return err
+		}
+		if dry {
+			return web.JSON(w, http.StatusOK, v2.ActionPreview{Action: a.String(), State: done.State.String()})
 		}
 		if a == lifecycle.Update { // upstream EMCO answers the bare number
 			return web.JSON(w, http.StatusAccepted, done.Revision)

@@ -75,7 +75,7 @@ func (g *Groups) Mount(r *mux.Router) {
 	for e, decide := range map[lifecycle.Action]decideFunc{
 		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
 	} {
-		post(e, web.NoDryRun(g.action(e, decide)))
+		post(e, web.WithDryRun(g.actionOrState(e, decide)))
 	}
 	for e, decide := range map[lifecycle.Action]decideFunc{
 		lifecycle.Instantiate: g.instantiate, lifecycle.Update: g.update, lifecycle.Rollback: g.update, lifecycle.Migrate: g.migrate,

@@ -49,8 +49,8 @@ type GitHost interface {
 // Mount adds the routes.
 func (a Branches) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, "/v2/git/branches", a.list)
-	web.Handle(r, http.MethodPost, "/v2/git/adopt", web.NoDryRun(a.adopt))
-	web.Handle(r, http.MethodPost, "/v2/git/restore", web.NoDryRun(a.restore))
+	web.Handle(r, http.MethodPost, "/v2/git/adopt", web.WithDryRun(a.adopt))
+	web.Handle(r, http.MethodPost, "/v2/git/restore", web.WithDryRun(a.restore))
 }
 
 // list answers all branches that were written, in order.
@@ -94,7 +94,7 @@ func readBranch(w http.ResponseWriter, r *http.Request) (b v2.GitBranch, err err
 
 // adopt accepts a branch as it is: edits by others that are held, or else its rewritten
 // history.
-func (a Branches) adopt(w http.ResponseWriter, r *http.Request) error {
+func (a Branches) adopt(w http.ResponseWriter, r *http.Request, dry bool) error {
 	branch, err := readBranch(w, r)
 	if err != nil {
 		return err
@@ -104,7 +104,15 @@ func (a Branches) adopt(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if held {
-		return a.resolve(w, r, branch, true)
+		return a.resolve(w, r, branch, true, dry)
+	}
+	if dry {
+		b, err := a.Contexts.Branch(r.Context(), branch.URL, branch.Branch)
+		if err != nil {
+			return err
+		}
+		b.Commit = ""
+		return web.JSON(w, http.StatusAccepted, document(b))
 	}
 	b, err := a.Contexts.Adopt(r.Context(), branch.URL, branch.Branch)
 	if err != nil {
@@ -116,7 +124,7 @@ func (a Branches) adopt(w http.ResponseWriter, r *http.Request) error {
 
 // restore undoes what others did to a branch: edits that are held are overwritten, or else
 // the branch is set back to the commit that was written last.
-func (a Branches) restore(w http.ResponseWriter, r *http.Request) error {
+func (a Branches) restore(w http.ResponseWriter, r *http.Request, dry bool) error {
 	branch, err := readBranch(w, r)
 	if err != nil {
 		return err
@@ -127,7 +135,7 @@ func (a Branches) restore(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if held {
-		return a.resolve(w, r, branch, false)
+		return a.resolve(w, r, branch, false, dry)
 	}
 	b, err := a.Contexts.Branch(ctx, branch.URL, branch.Branch)
 	if err != nil {
@@ -139,6 +147,12 @@ func (a Branches) restore(w http.ResponseWriter, r *http.Request) error {
 	repo, err := a.repo(ctx, branch)
 	if err != nil {
 		return err
+	}
+	if dry {
+		if _, err := a.checkLost(ctx, repo, b); err != nil {
+			return err
+		}
+		return web.JSON(w, http.StatusAccepted, document(b))
 	}
 	replaced, err := a.setBack(ctx, repo, b)
 	if err != nil {
@@ -174,7 +188,14 @@ func (a Branches) hasHeldEdits(ctx context.Context, branch v2.GitBranch) (bool, 
 }
 
 // resolve stores the decision about edits that are held.
-func (a Branches) resolve(w http.ResponseWriter, r *http.Request, branch v2.GitBranch, keep bool) error {
+func (a Branches) resolve(w http.ResponseWriter, r *http.Request, branch v2.GitBranch, keep, dry bool) error {
+	if dry {
+		b, err := a.Contexts.Branch(r.Context(), branch.URL, branch.Branch)
+		if err != nil {
+			return err
+		}
+		return web.JSON(w, http.StatusAccepted, document(b))
+	}
 	b, err := a.Contexts.ResolveEdits(r.Context(), branch.URL, branch.Branch, keep)
 	if err != nil {
 		return err
@@ -188,18 +209,9 @@ func (a Branches) resolve(w http.ResponseWriter, r *http.Request, branch v2.GitB
 // lost. It returns that head.
 func (a Branches) setBack(ctx context.Context, repo git.Repo, b gitstate.Branch) (git.Hash, error) {
 	ours := git.Hash(b.Commit)
-	head, err := a.Git.Head(ctx, repo, b.Name)
-	if err != nil && !errs.Is(err, errs.NotFound) {
+	head, err := a.checkLost(ctx, repo, b)
+	if err != nil {
 		return "", err
-	}
-	if head != "" {
-		log, err := a.Git.Since(ctx, repo, head, ours)
-		if err != nil && !errs.Is(err, errs.TooLarge) {
-			return "", err
-		}
-		if log.Grown || head == ours {
-			return "", notRestored(document(b), "it holds commit "+b.Commit+", so its history was not rewritten")
-		}
 	}
 	_, err = a.Git.ResetBranch(ctx, repo, git.BranchReset{Branch: b.Name, From: head, Onto: ours})
 	switch {
@@ -210,6 +222,27 @@ func (a Branches) setBack(ctx context.Context, repo git.Repo, b gitstate.Branch)
 			fmt.Errorf("%w; allow it on the server, set the branch back by hand, or adopt the history", err))
 	}
 	return head, err
+}
+
+// checkLost refuses a branch that contains the commit that was written last. It returns the head
+// of others, empty if they have deleted the branch.
+func (a Branches) checkLost(ctx context.Context, repo git.Repo, b gitstate.Branch) (git.Hash, error) {
+	ours := git.Hash(b.Commit)
+	head, err := a.Git.Head(ctx, repo, b.Name)
+	if errs.Is(err, errs.NotFound) || err == nil && head == "" {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	log, err := a.Git.Since(ctx, repo, head, ours)
+	if err != nil && !errs.Is(err, errs.TooLarge) {
+		return "", err
+	}
+	if log.Grown || head == ours {
+		return "", notRestored(document(b), "it holds commit "+b.Commit+", so its history was not rewritten")
+	}
+	return head, nil
 }
 
 func notRestored(b v2.GitBranch, why string) error {

@@ -40,7 +40,8 @@ func TestHistoryIsAdoptedByRequest(t *testing.T) {
 		{"POST", adopt, `{"url":"https://git/fleet.git"}`, 400, "give url and branch"},
 		{"POST", adopt, `{"url":"https://git/fleet.git","branch":"main","commit":"x"}`, 400, "nothing else"},
 		{"POST", adopt, `{"repo":"x"}`, 422, "repo"},
-		{"POST", adopt + "?dryRun=true", `{"url":"https://git/fleet.git","branch":"side"}`, 400, "dryRun"},
+		{"POST", adopt + "?dryRun=true", `{"url":"https://git/fleet.git","branch":"side"}`, 202, `{"url":"https://git/fleet.git","branch":"side"}`},
+		{"POST", adopt + "?dryRun=true", `{"url":"https://git/fleet.git","branch":"other"}`, 404, "nothing was written to it"},
 		{"GET", "/v2/git/branches", "", 200, `[{"url":"https://git/fleet.git","branch":"main"},{"url":"https://git/fleet.git","branch":"side","commit":"c0ffee"}]`},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, strings.NewReader(tt.body))

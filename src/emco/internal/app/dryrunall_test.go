@@ -1,0 +1,126 @@
+package app_test
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+)
+
+var pathVariable = regexp.MustCompile(`\{[^}]+\}`)
+
+// filled puts names into a path template; what has none is called "fresh".
+func filled(template string, names map[string]string) string {
+	return pathVariable.ReplaceAllStringFunc(strings.TrimPrefix(template, "/v2/"), func(v string) string {
+		if name := names[strings.Trim(v, "{}")]; name != "" {
+			return name
+		}
+		return "fresh"
+	})
+}
+
+// writes returns the method and the template of every declared route that writes.
+func writes(t *testing.T) (out [][2]string) {
+	t.Helper()
+	err := declaredRoutes().Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		for _, method := range methods {
+			if method != http.MethodGet {
+				out = append(out, [2]string{method, template})
+			}
+		}
+		return err
+	})
+	if err != nil || len(out) < 50 {
+		t.Fatalf("%d routes that write, %v", len(out), err)
+	}
+	return out
+}
+
+// F13: no route ignores ?dryRun=true. Whatever a request asks for, and whatever the answer is,
+// neither documents nor the AppContext change.
+func TestF13NoDryRunChangesAnything(t *testing.T) {
+	t.Parallel()
+	etcd := distantEtcd(t, 0)
+	s := newStageOn(t, etcd)
+	cluster, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
+	s.must("reach etcd", err)
+	t.Cleanup(func() { _ = cluster.Close() })
+	s.fleet("a", "b")
+	s.onboard("web")
+	s.expect(201, "POST", "controllers", `{"metadata":{"name":"action"},"spec":{"host":"h","port":1,"type":"action","priority":1}}`)
+	s.expect(201, "POST", provider+"/clusters/a/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	g := s.group("autumn", appPlaces{"web": {"a"}})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	names := map[string]string{
+		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "web", "compositeProfile": "small", "profile": "web",
+		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
+		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
+		"clusterSyncObject": "repo", "controller": "action", "controller-name": "action",
+	}
+	bodies := []string{
+		"", "{}", named("fresh"), `{"clusterLabel":"fresh"}`, `{"metadata":{"name":"fresh"},"spec":{"compositeAppVersion":"v9"}}`,
+		`{"metadata":{"description":"another"},"spec":{"kv":[{"url":"` + s.git.URL("fleet") + `"},{"branch":"` + branch + `"}]}}`,
+		`{"metadata":{"name":"fresh"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"}}}`,
+		`{"metadata":{"name":"fresh"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`,
+		`{"metadata":{},"spec":{"revision":"1"}}`, `{"gitOpsType":"fluxcd"}`, `{"abort":true}`,
+		`{"url":"` + s.git.URL("fleet") + `","branch":"` + branch + `"}`,
+	}
+	was, succeeded := s.contents(cluster), map[string]bool{}
+	for _, route := range writes(t) {
+		method, path := route[0], filled(route[1], names)
+		for i, body := range bodies {
+			if method == http.MethodDelete && i > 0 {
+				continue
+			}
+			a := s.do(method, path+"?dryRun=true", body)
+			if a.Status == http.StatusInternalServerError {
+				t.Errorf("%s %s %s: %s", method, path, body, a.Body)
+			}
+			if a.Status < 300 {
+				succeeded[method+" "+route[1]] = true
+			}
+		}
+		if method != http.MethodDelete {
+			if a := s.send(multipartTrial(s, method, path+"?dryRun=true")); a.Status < 300 {
+				succeeded[method+" "+route[1]] = true
+			}
+		}
+		if now := s.contents(cluster); !slices.Equal(was, now) {
+			t.Fatalf("a dry run of %s %s wrote: there was\n%s\nthere is\n%s", method, route[1], strings.Join(was, "\n"), strings.Join(now, "\n"))
+		}
+	}
+	for _, want := range []string{
+		"POST /v2/projects", "DELETE " + clusterRoute + "/labels/{clusterLabel}", "POST " + clusterRoute + "/move", "POST " + clusterRoute + "/monitor/token",
+		"DELETE " + clusterRoute + "/monitor/token", "POST /v2/git/adopt", "POST " + groupRoute + "/update", "POST " + groupRoute + "/rollback",
+		"POST " + groupRoute + "/terminate", "POST /v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/apps",
+	} {
+		if !succeeded[want] {
+			t.Errorf("no dry run of %s succeeded, so the test shows nothing about it", want)
+		}
+	}
+	t.Logf("dry runs of %d of %d routes that write succeeded", len(succeeded), len(writes(t)))
+	if st := s.do("GET", clusterPath("a")+"/move", ""); st.Status != http.StatusNotFound {
+		t.Errorf("the cluster was moved: %+v", st)
+	}
+}
+
+func clusterPath(name string) string { return provider + "/clusters/" + name }
+
+// multipartTrial uploads a chart called fresh.
+func multipartTrial(s *testStage, method, path string) client.Request {
+	body, err := client.Multipart([]byte(named("fresh")), client.File{Part: "file", Name: "fresh.tgz", Data: s.chart("fresh", configMap)})
+	s.must("make a body", err)
+	return client.Request{Method: method, Path: path, Body: body}
+}
