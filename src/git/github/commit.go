@@ -26,11 +26,11 @@ import (
 // The API moves a branch to any descendant of its head. So that a branch that was rewound is not
 // moved forward again, its head is read right before.
 func (h *Host) Commit(ctx context.Context, r git.Repo, branch string, parent git.Hash, edits []git.Edit, m git.Message) (git.Hash, error) {
-	d, err := h.open(r, git.CheckBranch(branch), git.CheckEdits(edits))
+	repo, err := h.open(r, git.CheckBranch(branch), git.CheckEdits(edits))
 	if err != nil {
 		return "", err
 	}
-	w := &commitWriter{repository: d, branch: branch, parent: parent, message: m}
+	w := &commitWriter{repository: repo, branch: branch, parent: parent, message: m}
 	id, err := w.commit(ctx, edits)
 	if errors.Is(err, api.ErrEmpty) && parent == "" {
 		if err := w.initRepository(ctx); err != nil {
@@ -343,8 +343,8 @@ func (w *commitWriter) expectedHead() git.Hash {
 }
 
 // headOf returns the head of a branch; empty if there is none.
-func (d *repository) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
-	id, err = d.head(ctx, "commit", branch, cost)
+func (repo *repository) headOf(ctx context.Context, branch string, cost git.Cost) (id git.Hash, err error) {
+	id, err = repo.head(ctx, "commit", branch, cost)
 	if errs.Is(err, errs.NotFound) {
 		return "", nil
 	}

@@ -27,7 +27,7 @@ import (
 // Branches that were moved stay moved if a later call fails; the next commit continues with the
 // others.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
-	d, err := h.open(r, s.Check())
+	repo, err := h.open(r, s.Check())
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
@@ -37,11 +37,11 @@ func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdat
 		return git.DerivedResult{Commit: at}, err
 	}
 	if at == s.Parent { // nothing was sent, so the head of the branch was not read
-		if now, err := d.headOf(ctx, s.Branch, api.ReadCost); err != nil || now != at {
-			return git.DerivedResult{}, firstOf(err, (&commitWriter{repository: d, branch: s.Branch}).conflict())
+		if now, err := repo.headOf(ctx, s.Branch, api.ReadCost); err != nil || now != at {
+			return git.DerivedResult{}, firstOf(err, (&commitWriter{repository: repo, branch: s.Branch}).conflict())
 		}
 	}
-	w := &derivedWriter{repository: d, message: s.Message}
+	w := &derivedWriter{repository: repo, message: s.Message}
 	now, err := w.derivedTips(ctx, s.Branches())
 	if err != nil {
 		return git.DerivedResult{}, err
@@ -140,11 +140,11 @@ func prefixOf(views []string) string {
 }
 
 // headsBelow returns the heads of the branches whose names begin with a prefix.
-func (d *repository) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
+func (repo *repository) headsBelow(ctx context.Context, prefix string) (map[string]git.Hash, error) {
 	found := map[string]git.Hash{}
 	for page := 1; page != 0; {
-		err := d.Call(ctx, "derive", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Git.ListMatchingRefs(ctx, d.Owner, d.Name, &gh.ReferenceListOptions{
+		err := repo.Call(ctx, "derive", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Git.ListMatchingRefs(ctx, repo.Owner, repo.Name, &gh.ReferenceListOptions{
 				Ref: "heads/" + prefix, ListOptions: gh.ListOptions{Page: page, PerPage: perPage},
 			})
 			if err != nil {

@@ -86,11 +86,11 @@ func (h *Host) Close() error {
 
 // Head returns the commit that branch points at. A repository without commits has no branches.
 func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error) {
-	d, err := h.open(r, git.CheckBranch(branch))
+	repo, err := h.open(r, git.CheckBranch(branch))
 	if err != nil {
 		return "", err
 	}
-	id, err := d.head(ctx, "head", branch, api.ReadCost)
+	id, err := repo.head(ctx, "head", branch, api.ReadCost)
 	if errors.Is(err, api.ErrEmpty) {
 		err = errs.E(errs.NotFound, "head", r.URL, errors.New("no branch "+branch+"; the repository is empty"))
 	}
@@ -98,9 +98,9 @@ func (h *Host) Head(ctx context.Context, r git.Repo, branch string) (git.Hash, e
 }
 
 // head returns the head of a branch.
-func (d *repository) head(ctx context.Context, op, branch string, cost git.Cost) (id git.Hash, err error) {
-	err = d.Call(ctx, op, cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		ref, resp, err := c.Git.GetRef(ctx, d.Owner, d.Name, "heads/"+branch)
+func (repo *repository) head(ctx context.Context, op, branch string, cost git.Cost) (id git.Hash, err error) {
+	err = repo.Call(ctx, op, cost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		ref, resp, err := c.Git.GetRef(ctx, repo.Owner, repo.Name, "heads/"+branch)
 		id = git.Hash(ref.GetObject().GetSHA())
 		return resp, err
 	})
@@ -117,9 +117,9 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 		if under != "" {
 			checked = git.CheckPath(under)
 		}
-		d, err := h.open(r, checked)
+		repo, err := h.open(r, checked)
 		if err == nil {
-			err = d.list(ctx, at, under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
+			err = repo.list(ctx, at, under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -133,16 +133,16 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 var errStopped = errors.New("stopped") // the consumer of an iteration has enough
 
 // list visits the leaves at or below a path in path order.
-func (d *repository) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
+func (repo *repository) list(ctx context.Context, at git.Hash, under string, visit func(git.Entry) bool) error {
 	commit, err := tree.ParseID(at)
 	if err != nil {
 		return err
 	}
-	root, err := d.rootOf(ctx, commit)
+	root, err := repo.rootOf(ctx, commit)
 	if err != nil {
 		return err
 	}
-	here, r := tree.Entry{Mode: tree.ModeTree, ID: root}, d.treeReader()
+	here, r := tree.Entry{Mode: tree.ModeTree, ID: root}, repo.treeReader()
 	for name := range strings.SplitSeq(under, "/") {
 		if under == "" {
 			break
@@ -164,12 +164,12 @@ func (d *repository) list(ctx context.Context, at git.Hash, under string, visit 
 // Blob returns a file's content.
 func (h *Host) Blob(ctx context.Context, r git.Repo, id git.Hash) (content []byte, err error) {
 	_, err = tree.ParseID(id)
-	d, err := h.open(r, err)
+	repo, err := h.open(r, err)
 	if err != nil {
 		return nil, err
 	}
-	err = d.Call(ctx, "blob", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		content, resp, err = c.Git.GetBlobRaw(ctx, d.Owner, d.Name, string(id))
+	err = repo.Call(ctx, "blob", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		content, resp, err = c.Git.GetBlobRaw(ctx, repo.Owner, repo.Name, string(id))
 		return resp, err
 	})
 	if errors.Is(err, api.ErrEmpty) {

@@ -23,19 +23,19 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	if err == nil && base != "" {
 		_, err = tree.ParseID(base)
 	}
-	d, err := h.open(r, err)
+	repo, err := h.open(r, err)
 	switch {
 	case err != nil:
 		return git.Log{}, err
 	case commit == base:
 		return git.Log{Grown: true}, nil
 	case base == "":
-		found, err := d.commits(ctx, commit, 1)
+		found, err := repo.commits(ctx, commit, 1)
 		return git.NewLog(commit, base, found), notConflict(err)
 	}
-	found, grown, err := d.compare(ctx, commit, base)
+	found, grown, err := repo.compare(ctx, commit, base)
 	if errs.Is(err, errs.NotFound) { // of base, or they have nothing in common
-		found, err = d.commits(ctx, commit, maxPages)
+		found, err = repo.commits(ctx, commit, maxPages)
 	}
 	if err != nil {
 		return git.Log{}, notConflict(err)
@@ -47,14 +47,14 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 
 // compare returns the commits that commit has and base has not, and whether base is in its history.
 // It returns NotFound if either is missing, or they have no common ancestor.
-func (d *repository) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
+func (repo *repository) compare(ctx context.Context, commit, base git.Hash) (found map[git.Hash]git.Commit, grown bool, err error) {
 	found = map[git.Hash]git.Commit{}
 	for page := 1; page != 0; {
 		if page > maxPages {
-			return nil, false, d.tooLong()
+			return nil, false, repo.tooLong()
 		}
-		err := d.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Repositories.CompareCommits(ctx, d.Owner, d.Name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
+		err := repo.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.CompareCommits(ctx, repo.Owner, repo.Name, string(base), string(commit), &gh.ListOptions{Page: page, PerPage: perPage})
 			if err != nil {
 				return resp, err
 			}
@@ -71,17 +71,17 @@ func (d *repository) compare(ctx context.Context, commit, base git.Hash) (found 
 }
 
 // commits returns the newest commits of a history.
-func (d *repository) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
+func (repo *repository) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
 	found := map[git.Hash]git.Commit{}
 	for page, last := 1, false; !last; page++ {
 		if page > pages {
 			if pages == 1 {
 				break
 			}
-			return nil, d.tooLong()
+			return nil, repo.tooLong()
 		}
-		err := d.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-			part, resp, err := c.Repositories.ListCommits(ctx, d.Owner, d.Name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
+		err := repo.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+			part, resp, err := c.Repositories.ListCommits(ctx, repo.Owner, repo.Name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
 			if err == nil {
 				collect(found, part)
 				last = resp.NextPage == 0
@@ -93,13 +93,13 @@ func (d *repository) commits(ctx context.Context, commit git.Hash, pages int) (m
 		}
 	}
 	if _, ok := found[commit]; !ok {
-		return nil, errs.E(errs.NotFound, "log", d.URL, errors.New("not a commit"))
+		return nil, errs.E(errs.NotFound, "log", repo.URL, errors.New("not a commit"))
 	}
 	return found, nil
 }
 
-func (d *repository) tooLong() error {
-	return errs.E(errs.TooLarge, "log", d.URL, errors.New("too many commits to list"))
+func (repo *repository) tooLong() error {
+	return errs.E(errs.TooLarge, "log", repo.URL, errors.New("too many commits to list"))
 }
 
 func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {

@@ -20,11 +20,11 @@ const (
 
 // Propose opens a pull request, or brings the one that is open up to date.
 func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
-	d, err := h.open(r, git.CheckBranch(from), git.CheckBranch(into))
+	repo, err := h.open(r, git.CheckBranch(from), git.CheckBranch(into))
 	if err != nil {
 		return git.Proposal{}, err
 	}
-	last, err := d.newestPull(ctx, from, into)
+	last, err := repo.newestPull(ctx, from, into)
 	if err != nil {
 		return git.Proposal{}, err
 	}
@@ -32,10 +32,10 @@ func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git
 	title, body = truncate(title, maxTitle), strings.TrimSpace(body)
 	switch {
 	case last == nil || stateOf(last) != git.ProposalOpen:
-		last, err = d.openPull(ctx, &gh.NewPullRequest{Title: &title, Body: &body, Head: &from, Base: &into})
+		last, err = repo.openPull(ctx, &gh.NewPullRequest{Title: &title, Body: &body, Head: &from, Base: &into})
 	case last.GetTitle() != title || strings.TrimSpace(strings.ReplaceAll(last.GetBody(), "\r\n", "\n")) != body:
-		err = d.Call(ctx, "propose", api.WriteCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-			last, resp, err = c.PullRequests.Edit(ctx, d.Owner, d.Name, last.GetNumber(), &gh.PullRequest{Title: &title, Body: &body})
+		err = repo.Call(ctx, "propose", api.WriteCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+			last, resp, err = c.PullRequests.Edit(ctx, repo.Owner, repo.Name, last.GetNumber(), &gh.PullRequest{Title: &title, Body: &body})
 			return resp, err
 		})
 	}
@@ -46,28 +46,28 @@ func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git
 }
 
 // openPull opens a pull request. If someone else was faster, theirs is returned.
-func (d *repository) openPull(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
-	err = d.Call(ctx, "propose", api.WriteCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		made, resp, err = c.PullRequests.Create(ctx, d.Owner, d.Name, p)
+func (repo *repository) openPull(ctx context.Context, p *gh.NewPullRequest) (made *gh.PullRequest, err error) {
+	err = repo.Call(ctx, "propose", api.WriteCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		made, resp, err = c.PullRequests.Create(ctx, repo.Owner, repo.Name, p)
 		return resp, err
 	})
 	if !errs.Is(err, errs.Exists) {
 		return made, err
 	}
-	last, err := d.newestPull(ctx, p.GetHead(), p.GetBase())
+	last, err := repo.newestPull(ctx, p.GetHead(), p.GetBase())
 	if err == nil && last == nil {
-		err = errs.E(errs.Conflict, "propose", d.URL, errors.New("the server reports an open pull request and lists none"))
+		err = errs.E(errs.Conflict, "propose", repo.URL, errors.New("the server reports an open pull request and lists none"))
 	}
 	return last, err
 }
 
 // Proposal returns the newest pull request from one branch into another.
 func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git.Proposal, error) {
-	d, err := h.open(r, git.CheckBranch(from), git.CheckBranch(into))
+	repo, err := h.open(r, git.CheckBranch(from), git.CheckBranch(into))
 	if err != nil {
 		return git.Proposal{}, err
 	}
-	last, err := d.newestPull(ctx, from, into)
+	last, err := repo.newestPull(ctx, from, into)
 	if err != nil {
 		return git.Proposal{}, err
 	}
@@ -78,12 +78,12 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 }
 
 // newestPull returns the newest pull request from one branch into another, nil without any.
-func (d *repository) newestPull(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
+func (repo *repository) newestPull(ctx context.Context, from, into string) (last *gh.PullRequest, err error) {
 	o := &gh.PullRequestListOptions{
-		State: "all", Head: d.Owner + ":" + from, Base: into, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: 1},
+		State: "all", Head: repo.Owner + ":" + from, Base: into, Sort: "created", Direction: "desc", ListOptions: gh.ListOptions{PerPage: 1},
 	}
-	err = d.Call(ctx, "proposal", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		found, resp, err := c.PullRequests.List(ctx, d.Owner, d.Name, o)
+	err = repo.Call(ctx, "proposal", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.PullRequests.List(ctx, repo.Owner, repo.Name, o)
 		if len(found) > 0 {
 			last = found[0]
 		}
@@ -113,7 +113,7 @@ func proposalOf(p *gh.PullRequest) git.Proposal {
 // SetStatus sets a commit status.
 func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
 	_, err := tree.ParseID(commit)
-	d, err := h.open(r, err)
+	repo, err := h.open(r, err)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git
 	if m.URL != "" {
 		s.TargetURL = &m.URL
 	}
-	return d.Call(ctx, "set status", api.WriteCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		_, resp, err := c.Repositories.CreateStatus(ctx, d.Owner, d.Name, string(commit), s)
+	return repo.Call(ctx, "set status", api.WriteCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		_, resp, err := c.Repositories.CreateStatus(ctx, repo.Owner, repo.Name, string(commit), s)
 		return resp, err
 	})
 }

@@ -22,14 +22,14 @@ const (
 )
 
 // rootOf returns the tree of a commit.
-func (d *repository) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
-	k := d.known
+func (repo *repository) rootOf(ctx context.Context, commit tree.ID) (tree.ID, error) {
+	k := repo.known
 	if root, ok := k.root(commit); ok {
 		return root, nil
 	}
 	var text string
-	err := d.Call(ctx, "commit", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
-		found, resp, err := c.Git.GetCommit(ctx, d.Owner, d.Name, commit.String())
+	err := repo.Call(ctx, "commit", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
+		found, resp, err := c.Git.GetCommit(ctx, repo.Owner, repo.Name, commit.String())
 		text = found.GetTree().GetSHA()
 		return resp, err
 	})
@@ -53,14 +53,13 @@ func notConflict(err error) error {
 
 // treeReader reads trees and keeps them.
 type treeReader struct {
-	d     *repository
-	known *repoCache
+	repo  *repository
 	trees map[tree.ID]tree.Tree
 	whole map[tree.ID]bool // trees that were requested with all trees below them
 }
 
-func (d *repository) treeReader() *treeReader {
-	return &treeReader{d: d, known: d.known, trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
+func (repo *repository) treeReader() *treeReader {
+	return &treeReader{repo: repo, trees: map[tree.ID]tree.Tree{tree.Empty: nil}, whole: map[tree.ID]bool{}}
 }
 
 // find returns a tree without a call.
@@ -68,7 +67,7 @@ func (r *treeReader) find(id tree.ID) (tree.Tree, bool) {
 	if t, ok := r.trees[id]; ok {
 		return t, true
 	}
-	t, ok := r.known.Tree(id)
+	t, ok := r.repo.known.Tree(id)
 	if ok {
 		r.trees[id] = t
 	}
@@ -85,7 +84,7 @@ func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 	}
 	t, ok := r.trees[id]
 	if !ok {
-		return nil, errs.E(errs.TooLarge, "tree", r.d.URL, fmt.Errorf("the server does not list all of tree %s", id))
+		return nil, errs.E(errs.TooLarge, "tree", r.repo.URL, fmt.Errorf("the server does not list all of tree %s", id))
 	}
 	return t, nil
 }
@@ -93,9 +92,9 @@ func (r *treeReader) tree(ctx context.Context, id tree.ID) (tree.Tree, error) {
 // load reads the trees along the paths of n.
 func (r *treeReader) load(ctx context.Context, id tree.ID, n *tree.Edits, depth int) error {
 	if depth > tree.MaxDepth {
-		return errs.E(errs.Invalid, "tree", r.d.URL, errors.New("directories are nested too deep"))
+		return errs.E(errs.Invalid, "tree", r.repo.URL, errors.New("directories are nested too deep"))
 	}
-	if _, ok := r.find(id); !ok && (depth >= topTrees || r.known.empty()) {
+	if _, ok := r.find(id); !ok && (depth >= topTrees || r.repo.known.empty()) {
 		if err := r.fetch(ctx, id, true); err != nil {
 			return err
 		}
@@ -141,8 +140,8 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	}
 	r.whole[id] = r.whole[id] || all
 	var found *gh.Tree
-	err := r.d.Call(ctx, "tree", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
-		found, resp, err = c.Git.GetTree(ctx, r.d.Owner, r.d.Name, id.String(), all)
+	err := r.repo.Call(ctx, "tree", api.ReadCost, func(ctx context.Context, c *gh.Client) (resp *gh.Response, err error) {
+		found, resp, err = c.Git.GetTree(ctx, r.repo.Owner, r.repo.Name, id.String(), all)
 		return resp, err
 	})
 	if err != nil {
@@ -150,15 +149,15 @@ func (r *treeReader) fetch(ctx context.Context, id tree.ID, all bool) error {
 	}
 	trees, err := treesOfListing(id, found.Entries)
 	if err != nil {
-		return errs.E(errs.Unavailable, "tree", r.d.URL, err)
+		return errs.E(errs.Unavailable, "tree", r.repo.URL, err)
 	}
 	if _, ok := trees[id]; !ok && !found.GetTruncated() {
-		return errs.E(errs.Invalid, "tree", r.d.URL, fmt.Errorf("tree %s has a form that this API does not show; leave gitType out to use Git's own protocol", id))
+		return errs.E(errs.Invalid, "tree", r.repo.URL, fmt.Errorf("tree %s has a form that this API does not show; leave gitType out to use Git's own protocol", id))
 	}
 	for at, t := range trees {
 		r.trees[at] = t
 	}
-	r.known.addTrees(trees)
+	r.repo.known.addTrees(trees)
 	return nil
 }
 
@@ -217,7 +216,7 @@ func (r *treeReader) visit(ctx context.Context, here tree.Entry, at string, visi
 		return nil
 	}
 	if depth > tree.MaxDepth {
-		return errs.E(errs.Invalid, "tree", r.d.URL, errors.New("directories are nested too deep"))
+		return errs.E(errs.Invalid, "tree", r.repo.URL, errors.New("directories are nested too deep"))
 	}
 	t, err := r.tree(ctx, here.ID)
 	if err != nil {

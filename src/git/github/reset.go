@@ -10,11 +10,11 @@ import (
 // ResetBranch moves a branch. The API has no compare-and-swap for a branch that leaves its history:
 // its head is read right before, which leaves a short race.
 func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
-	d, err := h.open(r, git.CheckBranch(m.Branch), git.CheckEdits(m.Edits))
+	repo, err := h.open(r, git.CheckBranch(m.Branch), git.CheckEdits(m.Edits))
 	if err != nil || m.From == m.Onto && len(m.Edits) == 0 {
 		return m.Onto, err
 	}
-	w := &commitWriter{repository: d, branch: m.Branch, parent: m.Onto, base: m.Onto, expected: &m.From, message: m.Message}
+	w := &commitWriter{repository: repo, branch: m.Branch, parent: m.Onto, base: m.Onto, expected: &m.From, message: m.Message}
 	if len(m.Edits) > 0 {
 		id, err := w.commit(ctx, m.Edits)
 		if err != nil || id != m.Onto || id == m.From {
