@@ -60,8 +60,8 @@ type usage struct {
 	own, git float64 // processor time of this process, with the test server's HTTP; of git programs
 }
 
-// writeOnce installs the world by a peer, and prints the cost of that, of changes for one cluster, and
-// of the walk by which receive-pack checks that such a push is complete.
+// writeOnce installs the world by a peer and prints the cost of the installation, and of changes for one
+// cluster after it.
 func (r *recorder) writeOnce(ctx context.Context, m peers.Maker, profile *os.File) (install usage, err error) {
 	dir, err := os.MkdirTemp("", "emco-profile-")
 	if err != nil {
@@ -104,7 +104,8 @@ func (r *recorder) writeOnce(ctx context.Context, m peers.Maker, profile *os.Fil
 	return install, r.singles(ctx, apply, bare.Git)
 }
 
-// singles measures changes for one cluster.
+// singles measures changes for one cluster, and the walk with which receive-pack checks that a push is
+// complete.
 func (r *recorder) singles(ctx context.Context, apply func(world.Change) (usage, error), git func(context.Context, string, ...string) (string, error)) error {
 	var clock, own, programs, walks []float64
 	for i := range singleChanges {
