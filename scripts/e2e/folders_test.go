@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,12 +11,46 @@ import (
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
+	"github.com/emco-orchestrator/emco/scripts/testbed/ferretdb"
 )
 
-// Two processes on different machines have nothing in common but an etcd and the sealing key. They serve
+// Two processes on different machines have nothing in common but their servers and the sealing key. They serve
 // the same project: one takes a deployment in and is killed, the other delivers and changes it; the first
 // comes back with an empty folder and continues.
-func TestReplicasWithSeparateFolders(t *testing.T) {
+func TestReplicasWithSeparateFolders(t *testing.T) { serveFromSeparateFolders(t) }
+
+// The same with documents in a server that speaks MongoDB's protocol.
+func TestMongoReplicasWithSeparateFoldersOnFerretDB(t *testing.T) {
+	serveFromSeparateFolders(t, "-store.driver", "mongo", "-store.mongo.uri", startFerretDB(t))
+}
+
+// The contract of the driver for MongoDB, against a server that speaks its protocol.
+func TestMongoContractOnFerretDB(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/store/mongo", "./internal/store/all")
+	cmd.Dir = "../../src/emco"
+	cmd.Env = append(os.Environ(), "EMCO_MONGO_URI="+startFerretDB(t), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Errorf("tests were skipped although there is a server:\n%s", out)
+	}
+	t.Logf("%d tests passed", strings.Count(string(out), "--- PASS"))
+}
+
+func startFerretDB(t *testing.T) (uri string) {
+	t.Helper()
+	server, err := ferretdb.Start(t.Context(), ferretdb.Options{Dir: t.TempDir(), Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server.URI()
+}
+
+func serveFromSeparateFolders(t *testing.T, settings ...string) {
+	t.Helper()
 	do := steps{TB: t}
 	do.next("one etcd, two processes with separate folders and one sealing key")
 	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
@@ -26,9 +61,9 @@ func TestReplicasWithSeparateFolders(t *testing.T) {
 	s := newStage(t)
 	s.must("stop the program on embedded stores", s.emco.Stop())
 	s.emco = nil
-	etcd := []string{"-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/emco-" + filepath.Base(s.dir) + "/", "-lease", "3s"}
+	args := append(settings, "-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/emco-"+filepath.Base(s.dir)+"/", "-lease", "3s")
 	start := func(name string) (*program.Emco, error) {
-		return program.Start(t.Context(), program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, name), Args: etcd})
+		return program.Start(t.Context(), program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, name), Args: args})
 	}
 	giveKey := func(name string) {
 		key, err := os.ReadFile(filepath.Join(s.dir, "one", "data", "sealing.key"))

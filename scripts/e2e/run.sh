@@ -27,6 +27,7 @@ monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | |
 images    | default |                        | TestImages TestInstallGuide | | images of the Dockerfiles, assembled without an engine and started (as root); the commands of docs/install.md
 published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
+mongo     | full    | etcd ferretdb          | TestMongo | | documents in a server that speaks MongoDB's protocol (two minutes: FerretDB is slow)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
 release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)
 sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster

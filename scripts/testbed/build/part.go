@@ -118,6 +118,11 @@ func parts() []partRecipe {
 			programs: []binaryRecipe{{name: "registry", pkg: "."}},
 		},
 		{
+			name: "ferretdb", about: "FerretDB, which speaks MongoDB's protocol, one message at a time", ldflags: strip,
+			tags:     "ferretdb_no_postgresql",
+			programs: []binaryRecipe{{name: "ferretdb", pkg: "."}},
+		},
+		{
 			name: "sops", about: "SOPS, which encrypts files, and age-keygen", ldflags: strip,
 			programs: []binaryRecipe{{name: "sops", pkg: "github.com/getsops/sops/v3/cmd/sops"}, {name: "age-keygen", pkg: "filippo.io/age/cmd/age-keygen"}},
 		},

@@ -29,8 +29,13 @@ type storePair struct {
 // join refuses stores that do not belong together, and gives both an id if they have none. It
 // waits until etcd answers.
 func (a *App) join(ctx context.Context, p storePair) error {
+	return a.await(ctx, func() error { return p.join(ctx) })
+}
+
+// await calls open again while a store does not answer.
+func (a *App) await(ctx context.Context, open func() error) error {
 	for {
-		err := p.join(ctx)
+		err := open()
 		if !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
 			return err
 		}
@@ -107,8 +112,11 @@ func (p storePair) refusal(reason string) error {
 		forget = "move that folder away"
 	}
 	documents, shared := documentsFile(p.config), "the same data folder"
-	if p.driver != sqliteDriver {
+	switch p.driver {
+	case etcdDriver:
 		documents, shared = etcd, "the same store.driver"
+	case mongoDriver:
+		documents, shared = "the database "+p.config.Store.Mongo.Database+" of MongoDB", "the same store.driver and store.mongo"
 	}
 	return fmt.Errorf("the AppContext in %s belongs to other documents than those in %s: %s. "+
 		"If the documents were lost or replaced, restore them from a backup. "+

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
@@ -58,6 +59,9 @@ func readParts(c config.Config) (parts, error) {
 	read("store.key", err)
 	p.etcdTLS, err = etcdTLS(c.Etcd)
 	errs = append(errs, err) // names its setting
+	if c.Store.Driver == mongoDriver {
+		read("store.mongo.uri", mongo.CheckURI(c.Store.Mongo.URI.Reveal()))
+	}
 	p.plugins, err = findPlugins(c.Sync)
 	read("sync.plugins", err)
 	p.weights, err = fairshare.Weights(c.Projects.Weights)

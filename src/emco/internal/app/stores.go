@@ -38,8 +38,8 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	name := documentDriver(c)
-	driver, blobs, err := drivers.Drivers()[name](ctx, drivers.Place{
-		File: documentsFile(c), Packages: c.Path("packages"),
+	driver, blobs, err := a.openDocuments(ctx, name, drivers.Place{
+		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
 		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcdOperation}),
 	})
 	if err != nil {
@@ -65,7 +65,21 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
 }
 
-const sqliteDriver, etcdDriver = "sqlite", "etcd"
+// openDocuments opens a store. It waits until a server answers; a file that cannot be opened is an error.
+func (a *App) openDocuments(ctx context.Context, name string, p drivers.Place) (driver drivers.Driver, blobs store.Blobs, err error) {
+	open := func() error {
+		driver, blobs, err = drivers.Drivers()[name](ctx, p)
+		return err
+	}
+	if name == mongoDriver {
+		err = a.await(ctx, open)
+	} else {
+		err = open()
+	}
+	return driver, blobs, err
+}
+
+const sqliteDriver, etcdDriver, mongoDriver = "sqlite", "etcd", "mongo"
 
 // documentDriver returns the driver for documents. Without a setting, processes with a common etcd share
 // documents there; but a folder of an older version keeps those that it has.

@@ -172,7 +172,7 @@ var homes = map[string][]string{
 	"modernc.org/":              {"internal/store/sqlite"},
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
-	"go.mongodb.org/":           {},
+	"go.mongodb.org/":           {"internal/store/mongo"},
 	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 

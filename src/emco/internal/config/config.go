@@ -83,8 +83,15 @@ type Status struct {
 
 // Store is where documents are kept.
 type Store struct {
-	Driver string `json:"driver" help:"store of documents and packages: sqlite, or etcd, where processes on several machines share them; empty: etcd with etcd.endpoints, unless the data folder holds documents.db, otherwise sqlite"`
+	Driver string `json:"driver" help:"store of documents and packages: sqlite, or etcd or mongo, where processes on several machines share them; empty: etcd with etcd.endpoints, unless the data folder holds documents.db, otherwise sqlite"`
 	Key    Secret `json:"key" help:"sealing key, 32 bytes in base64, the same for all processes that share documents; empty: a file in the data folder, made at the first start"`
+	Mongo  Mongo  `json:"mongo"`
+}
+
+// Mongo is the server of the driver mongo.
+type Mongo struct {
+	URI      Secret `json:"uri" help:"address of MongoDB, with user, password and TLS: mongodb://user:password@host/?tls=true&tlsCAFile=ca.crt"`
+	Database string `json:"database" help:"name of the database"`
 }
 
 // Etcd is where the AppContext is kept.
@@ -218,6 +225,7 @@ func Default() Config {
 		HTTP:   HTTP{Address: "127.0.0.1:9015", Hosts: []string{}, PackageLimit: 20 << 20, ActorHeader: "X-Forwarded-User", Drain: Duration(15 * time.Second)},
 		GRPC:   GRPC{Address: "127.0.0.1:9016"},
 		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second), Queue: 2048},
+		Store:  Store{Mongo: Mongo{Database: "emco"}},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git: Git{
@@ -274,7 +282,13 @@ func (c Config) Validate() error {
 	}
 	oneOf(bad, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(bad, "log.format", c.Log.Format, "json", "text")
-	oneOf(bad, "store.driver", cmp.Or(c.Store.Driver, "sqlite"), "sqlite", "etcd")
+	oneOf(bad, "store.driver", cmp.Or(c.Store.Driver, "sqlite"), "sqlite", "etcd", "mongo")
+	if c.Store.Driver == "mongo" && c.Store.Mongo.URI == "" {
+		bad("store.mongo.uri", "the address of the server is needed")
+	}
+	if c.Store.Mongo.Database == "" {
+		bad("store.mongo.database", "a name is needed")
+	}
 	if c.Etcd.Quota < smallestQuota {
 		bad("etcd.quota", "must not be below %d bytes: etcd needs some for itself", smallestQuota)
 	}

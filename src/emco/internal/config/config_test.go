@@ -65,6 +65,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{"a stray argument", nil, []string{"run"}, `unexpected argument "run"`},
 		{"one service on an embedded etcd", nil, []string{"-target", "rsync"}, "etcd.endpoints"},
 		{"a lease that no etcd grants", nil, []string{"-lease", "1s"}, "lease: must not be below 2s"},
+		{"an unknown store", nil, []string{"-store.driver", "postgres"}, `store.driver: "postgres" is not one of sqlite, etcd, mongo`},
+		{"MongoDB without an address", nil, []string{"-store.driver", "mongo"}, "store.mongo.uri"},
 		{"two settings at once", nil, []string{"-kube.qps", "0", "-log.level", "loud"}, "log.level: \"loud\" is not one of debug, info, warn, error\nkube.qps: must be above zero"},
 	}
 	for _, tt := range tests {

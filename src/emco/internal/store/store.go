@@ -1,7 +1,7 @@
 // Package store stores documents. Services call DB, which implements parents, references,
 // revisions, secrets and blobs once for all drivers. A Driver stores single documents with
 // compare-and-swap. It needs no transaction over several documents, so the same code runs
-// on SQLite and on MongoDB.
+// on SQLite, etcd and MongoDB.
 package store
 
 import (

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
@@ -23,6 +24,8 @@ type Place struct {
 	File     string         // sqlite: the database file
 	Packages string         // sqlite: the folder of packages
 	Etcd     *etcdkv.Client // etcd: the caller closes its connection after the driver
+	URI      string         // mongo: the address of the server, which may hold a password
+	Database string         // mongo: the name of the database
 }
 
 // Opener opens the documents and the packages at a place.
@@ -32,6 +35,7 @@ type Opener func(ctx context.Context, p Place) (Driver, store.Blobs, error)
 func Drivers() map[string]Opener {
 	return map[string]Opener{
 		"etcd":   openEtcd,
+		"mongo":  openMongo,
 		"sqlite": openSQLite,
 	}
 }
@@ -44,6 +48,14 @@ func openSQLite(_ context.Context, p Place) (Driver, store.Blobs, error) {
 	blobs, err := blobdir.Open(p.Packages)
 	if err != nil {
 		_ = d.Close()
+		return nil, nil, err
+	}
+	return d, blobs, nil
+}
+
+func openMongo(ctx context.Context, p Place) (Driver, store.Blobs, error) {
+	d, blobs, err := mongo.Open(ctx, p.URI, p.Database)
+	if err != nil {
 		return nil, nil, err
 	}
 	return d, blobs, nil

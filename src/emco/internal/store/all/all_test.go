@@ -1,8 +1,11 @@
 package all_test
 
 import (
+	"crypto/rand"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -12,16 +15,19 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/storetest"
 )
 
-// place returns an empty place for every driver.
-func place(t *testing.T) all.Place {
+// place returns an empty place for a driver.
+func place(t *testing.T, name string) all.Place {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
-	dir := t.TempDir()
-	return all.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "packages"), Etcd: etcdkv.New(server.Client(), "/emco/", etcdkv.Options{})}
+	dir, uri := t.TempDir(), os.Getenv("EMCO_MONGO_URI")
+	if name == "mongo" && uri == "" {
+		t.Skip("set EMCO_MONGO_URI to the address of a server")
+	}
+	return all.Place{URI: uri, Database: "emco_test_" + strings.ToLower(rand.Text()[:10]), File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "packages"), Etcd: etcdkv.New(server.Client(), "/emco/", etcdkv.Options{})}
 }
 
 // Every driver keeps the contract; a new line in Drivers is tested by being there.
@@ -30,7 +36,7 @@ func TestDriversKeepTheContract(t *testing.T) {
 	for name, open := range all.Drivers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := place(t)
+			p := place(t, name)
 			err := storetest.Check(t.Context(), func() (store.Driver, error) {
 				d, _, err := open(t.Context(), p)
 				return d, err
@@ -47,7 +53,7 @@ func TestDriversKeepTheContractForPackages(t *testing.T) {
 	for name, open := range all.Drivers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := place(t)
+			p := place(t, name)
 			err := storetest.CheckBlobs(t.Context(), func() (store.Blobs, error) {
 				d, blobs, err := open(t.Context(), p)
 				if err == nil {

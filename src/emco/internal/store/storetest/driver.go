@@ -29,10 +29,10 @@ var driverRules = []struct {
 	{"a refused write leaves nothing", refused},
 	{"a consumer may write while it lists", writingConsumer},
 	{"callers may change results", ownMemory},
-	{"large documents fit", large},
 	{"a call whose context has ended fails", over},
 	{"changes contain what was written", changes},
 	{"followers know every acknowledged write", told},
+	{"large documents fit", large}, // last: FerretDB reads it for each list of documents
 }
 
 // changes holds for drivers that are followers.

@@ -1,0 +1,33 @@
+package mongo
+
+import (
+	"context"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Overdue is the age of an announced write after which it is made to fail.
+const Overdue = overdue
+
+// OpenReplicated opens an existing database as that of a replica set.
+func OpenReplicated(uri, database string) (*Driver, error) {
+	o, err := clientOptions(uri)
+	if err != nil {
+		return nil, err
+	}
+	client, err := mongo.Connect(o)
+	if err != nil {
+		return nil, err
+	}
+	d, _ := newDriver(client, database, true)
+	return d, nil
+}
+
+// Announce announces a write at another time than now.
+func (d *Driver) Announce(ctx context.Context, k store.Key, at, tag int64, shift time.Duration) error {
+	j := newJournal(d.journal.db, func() time.Time { return time.Now().Add(shift) })
+	return j.announce(ctx, k, at, tag)
+}
