@@ -3,8 +3,10 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -55,17 +57,43 @@ func (q *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobReques
 	if err := rests.check(repo, asked); err != nil {
 		return "", err
 	}
-	commit, err := q.commit(ctx, reqs)
+	commit, err := q.commitContained(ctx, reqs)
 	if q.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
 		rests.record(repo, err)
 	}
 	return commit, err
 }
 
+// PanicError is the error of a job whose commit panicked.
+type PanicError struct{ value any }
+
+// Error returns the text.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("a fault stopped the commit: %v", e.value)
+}
+
+// commitContained commits jobs, and turns a panic into a PanicError, so that other jobs and branches
+// go on.
+func (q *branchQueue) commitContained(ctx context.Context, reqs []*jobRequest) (commit git.Hash, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			repo, branch := reqs[0].job.Repo.URL, reqs[0].job.Branch
+			q.owner.opt.Log.Error("a commit panicked", "repo", repo, "branch", branch, "jobs", len(reqs), "err", fmt.Sprint(v), "stack", string(debug.Stack()))
+			q.owner.opt.Observe(Event{Repo: repo, Branch: branch, Failed: true, Panicked: true})
+			q.headKnown = false
+			commit, err = "", &PanicError{v}
+		}
+	}()
+	return q.commit(ctx, reqs)
+}
+
 // blamesOneJob reports whether an error may be about one job rather than all.
 func blamesOneJob(err error) bool {
 	if _, ok := errors.AsType[*RewrittenError](err); ok {
 		return false
+	}
+	if _, ok := errors.AsType[*PanicError](err); ok {
+		return true
 	}
 	return errs.Is(err, errs.Invalid) || errs.Is(err, errs.Forbidden) || errs.Is(err, errs.TooLarge)
 }

@@ -100,6 +100,7 @@ type Event struct {
 	Took      time.Duration // from taking the jobs to the answer
 	Kind      errs.Kind     // of the error; only if Failed
 	Failed    bool
+	Panicked  bool // it failed by a panic; only Repo, Branch and Failed are set then
 	Fenced    bool // it failed because another process owns the work now
 }
 

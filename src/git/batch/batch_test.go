@@ -143,6 +143,32 @@ func TestABadJobFailsAlone(t *testing.T) {
 	})
 }
 
+// A job whose commit panics fails alone; jobs beside it and after it arrive.
+func TestF74ACommitThatPanicsFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, panicked := newMemory(time.Millisecond), 0
+		w := batch.New(m, batch.Options{Observe: func(e batch.Event) {
+			if e.Panicked {
+				panicked++
+			}
+		}})
+		defer w.Close()
+		results := submitAll(t, w, job(file("a", "0")), job(file("b", "0")), job(file("c", "panics")), job(file("d", "0")))
+		for i, r := range results {
+			if _, fault := errors.AsType[*batch.PanicError](r.err); fault != (i == 2) || !fault && r.err != nil {
+				t.Errorf("job %d: %v", i, r.err)
+			}
+		}
+		if panicked == 0 {
+			t.Error("no panic is observed")
+		}
+		if r := submitAll(t, w, job(file("later", "0"))); r[0].err != nil {
+			t.Errorf("a later job: %v", r[0].err)
+		}
+	})
+}
+
 // When everything is refused, the server is not asked once for every job.
 func TestARefusalOfAllIsGivenBackSoon(t *testing.T) {
 	t.Parallel()

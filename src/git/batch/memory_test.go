@@ -87,6 +87,9 @@ func (m *memory) Commit(ctx context.Context, _ git.Repo, branch string, parent g
 			return "", err
 		}
 	}
+	if strings.Contains(fmt.Sprint(files), "panics") {
+		panic("index out of range")
+	}
 	if strings.Contains(fmt.Sprint(files), "refused") {
 		return "", errs.New(errs.Forbidden, "hook declined")
 	}

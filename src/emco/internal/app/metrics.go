@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
@@ -30,6 +31,7 @@ type metrics struct {
 	lost     prometheus.Counter
 	full     prometheus.Gauge
 	disk     prometheus.Gauge
+	panics   *prometheus.CounterVec
 	fenced   *prometheus.CounterVec
 	requests *prometheus.HistogramVec
 	render   *prometheus.HistogramVec
@@ -54,6 +56,7 @@ func newMetrics() *metrics {
 			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
 		}),
 		disk:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "emco_disk_free_bytes", Help: "Free bytes of the data folder's disk, as of the last look."}),
+		panics:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_panics_total", Help: "Faults of EMCO that stopped the work on one item, by part of the program."}, []string{"part"}),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
 		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
 		requests: histogram("emco_http_request_duration_seconds", "Requests below /v2, by template of the path; streams last until they end.", short, "route", "method", "status"),
@@ -67,10 +70,13 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.disk, m.fenced,
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.disk, m.panics, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
+	}
+	for _, part := range contain.Parts() {
+		m.panics.WithLabelValues(part)
 	}
 	for _, result := range []string{"ok", "failed"} {
 		m.render.WithLabelValues(result)
@@ -109,6 +115,9 @@ func (m *metrics) etcdFull(full bool) {
 // diskFree records the free bytes of the data folder's disk.
 func (m *metrics) diskFree(bytes int64) { m.disk.Set(float64(bytes)) }
 
+// panicked counts a panic that was contained.
+func (m *metrics) panicked(part string) { m.panics.WithLabelValues(part).Inc() }
+
 // documents returns a function that counts agents' documents by result.
 func (m *metrics) documents() func(result string) {
 	all := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -126,6 +135,10 @@ func (m *metrics) etcdFenced() { m.fenced.WithLabelValues("etcd").Inc() }
 
 // batch counts the result of one batch of Git edits.
 func (m *metrics) batch(e batch.Event) {
+	if e.Panicked {
+		m.panicked(contain.Git)
+		return
+	}
 	result := "unchanged"
 	switch {
 	case e.Failed:

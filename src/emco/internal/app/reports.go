@@ -51,12 +51,12 @@ func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirro
 	mirrored.Mirror = seen
 	r := reportIntake{agents: intake.NewAgentStatuses()}
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two heartbeats may be lost
-	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Agents: r.agents, Log: a.log}
+	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Agents: r.agents, Panics: a.panics(m), Log: a.log}
 	r.writer = httpstatus.NewReportWriter(st.contexts, registry, o)
 	r.endpoint = httpstatus.NewEndpoint(r.writer)
 	r.https = httpstatus.NewSource(seen, st.contexts, host, &mirrored, o)
 	r.git = gitstatus.New(host, registry, gitstatus.Options{
-		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Agents: r.agents, Heartbeat: r.writer.Confirm, Log: a.log,
+		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Agents: r.agents, Heartbeat: r.writer.Confirm, Panics: a.panics(m), Log: a.log,
 	})
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -82,7 +83,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		groups.Mount(r)
-		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.log))
+		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.panics(m), a.log))
 	}
 	if c.Runs("rsync") {
 		host := a.gitHost(c, p, m)
@@ -162,8 +163,13 @@ func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: a.panics(m), Log: a.log,
 	})
+}
+
+// panics contains panics, and logs and counts them.
+func (a *App) panics(m *metrics) *contain.Panics {
+	return &contain.Panics{Log: a.log, Count: m.panicked}
 }
 
 // member describes this process to the others that share its work.

@@ -63,7 +63,7 @@ func (s *Set) Arm(text string) error {
 }
 
 // At is called at a point. It returns ErrInjected if the step must fail. A delay passes
-// within At, at most until ctx ends. If the process must die, At does not return.
+// within At, at most until ctx ends. If the process must die, At does not return. If the step must panic, At does.
 func (s *Set) At(ctx context.Context, point string) error {
 	if s == nil {
 		return nil
@@ -71,6 +71,9 @@ func (s *Set) At(ctx context.Context, point string) error {
 	r := s.hit(point)
 	if r == nil {
 		return nil
+	}
+	if r.action == actionPanic {
+		panic(fmt.Sprintf("%v at %s", ErrInjected, point))
 	}
 	if r.action == actionDelay {
 		select {

@@ -15,9 +15,10 @@ const (
 	actionError faultAction = iota
 	actionDelay
 	actionKill
+	actionPanic
 )
 
-var actions = map[string]faultAction{"error": actionError, "delay": actionDelay, "kill": actionKill}
+var actions = map[string]faultAction{"error": actionError, "delay": actionDelay, "kill": actionKill, "panic": actionPanic}
 
 // rule is an action at some hits of a point.
 type rule struct {
@@ -81,7 +82,7 @@ func parseRule(text string) (*rule, error) {
 	}
 	r := &rule{point: strings.TrimSpace(point), every: 1}
 	if r.action, ok = actions[name]; !ok {
-		return nil, fmt.Errorf("%q is no action; there are error, delay, kill", name)
+		return nil, fmt.Errorf("%q is no action; there are error, delay, kill, panic", name)
 	}
 	for arg := range strings.SplitSeq(strings.TrimSuffix(args, ")"), ",") {
 		if err := r.argument(strings.TrimSpace(arg)); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 )
 
@@ -18,21 +19,33 @@ type clusterRecord struct {
 }
 
 // accept checks a document and delivers its reports. An error means that it could not do so now; a
-// refused document is not an error.
+// refused document is not an error. A document that causes a panic is refused.
 func (p *poller) accept(ctx context.Context, d intake.Document) error {
 	rec, err := p.clusterState(ctx, d.Cluster)
 	if err != nil {
 		return fmt.Errorf("read the last report of %s: %w", d.Cluster, err)
 	}
+	before := *rec
+	err = p.source.options.Panics.Do(contain.Reports, "the report of "+string(d.Cluster), func() error { return p.deliver(ctx, d, rec) })
+	if err != nil {
+		*rec = before
+	}
+	if contain.Is(err) {
+		p.recordRefused(d, err)
+		return nil
+	}
+	return err // after one, the next poll tries the same document again
+}
+
+func (p *poller) deliver(ctx context.Context, d intake.Document, rec *clusterRecord) error {
 	r, err := intake.Check(d, rec.seq, p.source.options.Now())
 	if err != nil {
 		p.recordRefused(d, err)
 		return nil
 	}
-	before, now := *rec, p.source.options.Now().UTC()
+	now := p.source.options.Now().UTC()
 	rec.update(r, d.First, now)
 	if err := p.notifier.Notify(ctx, r, rec.at); err != nil {
-		*rec = before // the next poll tries the same document again
 		return err
 	}
 	p.source.agents.Accepted(r, rec.at, now)

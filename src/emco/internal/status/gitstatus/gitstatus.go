@@ -21,6 +21,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -64,6 +65,7 @@ type Options struct {
 	// Heartbeat receives the sequence and time of the last report of a living cluster. It must
 	// not block.
 	Heartbeat func(cluster v2.ClusterKey, seq uint64, at time.Time)
+	Panics    *contain.Panics
 	Log       *slog.Logger
 	Now       func() time.Time
 }

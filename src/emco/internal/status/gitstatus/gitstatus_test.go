@@ -312,17 +312,27 @@ func TestAReportWaitsForTheStore(t *testing.T) {
 }
 
 // A bug in here ends a look and not the process.
-func TestAPanicEndsOneLook(t *testing.T) {
+// A report that causes a panic is refused, alone and once; the next one of the cluster counts.
+func TestF74AReportThatPanicsIsQuarantined(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
 	l.send("edge+a", l.good("edge+a", 10))
+	l.send("edge+b", l.good("edge+b", 10))
 	deliver := l.poller.notifier.Deliver
-	l.poller.notifier.Deliver = nil
-	if err := l.poller.poll(t.Context()); err == nil {
-		t.Error("a look that panics: no error")
+	l.poller.notifier.Deliver = func(ctx context.Context, r appcontext.Report) {
+		if r.Key.Cluster == "edge+a" {
+			panic("index out of range")
+		}
+		deliver(ctx, r)
+	}
+	l.wantLook("a panic", "taken fault", "edge+b/web#10"+ready)
+	l.wantLook("it is met once", "")
+	if note, _ := l.source.agents.Get("edge+a"); note.Refused == nil || note.Refused.Result != intake.Fault {
+		t.Errorf("the note is %+v", note)
 	}
 	l.poller.notifier.Deliver = deliver
-	l.wantLook("after that", "taken", "edge+a/web#10"+ready)
+	l.send("edge+a", l.good("edge+a", 11))
+	l.wantLook("after that", "taken", "edge+a/web#11"+ready)
 }
 
 // Upstream's path: one file for each app next to the header, on the desired branch.

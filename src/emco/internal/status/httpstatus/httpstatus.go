@@ -22,6 +22,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -67,6 +68,7 @@ type Options struct {
 	Refresh time.Duration         // how often an unchanged document of a living agent is processed again; 1 minute
 	Count   func(result string)   // counts each document by one of intake.Results
 	Agents  *intake.AgentStatuses // the status of each agent, for operators
+	Panics  *contain.Panics
 	Log     *slog.Logger
 	Now     func() time.Time
 }

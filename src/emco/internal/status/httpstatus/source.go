@@ -11,6 +11,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -94,7 +95,13 @@ func (s *Source) process(ctx context.Context, notifier *intake.Notifier, queue *
 	}
 	var failed error
 	for _, d := range docs {
-		err := s.processOne(ctx, notifier, d, newest[d.Cluster])
+		err := s.options.Panics.Do(contain.Reports, "the report of "+string(d.Cluster), func() error {
+			return s.processOne(ctx, notifier, d, newest[d.Cluster])
+		})
+		if contain.Is(err) { // the next report of the cluster is tried again
+			s.options.Count(intake.Fault)
+			continue
+		}
 		if err != nil {
 			queue.putBack([]agents.Agent{newest[d.Cluster]})
 			failed = errors.Join(failed, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 )
 
 // Pair is one app that a cluster must hold.
@@ -43,12 +44,13 @@ const (
 	Schema       = "schema"       // its schema is unknown here: the agent is newer
 	Malformed    = "malformed"    // it is not a report
 	Unregistered = "unregistered" // no cluster of that name reports this way
+	Fault        = "fault"        // it caused a panic; the next document of the cluster is tried again
 	Unauthorized = "unauthorized" // it came without a token of the cluster
 )
 
 // Results returns every result of a check.
 func Results() []string {
-	return []string{Accepted, Forged, Replayed, Ahead, TooLarge, Schema, Malformed, Unregistered, Unauthorized}
+	return []string{Accepted, Forged, Replayed, Ahead, TooLarge, Schema, Malformed, Fault, Unregistered, Unauthorized}
 }
 
 // Document is one status document of a cluster.
@@ -112,6 +114,8 @@ func ResultOf(err error) string {
 		return r.result
 	}
 	switch {
+	case contain.Is(err):
+		return Fault
 	case errs.Is(err, errs.TooLarge):
 		return TooLarge
 	case errors.Is(err, status.ErrSchema):

@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -27,6 +28,7 @@ type revisionBuilder struct {
 	contexts *appcontext.Store
 	renderer render.Renderer
 	blobs    blobWriter
+	panics   *contain.Panics
 }
 
 // blobWriter is where rendered content goes: the AppContext, or memory for a dry run.
@@ -172,18 +174,28 @@ func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before b
 		a.request.Budget = budget
 		g.Go(func() (err error) {
 			defer budget.Done(a.name)
-			out[i], err = b.build(ctx, a, before)
+			err = b.panics.Do(contain.Orchestrator, "app "+a.name, func() (err error) {
+				out[i], err = b.build(ctx, a, before)
+				return err
+			})
+			if contain.Is(err) { // the others go on
+				out[i] = builtApp{app: a.unbuilt()}
+				out[i].app.Failure, err = &appcontext.Failure{Stage: "rendering", Reason: err.Error()}, nil
+			}
 			return err
 		})
 	}
 	return out, g.Wait()
 }
 
+// unbuilt returns the app as a revision records it, before it is rendered.
+func (a appPlan) unbuilt() appcontext.App {
+	return appcontext.App{Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout}
+}
+
 // build builds each class of an app. If one of them fails, the app does.
 func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefore) (builtApp, error) {
-	out := builtApp{app: appcontext.App{
-		Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
-	}}
+	out := builtApp{app: a.unbuilt()}
 	if a.refusal != nil {
 		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.refusal.Error()}
 		return out, nil
@@ -245,16 +257,18 @@ func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, 
 	g.SetLimit(maxRenderings)
 	for _, rendering := range renderings {
 		g.Go(func() error {
-			share := sharing[rendering]
-			req := classes[share[0]].Request(base)
-			result, failed := b.renderer.Render(ctx, req)
-			for _, i := range share {
-				var err error
-				if built[i], err = b.finish(ctx, classes[i], req, result, failed); err != nil {
-					return err
+			return b.panics.Do(contain.Orchestrator, "a rendering", func() error {
+				share := sharing[rendering]
+				req := classes[share[0]].Request(base)
+				result, failed := b.renderer.Render(ctx, req)
+				for _, i := range share {
+					var err error
+					if built[i], err = b.finish(ctx, classes[i], req, result, failed); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		})
 	}
 	return built, digests, g.Wait()

@@ -14,6 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -45,15 +46,16 @@ type Worker struct {
 	renderer render.Renderer
 	planner  revisionPlanner
 	log      *slog.Logger
+	panics   *contain.Panics
 	slots    *fairshare.Shares // one slot per running operation, by project
 
 	operations, sweep *shards.Runner
 }
 
 // NewWorker returns a worker that joins the other processes as member me.
-func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, log *slog.Logger) *Worker {
+func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, log: log,
+		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, panics: panics, log: log,
 		slots: fairshare.New(fairshare.Options{Slots: maxOperations, Tenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -100,7 +102,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts}, op)
+			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts, panics: w.panics}, op)
 		})
 	}
 	return ctx.Err()
@@ -121,14 +123,14 @@ func (w *Worker) projectOf(ctx context.Context, contexts *appcontext.Store, op a
 func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.Operation) {
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err := w.try(ctx, b, op)
+		err := w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op) })
 		switch {
 		case err == nil:
 			return
 		case errs.Is(err, errs.Conflict): // the head has changed; whatever changed it decides what comes next
 			log.Info("operation was superseded", "err", err)
 			return
-		case attempt >= maxAttempts:
+		case attempt >= maxAttempts || contain.Is(err):
 			log.Error("operation failed", "err", err, "attempts", attempt)
 			head, unrecorded := currentHead(ctx, b.contexts, op)
 			if unrecorded == nil {
@@ -211,7 +213,7 @@ func recordPermanent(ctx context.Context, contexts *appcontext.Store, head appco
 func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
 	to := head
 	to.Op, to.Failure = nil, cause.Error()
-	if errs.Is(cause, errs.Internal) {
+	if errs.Is(cause, errs.Internal) && !contain.Is(cause) {
 		to.Failure = "internal error; see the log of the orchestrator"
 	}
 	if head.TookOver() {

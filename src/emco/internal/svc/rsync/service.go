@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -42,6 +43,7 @@ type Parts struct {
 	Interval time.Duration      // between two checks of a branch for edits by others; 0: only before commits
 	Weight   func(string) int   // shares of a project while others wait; nil: one
 	Sources  []Source           // of reports on clusters that are not watched from here
+	Panics   *contain.Panics
 	Log      *slog.Logger
 }
 
@@ -75,7 +77,7 @@ func New(p Parts) *Service {
 			Revisions: shard.NewRevisionCache(p.Contexts, routes.Shards), Loader: shard.NewPairLoader(p.Contexts, routes),
 			Branches: branchguard.NewRecords(p.Contexts, p.Log),
 			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Interval, Retry: p.Retry,
-			ClusterSlots: fairshare.New(fairshare.Options{Slots: p.Workers, Spare: spareClusters, Late: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformSlots: make(chan struct{}, p.Workers), Log: p.Log,
+			ClusterSlots: fairshare.New(fairshare.Options{Slots: p.Workers, Spare: spareClusters, Late: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformSlots: make(chan struct{}, p.Workers), Panics: p.Panics, Log: p.Log,
 		},
 	}
 	if p.Mirror != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -74,7 +75,7 @@ func Permanent(err error) bool {
 	case errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge:
 		return true
 	}
-	return false
+	return contain.Is(err)
 }
 
 // Backoff doubles from First to Longest. It adds up to a quarter at random, so that many

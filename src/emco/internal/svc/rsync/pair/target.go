@@ -15,6 +15,9 @@ type Target struct {
 	UID     v2.DeploymentID
 }
 
+// String names the target for people.
+func (t Target) String() string { return "deployment " + string(t.UID) + " on " + string(t.Cluster) }
+
 // TargetOf returns the target of a pair.
 func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.UID} }
 

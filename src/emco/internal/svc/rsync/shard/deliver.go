@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -38,6 +39,22 @@ func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
 	}
 	for key, targets := range byQueue {
 		s.queues.Add(ctx, key, targets...)
+	}
+	s.Record(ctx, failed)
+}
+
+// deliverContained delivers, and fails all targets if that panics.
+func (s *Shard) deliverContained(ctx context.Context, key string, due []pair.Target) {
+	err := s.Panics.Do(contain.Rsync, key, func() error {
+		s.deliver(ctx, key, due)
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	var failed []pair.Result
+	for _, t := range due {
+		failed = append(failed, pair.Failures(s.pairs.Of(t), err)...)
 	}
 	s.Record(ctx, failed)
 }

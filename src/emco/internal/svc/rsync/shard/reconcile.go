@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -65,8 +66,15 @@ func (s *Shard) followHeads(ctx context.Context) error {
 // next term begins with all heads.
 func (s *Shard) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
 	for attempt := 1; ; attempt++ {
-		due, err := s.reconcileHead(ctx, e)
+		var due []pair.Target
+		err := s.Panics.Do(contain.Rsync, "deployment "+string(e.Head.UID), func() (err error) {
+			due, err = s.reconcileHead(ctx, e)
+			return err
+		})
 		switch {
+		case contain.Is(err): // the next change of the head is tried again
+			delete(s.reconciled, e.Head.UID)
+			return nil
 		case err == nil:
 			s.Requeue(ctx, due)
 			s.writeEvents(ctx)

@@ -13,6 +13,8 @@ package shard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -22,6 +24,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	kubesink "github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
@@ -60,8 +63,9 @@ type Shared struct {
 	Weight        func(project string) int // of a project's deliveries; nil: all are equal
 	PlatformSlots chan struct{}            // bounds the clusters whose platforms are called at the same time
 
-	Alone func() bool // this process has all shards
-	Log   *slog.Logger
+	Alone  func() bool // this process has all shards
+	Panics *contain.Panics
+	Log    *slog.Logger
 }
 
 // Heads is where a shard sees what is desired.
@@ -118,7 +122,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return shared.Contexts.NewWriter(fence, stored) },
 		Plans:     plans, Others: shared.Others, Log: shared.Log,
 	})
-	s.queues = queue.NewWorkers(s.deliver)
+	s.queues = queue.NewWorkers(s.deliverContained)
 	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })
 	s.orphans = newOrphanSweep(number, shared.Alone, func(id appcontext.HeadID) {
 		s.rechecks.add(id, recheck{claim: true})
@@ -131,11 +135,11 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 			Shard: fence.Shard(), Token: fence.Token(),
 			Check: func(ctx context.Context) error { return shared.Contexts.Holds(ctx, fence) },
 		},
-		StoreFence: fence, RecordCommit: s.recordCommit, Log: shared.Log,
+		StoreFence: fence, RecordCommit: s.recordCommit, Panics: shared.Panics, Log: shared.Log,
 	}
 	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
 		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of,
-		Slots: shared.ClusterSlots, Project: s.projectOf, Report: s.reports.Add, Log: shared.Log,
+		Slots: shared.ClusterSlots, Project: s.projectOf, Report: s.reports.Add, Panics: shared.Panics, Log: shared.Log,
 	})
 	s.platforms = platform.NewRegistrar(ctx, platform.Options{
 		Slots: shared.PlatformSlots, Cancellations: s.cancellations, Address: s.pairs.Address,
@@ -200,10 +204,29 @@ func (s *Shard) Report(ctx context.Context, r appcontext.Report) { s.reports.Add
 
 // handleReports stores reports and requeues the targets that go on because of them.
 func (s *Shard) handleReports(ctx context.Context, batch []appcontext.Report) error {
-	due, err := s.pairs.Report(ctx, batch)
+	due, err := s.storeReports(ctx, batch)
 	s.Requeue(ctx, due)
 	s.writeEvents(ctx)
 	return err
+}
+
+// storeReports stores reports. A report that causes a panic is dropped, alone: the next one of
+// its pair is tried again.
+func (s *Shard) storeReports(ctx context.Context, batch []appcontext.Report) (due []pair.Target, err error) {
+	err = s.Panics.Do(contain.Reports, fmt.Sprintf("%d reports, the first of %s", len(batch), batch[0].Key.Cluster), func() (err error) {
+		due, err = s.pairs.Report(ctx, batch)
+		return err
+	})
+	switch {
+	case !contain.Is(err):
+		return due, err
+	case len(batch) == 1:
+		return nil, nil
+	}
+	half := len(batch) / 2
+	first, err := s.storeReports(ctx, batch[:half])
+	rest, errOfRest := s.storeReports(ctx, batch[half:])
+	return append(first, rest...), errors.Join(err, errOfRest)
 }
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.

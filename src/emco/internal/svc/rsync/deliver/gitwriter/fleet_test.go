@@ -10,6 +10,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
@@ -70,16 +71,7 @@ func newFleet(t *testing.T) *fleet {
 // returns the results by cluster.
 func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[v2.ClusterKey]pair.Result {
 	f.Helper()
-	byBranch, routes := map[route.Branch][]pair.Target{}, map[pair.Target]route.Route{}
-	for i := first; i < last; i++ {
-		name := fmt.Sprintf("edge+c%05d", i)
-		t := pair.Target{Cluster: v2.ClusterKey(name), UID: "7"}
-		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
-		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
-		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
-		routes[t] = r
-		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)
-	}
+	byBranch, routes := f.due(bundle, first, last, size)
 	out := map[v2.ClusterKey]pair.Result{}
 	for _, due := range byBranch {
 		for results := range f.writer.Deliver(f.Context(), due, routes) {
@@ -92,6 +84,21 @@ func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[v2.
 		}
 	}
 	return out
+}
+
+// due makes a bundle desired on clusters, and returns their targets by branch.
+func (f *fleet) due(bundle appcontext.Digest, first, last, size int) (map[route.Branch][]pair.Target, map[pair.Target]route.Route) {
+	byBranch, routes := map[route.Branch][]pair.Target{}, map[pair.Target]route.Route{}
+	for i := first; i < last; i++ {
+		name := fmt.Sprintf("edge+c%05d", i)
+		t := pair.Target{Cluster: v2.ClusterKey(name), UID: "7"}
+		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
+		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
+		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
+		routes[t] = r
+		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)
+	}
+	return byBranch, routes
 }
 
 func (f *fleet) git(args ...string) string {
@@ -151,4 +158,44 @@ func TestH56AFleetOfThousandsIsAFewPushes(t *testing.T) {
 		t.Error("the same content again made another commit")
 	}
 	f.wantCommits("the same again", 5, all+1, 5)
+}
+
+// faultyBackend panics when it plans one cluster.
+type faultyBackend struct {
+	syncer.Backend
+	cluster v2.ClusterKey
+}
+
+func (b faultyBackend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error) {
+	if t.Cluster == b.cluster {
+		panic("index out of range")
+	}
+	return b.Backend.Plan(t, apps)
+}
+
+// A target that causes a panic fails alone, for long, and the others of the same commit arrive.
+func TestF74ATargetThatPanicsFailsAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	counted := 0
+	f.writer.Panics = &contain.Panics{Log: f.writer.Log, Count: func(string) { counted++ }}
+	f.backend = faultyBackend{f.backend, "edge+c00001"}
+	due, routes := f.due("one", 0, 3, 10)
+	results := map[v2.ClusterKey]error{}
+	for _, targets := range due {
+		for some := range f.writer.Deliver(t.Context(), targets, routes) {
+			for _, r := range some {
+				results[r.Key.Cluster] = r.Err
+			}
+		}
+	}
+	if err := results["edge+c00001"]; !contain.Is(err) || !pair.Permanent(err) || counted != 1 {
+		t.Errorf("the target that panics: %v, counted %d", err, counted)
+	}
+	if len(results) != 3 || results["edge+c00000"] != nil || results["edge+c00002"] != nil {
+		t.Errorf("results are %v", results)
+	}
+	if f.git("rev-list", "--count", "main-s000") != "1" {
+		t.Errorf("the shard has %s commits", f.git("rev-list", "--count", "main-s000"))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -26,7 +27,11 @@ func (w *Writer) publish(ctx context.Context, routes map[pair.Target]route.Route
 	g.SetLimit(maxPublishing)
 	for _, same := range byCluster(parts) {
 		g.Go(func() error {
-			done := w.publishCluster(ctx, routes[same[0].target], same)
+			done := publication{parts: same}
+			done.err = w.Panics.Do(contain.Rsync, same[0].target.String(), func() error {
+				done = w.publishCluster(ctx, routes[same[0].target], same)
+				return done.err
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, done)

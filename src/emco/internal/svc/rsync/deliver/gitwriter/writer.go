@@ -15,6 +15,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -52,7 +53,8 @@ type Writer struct {
 	// returns the paths that must not be overwritten. Nil: nothing is looked into.
 	Inspect func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error)
 
-	Log *slog.Logger
+	Panics *contain.Panics
+	Log    *slog.Logger
 }
 
 // Committer commits jobs; *batch.Writers does.
@@ -158,7 +160,14 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 	var out []pair.Result
 	var parts []contribution
 	for _, t := range due {
-		c, failed := w.contribution(ctx, t, routes[t])
+		var c contribution
+		var failed []pair.Result
+		if err := w.Panics.Do(contain.Rsync, t.String(), func() error {
+			c, failed = w.contribution(ctx, t, routes[t])
+			return nil
+		}); err != nil {
+			failed = pair.Failures(w.Pairs.Of(t), err)
+		}
 		out = append(out, failed...)
 		if len(c.expected) > 0 {
 			parts = append(parts, c)

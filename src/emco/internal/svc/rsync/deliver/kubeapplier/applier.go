@@ -13,6 +13,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -35,6 +36,7 @@ type Options struct {
 	Slots   *fairshare.Shares                   // bounds the clusters that are worked on at the same time
 	Project func(pair.Target) string            // whose share of the slots a target uses
 	Report  func(context.Context, appcontext.Report)
+	Panics  *contain.Panics
 	Log     *slog.Logger
 }
 
@@ -81,7 +83,14 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	}
 	for _, p := range due {
 		if p.NextRetry.Before(latest) {
-			out = append(out, a.apply(ctx, c.cluster, p))
+			result := pair.Result{Key: p.Key, Bundle: p.Desired}
+			if err := a.Panics.Do(contain.Rsync, t.String(), func() error {
+				result = a.apply(ctx, c.cluster, p)
+				return nil
+			}); err != nil {
+				result.Err = err
+			}
+			out = append(out, result)
 		}
 	}
 	for _, p := range pairs {
