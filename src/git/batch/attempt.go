@@ -72,6 +72,9 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("a fault stopped the commit: %v", e.value)
 }
 
+// Panicked marks the error for callers that know no type of this package.
+func (e *PanicError) Panicked() {}
+
 // commitContained commits jobs, and turns a panic into a PanicError, so that other jobs and branches
 // go on.
 func (q *branchQueue) commitContained(ctx context.Context, reqs []*jobRequest) (commit git.Hash, err error) {

@@ -93,7 +93,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		a.sources = append(a.sources, reports.git, reports.https)
 		writers := a.writers(c, m, host)
 		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
-		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, registry))
+		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, registry, a.panics(m)))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -155,7 +155,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, registry *syncer.Registry) run.Service {
+func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, registry *syncer.Registry, panics *contain.Panics) run.Service {
 	admit := rules.Outbound.Check
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
@@ -163,7 +163,7 @@ func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: a.panics(m), Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Log: a.log,
 	})
 }
 

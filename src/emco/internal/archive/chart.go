@@ -30,7 +30,7 @@ func CheckChart(files Tree, app string) error {
 		Version    string `yaml:"version"`
 		Type       string `yaml:"type"`
 	}
-	if err := yaml.Unmarshal(text, &chart); err != nil {
+	if err := decode(text, &chart); err != nil {
 		return invalid("%s is no valid YAML: %s", file, reason(err))
 	}
 	switch {

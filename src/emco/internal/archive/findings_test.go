@@ -2,9 +2,11 @@ package archive_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 )
@@ -31,5 +33,22 @@ func TestF77UnicodeTwinsAreRefused(t *testing.T) {
 	}
 	if err := archive.Check(bytes.NewReader(packed), archive.Default()); err != nil {
 		t.Errorf("different names: %v", err)
+	}
+}
+
+// Manifests with very many keys are refused before the YAML library compares all with all.
+func TestF15ManyKeysTakeNoQuadraticTime(t *testing.T) {
+	t.Parallel()
+	var keys strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&keys, "k%d: \n", i)
+	}
+	err := archive.CheckChart(archive.Tree{"web/Chart.yaml": []byte(keys.String())}, "web")
+	if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "60000 keys") {
+		t.Errorf("a chart: %v", err)
+	}
+	_, err = archive.ReadProfile(archive.Tree{"manifest.yaml": []byte("type:\n  " + strings.ReplaceAll(keys.String(), "\n", "\n  "))})
+	if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "60000 keys") {
+		t.Errorf("a profile: %v", err)
 	}
 }

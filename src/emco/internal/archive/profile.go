@@ -49,7 +49,7 @@ func ReadProfile(files Tree) (Profile, error) {
 			} `yaml:"configresource"`
 		} `yaml:"type"`
 	}
-	if err := yaml.Unmarshal(text, &m); err != nil {
+	if err := decode(text, &m); err != nil {
 		return Profile{}, invalid("profile: %s is no valid YAML: %s", profileManifest, reason(err))
 	}
 	if m.Version != "" && m.Version != "v1" {
@@ -123,6 +123,34 @@ func checkValues(name string, text []byte) error {
 	}
 	if len(root.Content) > 0 && root.Content[0].Kind != yaml.MappingNode && root.Content[0].ShortTag() != "!!null" {
 		return invalid("profile: %s must be a mapping", name)
+	}
+	return nil
+}
+
+// maxKeys bounds the keys of one mapping in a manifest: the YAML library compares each key with all
+// others.
+const maxKeys = 1000
+
+// decode decodes a manifest. Its time grows with the size of the text, and not faster.
+func decode(text []byte, out any) error {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil || root.IsZero() {
+		return err
+	}
+	if err := checkKeys(&root); err != nil {
+		return err
+	}
+	return root.Decode(out)
+}
+
+func checkKeys(n *yaml.Node) error {
+	if n.Kind == yaml.MappingNode && len(n.Content) > 2*maxKeys {
+		return fmt.Errorf("line %d: a mapping has %d keys, more than %d", n.Line, len(n.Content)/2, maxKeys)
+	}
+	for _, child := range n.Content {
+		if err := checkKeys(child); err != nil {
+			return err
+		}
 	}
 	return nil
 }

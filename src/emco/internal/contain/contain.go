@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-
-	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
 // Parts of the program that contain panics. The values are labels of a metric.
@@ -37,13 +35,16 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("a fault in EMCO stopped the work on %s; the log of emco has the details; EMCO tries again when it changes", e.item)
 }
 
+// Panicked marks the error; the Git writer's has the same method.
+func (e *Error) Panicked() {}
+
 // Is reports whether an item failed because of a panic: the same item fails again unless it
 // changes.
 func Is(err error) bool {
-	if _, ok := errors.AsType[*Error](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*batch.PanicError](err)
+	_, ok := errors.AsType[interface {
+		error
+		Panicked()
+	}](err)
 	return ok
 }
 

@@ -39,6 +39,22 @@ func (r Retry) Fail(p appcontext.Pair, err error, now time.Time, spread float64)
 	return p
 }
 
+// Wait returns the time until the next attempt. It is never longer than the wait that Fail chose: the
+// clock of this machine, or of the process that failed, may have jumped.
+func Wait(p appcontext.Pair, now time.Time) time.Duration {
+	wait := p.NextRetry.Sub(now)
+	if !p.At.IsZero() && now.Before(p.At) {
+		wait = min(wait, p.NextRetry.Sub(p.At))
+	}
+	return wait
+}
+
+// MayRetry reports whether the next attempt of a pair may be made. It may if the clock is behind the last
+// attempt: it has jumped, and only Wait is known.
+func MayRetry(p appcontext.Pair, now time.Time) bool {
+	return p.NextRetry.Before(now) || !p.At.IsZero() && now.Before(p.At)
+}
+
 // aligned returns about now + in, and the same time for all who ask at about the same time.
 func aligned(now time.Time, in time.Duration) time.Time {
 	return now.Add(in).Truncate(in/4 + 1)

@@ -15,8 +15,8 @@ type Target struct {
 	UID     v2.DeploymentID
 }
 
-// String names the target for people.
-func (t Target) String() string { return "deployment " + string(t.UID) + " on " + string(t.Cluster) }
+// Name names the target for people.
+func (t Target) Name() string { return "deployment " + string(t.UID) + " on " + string(t.Cluster) }
 
 // TargetOf returns the target of a pair.
 func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.UID} }

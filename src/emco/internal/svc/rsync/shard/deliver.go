@@ -256,7 +256,7 @@ func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
 		return
 	}
 	first := slices.MinFunc(due, func(a, b appcontext.Pair) int { return a.NextRetry.Compare(b.NextRetry) })
-	s.retries.Set(t, time.Until(first.NextRetry))
+	s.retries.Set(t, pair.Wait(first, time.Now()))
 }
 
 // release forgets what is known of a target that has no pairs in this shard any longer.

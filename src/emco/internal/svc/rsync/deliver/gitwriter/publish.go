@@ -28,7 +28,7 @@ func (w *Writer) publish(ctx context.Context, routes map[pair.Target]route.Route
 	for _, same := range byCluster(parts) {
 		g.Go(func() error {
 			done := publication{parts: same}
-			done.err = w.Panics.Do(contain.Rsync, same[0].target.String(), func() error {
+			done.err = w.Panics.Do(contain.Rsync, same[0].target.Name(), func() error {
 				done = w.publishCluster(ctx, routes[same[0].target], same)
 				return done.err
 			})

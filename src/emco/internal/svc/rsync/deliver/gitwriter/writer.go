@@ -162,7 +162,7 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 	for _, t := range due {
 		var c contribution
 		var failed []pair.Result
-		if err := w.Panics.Do(contain.Rsync, t.String(), func() error {
+		if err := w.Panics.Do(contain.Rsync, t.Name(), func() error {
 			c, failed = w.contribution(ctx, t, routes[t])
 			return nil
 		}); err != nil {

@@ -82,9 +82,9 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 		return pair.Failures(pairs, err)
 	}
 	for _, p := range due {
-		if p.NextRetry.Before(latest) {
+		if pair.MayRetry(p, latest) {
 			result := pair.Result{Key: p.Key, Bundle: p.Desired}
-			if err := a.Panics.Do(contain.Rsync, t.String(), func() error {
+			if err := a.Panics.Do(contain.Rsync, t.Name(), func() error {
 				result = a.apply(ctx, c.cluster, p)
 				return nil
 			}); err != nil {
