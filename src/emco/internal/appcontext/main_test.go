@@ -59,6 +59,9 @@ func keysBelow(t testing.TB, s *Store, part string) []string {
 	return etcdtest.KeysBelow(t, s.kv, part)
 }
 
+// uncached returns a store on the same keys that has read nothing yet.
+func uncached(s *Store) *Store { return New(s.kv.Etcd(), s.kv.Key()) }
+
 // create makes a deployment and returns its head.
 func create(t testing.TB, s *Store, uid HeadID) Head {
 	t.Helper()

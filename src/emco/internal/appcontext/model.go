@@ -166,29 +166,6 @@ type Verdict struct {
 // Digest names content in the blob space.
 type Digest = manifest.Digest
 
-// Bundle is what one app puts on a cluster: its objects, in the order in which they are
-// applied. It is stored as a blob, under its digest.
-type Bundle struct {
-	Objects []Ref     `json:"objects"`
-	CRDs    []Ref     `json:"crds,omitempty"`
-	Hooks   []HookRef `json:"hooks,omitempty"`
-}
-
-// Ref refers to one object's content.
-type Ref struct {
-	manifest.ID
-	Digest Digest `json:"digest"`
-	Stamp  string `json:"stamp,omitempty"` // manifest.Stamp of the content, which clusters report
-}
-
-// HookRef refers to a hook.
-type HookRef struct {
-	Ref
-	Events         []string `json:"events"`
-	Weight         int      `json:"weight,omitempty"`
-	DeletePolicies []string `json:"deletePolicies,omitempty"`
-}
-
 // Report is what a cluster reports on one app. The receiver sets Ready and Since.
 type Report struct {
 	Key       PairKey          `json:"-"`

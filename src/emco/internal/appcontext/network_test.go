@@ -50,7 +50,7 @@ func TestOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	s, ctx := New(dial(t, listen(t)), "/emco"), t.Context()
 	must(t, s.Ready(ctx))
-	large := noise(1600<<10, 1)
+	large := etcdtest.Noise(1600<<10, 1)
 	d := manifest.DigestOf(large)
 	must(t, s.PutBlobs(ctx, map[Digest][]byte{d: large}))
 	b, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: d}}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -33,7 +34,7 @@ type RevisionStore struct {
 	kv    *etcdkv.Client
 	heads *HeadStore
 	now   func() time.Time
-	cache *byteLRU[string, []Placement] // by the prefix of their keys
+	cache *bytelru.Cache[string, []Placement] // by the prefix of their keys
 }
 
 func revisionKey(kv *etcdkv.Client, uid HeadID, n int64) string {
@@ -170,12 +171,12 @@ func (s *RevisionStore) Placements(ctx context.Context, uid HeadID, n int64) ([]
 		return nil, err
 	}
 	prefix := placementPrefix(s.kv, uid, r.Number, r.Try)
-	if known, ok := s.cache.get(prefix); ok {
+	if known, ok := s.cache.Get(prefix); ok {
 		return known, nil
 	}
 	places, err := s.readPlacements(ctx, prefix, r.Chunks)
 	if err == nil {
-		s.cache.put(prefix, places, len(places)*placementSize)
+		s.cache.Put(prefix, places, len(places)*placementSize)
 	}
 	return places, err
 }

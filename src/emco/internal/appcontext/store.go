@@ -29,9 +29,9 @@
 // leave other tries, which are never read. No value is above 256 KiB, no transaction above
 // 128 operations or 1 MiB.
 //
-// Each kind of record has a type with its operations: HeadStore, RevisionStore, ContentStore,
-// ReportStore and EventStore here, and those of packages agents, gitstate and pairstore. Store joins
-// them.
+// Each kind of record has a type with its operations: HeadStore, RevisionStore,
+// ReportStore and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
+// Store joins them.
 package appcontext
 
 import (
@@ -42,6 +42,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/blobstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
@@ -70,6 +72,7 @@ type Store struct {
 type (
 	AgentStore      = agents.Store
 	BranchStore     = gitstate.BranchStore
+	ContentStore    = blobstore.Store
 	RelocationStore = gitstate.RelocationStore
 )
 
@@ -79,11 +82,21 @@ type options struct {
 	now    func() time.Time
 	grace  time.Duration // of replaced revisions, see WithGrace
 	tries  time.Duration // grace of interrupted publishes
-	caches *caches       // shared by all fenced views
+	caches caches        // shared by all fenced views
 }
 
 // Option changes how a Store works.
 type Option func(*options)
+
+// caches keep what was used last.
+type caches struct {
+	content    *blobstore.Cache
+	placements *bytelru.Cache[string, []Placement] // by the prefix of their keys
+}
+
+func newCaches(bytes int) caches {
+	return caches{content: blobstore.NewCache(bytes * 3 / 4), placements: bytelru.New[string, []Placement](bytes / 4)}
+}
 
 // WithOnOp has f called after each request to etcd with its kind ("get", "list", "txn",
 // "watch", "lease") and the bytes of its keys and values. f must be quick and safe for use
@@ -128,7 +141,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 	return &Store{
 		HeadStore:       heads,
 		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
-		ContentStore:    &ContentStore{kv: kv, blobs: o.caches.blobs, bundles: o.caches.bundles},
+		ContentStore:    blobstore.New(kv, o.caches.content),
 		PairStore:       pairstore.New(kv),
 		ReportStore:     &ReportStore{kv: kv, agents: agents},
 		EventStore:      events,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/blobstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -20,13 +21,6 @@ const MaxActions = 200
 
 // removeAttempts is how often a sweep tries to remove a revision while the head changes.
 const removeAttempts = 3
-
-// Swept is what one Sweep did with content.
-type Swept struct {
-	Removed int // contents that were removed
-	Unused  int // contents that this sweep was the first to find unused; the next sweep may remove them
-	Held    int // unused contents that stay because an operation older than their mark still waits
-}
 
 // Sweep removes what is no longer needed: revisions beyond the newest keep of each
 // deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair
@@ -47,14 +41,18 @@ type Swept struct {
 func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
 		s: s, keep: max(1, keep),
-		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{}, blobs: map[Digest]bool{},
+		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{},
 	}
-	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll, w.markBundles, w.sweepBlobs} {
+	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll} {
 		if err := phase(ctx); err != nil {
-			return w.done, err
+			return Swept{}, err
 		}
 	}
-	return w.done, nil
+	needed, err := s.References(ctx, w.bundles)
+	if err != nil {
+		return Swept{}, err
+	}
+	return s.SweepContent(ctx, blobstore.SweepInput{Needed: needed, Start: w.start, Oldest: w.oldest})
 }
 
 // sweeper is one run of Sweep; only its goroutine uses it.
@@ -65,8 +63,6 @@ type sweeper struct {
 	oldest  int64                              // etcd's revision at which the oldest waiting operation was queued
 	inPairs map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
 	bundles map[Digest]bool                    // needed bundles
-	blobs   map[Digest]bool                    // needed blobs, bundles included
-	done    Swept
 }
 
 // begin reads which operations wait.
@@ -276,93 +272,4 @@ func (t publishTry) at() time.Time {
 		return time.Unix(0, 0)
 	}
 	return time.UnixMilli(ms)
-}
-
-// markBundles marks all content to which the needed bundles refer.
-func (w *sweeper) markBundles(ctx context.Context) error {
-	for d := range w.bundles {
-		w.blobs[d] = true
-		text, err := w.s.readBlob(ctx, d)
-		if err != nil {
-			return err
-		}
-		b, err := parseBundle(d, text)
-		if err != nil {
-			return err
-		}
-		for _, refs := range [][]Ref{b.Objects, b.CRDs} {
-			for _, r := range refs {
-				w.blobs[r.Digest] = true
-			}
-		}
-		for _, h := range b.Hooks {
-			w.blobs[h.Digest] = true
-		}
-	}
-	return nil
-}
-
-// storedContent is what is stored of one content.
-type storedContent struct {
-	digest Digest
-	newest int64 // etcd's revision of its last change, without its mark
-	mark   int64 // etcd's revision of its mark; 0 without one
-}
-
-// sweepBlobs removes or marks content that is not needed, and removes the marks of what is.
-func (w *sweeper) sweepBlobs(ctx context.Context) error {
-	b := w.s.kv.NewBatch("marks of blobs")
-	var at storedContent
-	for kv, err := range w.s.kv.List(ctx, etcdkv.Scan{Prefix: w.s.kv.Key("blob") + "/", KeysOnly: true}) {
-		if err != nil {
-			return err
-		}
-		p := w.s.kv.Split(kv.Key)
-		if d := Digest(p[1]); d != at.digest {
-			if err := w.sweepBlob(ctx, b, at); err != nil {
-				return err
-			}
-			at = storedContent{digest: d}
-		}
-		if p[2] == unusedMark {
-			at.mark = kv.ModRevision
-		} else {
-			at.newest = max(at.newest, kv.ModRevision)
-		}
-	}
-	if err := w.sweepBlob(ctx, b, at); err != nil {
-		return err
-	}
-	return b.Flush(ctx)
-}
-
-// sweepBlob decides about one content. What was written after the start stays as it is.
-func (w *sweeper) sweepBlob(ctx context.Context, b *etcdkv.Batch, c storedContent) error {
-	switch key := unusedKey(w.s.kv, c.digest); {
-	case c.digest == "" || c.newest > w.start || c.mark > w.start:
-		return nil
-	case w.blobs[c.digest] && c.mark > 0, c.newest == 0: // needed, or a mark that a crash left behind
-		return b.Add(ctx, clientv3.OpDelete(key))
-	case w.blobs[c.digest]:
-		return nil
-	case c.mark == 0:
-		w.done.Unused++
-		return b.Add(ctx, clientv3.OpPut(key, ""))
-	case c.mark >= w.oldest:
-		w.done.Held++
-		return nil
-	}
-	return w.removeBlob(ctx, c)
-}
-
-// removeBlob removes content, unless an operation has removed its mark meanwhile.
-func (w *sweeper) removeBlob(ctx context.Context, c storedContent) error {
-	marked := clientv3.Compare(clientv3.ModRevision(unusedKey(w.s.kv, c.digest)), "=", c.mark)
-	_, ok, err := w.s.kv.Commit(ctx, "blob "+string(c.digest), []clientv3.Cmp{marked}, []clientv3.Op{
-		clientv3.OpDelete(w.s.kv.Key("blob", string(c.digest))+"/", clientv3.WithPrefix()),
-	})
-	if ok {
-		w.done.Removed++
-	}
-	return err
 }

@@ -526,7 +526,7 @@ func TestSweepStopsAtABundleItCannotRead(t *testing.T) {
 	d, err := s.PutBundle(ctx, Bundle{Objects: []Ref{{Digest: manifest.DigestOf([]byte("object"))}}})
 	must(t, err)
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Held: []Digest{d}}}, nil))
-	_, err = etcd.Put(ctx, blobKey(s.kv, d, 0), "spoiled")
+	_, err = etcd.Put(ctx, s.kv.Key("blob", string(d), "0000"), "spoiled")
 	must(t, err)
 	_, err = s.Sweep(ctx, 1)
 	wantKind(t, err, errs.Internal)

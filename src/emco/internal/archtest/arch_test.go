@@ -42,7 +42,7 @@ var groups = map[string]packageGroup{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/bytelru", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/patch",
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
@@ -159,7 +159,7 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd"},
+	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd"},
 	"helm.sh/":                  {"internal/render/helm"},
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},

@@ -2,9 +2,10 @@ package etcdtest
 
 import (
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -46,7 +47,17 @@ func runShared(m *testing.M, use func(*clientv3.Client)) (code int, err error) {
 	return code, server.Close()
 }
 
+// Noise returns n bytes that do not compress, always the same for one seed.
+func Noise(n int, seed uint64) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
 // Prefix returns a prefix of keys for a test. No other test has it, nor another run of this one.
 func Prefix(t testing.TB) string {
-	return "/" + strings.ReplaceAll(t.Name(), "/", "_") + "-" + rand.Text()
+	return "/" + strings.ReplaceAll(t.Name(), "/", "_") + "-" + cryptorand.Text()
 }

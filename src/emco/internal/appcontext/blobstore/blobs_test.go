@@ -1,76 +1,61 @@
-package appcontext
+package blobstore
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
-
-// noise returns n bytes that do not compress, always the same for one seed.
-func noise(n int, seed uint64) []byte {
-	b := make([]byte, n)
-	r := rand.New(rand.NewPCG(seed, 1))
-	for i := range b {
-		b[i] = byte(r.Uint32())
-	}
-	return b
-}
-
-// uncached returns a store on the same keys that has read nothing yet.
-func uncached(s *Store) *Store { return New(s.kv.Etcd(), s.kv.Key()) }
 
 func TestBlobsOfAllSizesComeBack(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	blobs := map[Digest][]byte{}
 	for i, n := range []int{0, 1, 4 << 10, etcdkv.MaxValue - 30, etcdkv.MaxValue, etcdkv.MaxValue + 1, 1400 << 10, 1600 << 10, 5 << 20} {
-		c := noise(n, uint64(i))
+		c := etcdtest.Noise(n, uint64(i))
 		blobs[manifest.DigestOf(c)] = c
 	}
 	text := []byte(strings.Repeat("kind: ConfigMap\n", maxBlob/16))
 	blobs[manifest.DigestOf(text)] = text
-	must(t, s.PutBlobs(ctx, blobs))
-	must(t, s.PutBlobs(ctx, blobs))
+	etcdtest.Must(t, s.PutBlobs(ctx, blobs))
+	etcdtest.Must(t, s.PutBlobs(ctx, blobs))
 	for _, from := range []*Store{s, uncached(s)} {
 		for d, want := range blobs {
 			got, err := from.GetBlob(ctx, d)
-			must(t, err)
+			etcdtest.Must(t, err)
 			if !bytes.Equal(got, want) {
 				t.Errorf("a blob of %d bytes came back with %d others", len(want), len(got))
 			}
 		}
 	}
 	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key()}) {
-		must(t, err)
+		etcdtest.Must(t, err)
 		if len(kv.Value) > etcdkv.MaxValue {
 			t.Errorf("%s has %d bytes", kv.Key, len(kv.Value))
 		}
 	}
 	_, err := s.GetBlob(ctx, manifest.DigestOf([]byte("never written")))
-	wantKind(t, err, errs.NotFound)
+	etcdtest.WantKind(t, err, errs.NotFound)
 }
 
 // The header must hold the exact number of chunks that are written.
 func TestChunksAreCounted(t *testing.T) {
 	t.Parallel()
 	p, exact := newPacker(), false
-	content := noise(etcdkv.MaxValue, 9)
+	content := etcdtest.Noise(etcdkv.MaxValue, 9)
 	for n := etcdkv.MaxValue - 120; n < etcdkv.MaxValue; n++ {
 		packed, err := p.pack(content[:n])
-		must(t, err)
+		etcdtest.Must(t, err)
 		h, _, err := unpackHeader(packed)
-		must(t, err)
+		etcdtest.Must(t, err)
 		if want := (len(packed) + etcdkv.MaxValue - 1) / etcdkv.MaxValue; h.chunks != want {
 			t.Fatalf("%d bytes: the header says %d chunks, want %d", len(packed), h.chunks, want)
 		}
@@ -84,10 +69,10 @@ func TestChunksAreCounted(t *testing.T) {
 func TestPutBlobsRefuses(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	wantKind(t, s.PutBlobs(ctx, map[Digest][]byte{"abc": []byte("x")}), errs.Invalid)
+	etcdtest.WantKind(t, s.PutBlobs(ctx, map[Digest][]byte{"abc": []byte("x")}), errs.Invalid)
 	big := make([]byte, maxBlob+1)
-	wantKind(t, s.PutBlobs(ctx, map[Digest][]byte{manifest.DigestOf(big): big}), errs.TooLarge)
-	if keys := keysBelow(t, s, ""); len(keys) != 0 {
+	etcdtest.WantKind(t, s.PutBlobs(ctx, map[Digest][]byte{manifest.DigestOf(big): big}), errs.TooLarge)
+	if keys := etcdtest.KeysBelow(t, s.kv, ""); len(keys) != 0 {
 		t.Errorf("keys %q were written", keys)
 	}
 }
@@ -95,23 +80,23 @@ func TestPutBlobsRefuses(t *testing.T) {
 func TestPutBlobsWritesOnlyWhatIsAbsent(t *testing.T) {
 	t.Parallel()
 	var bytes, txns atomic.Int64
-	s := newStore(t, WithOnOp(func(kind string, n int) {
+	s := storeAt(etcdtest.Prefix(t), func(kind string, n int) {
 		bytes.Add(int64(n))
 		if kind == "txn" || kind == "get" { // to write, and to look what is there
 			txns.Add(1)
 		}
-	}))
+	})
 	blobs := map[Digest][]byte{}
 	for i := range 300 {
-		c := noise(8<<10, uint64(i))
+		c := etcdtest.Noise(8<<10, uint64(i))
 		blobs[manifest.DigestOf(c)] = c
 	}
-	must(t, s.PutBlobs(t.Context(), blobs))
+	etcdtest.Must(t, s.PutBlobs(t.Context(), blobs))
 	first := bytes.Swap(0)
 	if n := txns.Swap(0); n < 3+3 || n > 3+4 {
 		t.Errorf("%d transactions, want 3 to look and 3 or 4 to write", n)
 	}
-	must(t, s.PutBlobs(t.Context(), blobs))
+	etcdtest.Must(t, s.PutBlobs(t.Context(), blobs))
 	if again := bytes.Load(); first < 300*8<<10 || again > first/20 {
 		t.Errorf("%d bytes the first time and %d the second, want next to nothing again", first, again)
 	}
@@ -126,23 +111,23 @@ func TestBlobWrittenInPartIsNotThere(t *testing.T) {
 	s := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	txns := 0
-	dying := New(etcd, s.kv.Key(), WithOnOp(func(kind string, _ int) {
+	dying := storeAt(s.kv.Key(), func(kind string, _ int) {
 		if txns++; txns == 2 { // one to look, one that wrote
 			cancel()
 		}
-	}))
-	original := noise(3<<20, 5)
+	})
+	original := etcdtest.Noise(3<<20, 5)
 	blobs := map[Digest][]byte{manifest.DigestOf(original): original}
-	wantKind(t, dying.PutBlobs(ctx, blobs), errs.Unavailable)
-	if keys := keysBelow(t, s, "blob/"); len(keys) == 0 || len(keys) > 12 {
+	etcdtest.WantKind(t, dying.PutBlobs(ctx, blobs), errs.Unavailable)
+	if keys := etcdtest.KeysBelow(t, s.kv, "blob/"); len(keys) == 0 || len(keys) > 12 {
 		t.Fatalf("%d of 13 chunks were written, want some", len(keys))
 	}
 	for d := range blobs {
 		_, err := s.GetBlob(t.Context(), d)
-		wantKind(t, err, errs.NotFound)
-		must(t, s.PutBlobs(t.Context(), blobs))
+		etcdtest.WantKind(t, err, errs.NotFound)
+		etcdtest.Must(t, s.PutBlobs(t.Context(), blobs))
 		got, err := uncached(s).GetBlob(t.Context(), d)
-		if must(t, err); !bytes.Equal(got, original) {
+		if etcdtest.Must(t, err); !bytes.Equal(got, original) {
 			t.Error("the blob came back with another content")
 		}
 	}
@@ -151,14 +136,14 @@ func TestBlobWrittenInPartIsNotThere(t *testing.T) {
 func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	original := noise(etcdkv.MaxValue*2+5, 3)
+	original := etcdtest.Noise(etcdkv.MaxValue*2+5, 3)
 	d := manifest.DigestOf(original)
-	must(t, s.PutBlobs(ctx, map[Digest][]byte{d: original}))
+	etcdtest.Must(t, s.PutBlobs(ctx, map[Digest][]byte{d: original}))
 	first, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
-	must(t, err)
+	etcdtest.Must(t, err)
 	value := first.Kvs[0].Value
 	other, err := newPacker().pack([]byte("other content"))
-	must(t, err)
+	etcdtest.Must(t, err)
 	long := slices.Clone(other)
 	long[2]-- // the size
 
@@ -179,17 +164,17 @@ func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			broken := New(etcd, fmt.Sprint(s.kv.Key(), i))
-			must(t, broken.PutBlobs(ctx, map[Digest][]byte{d: original}))
+			broken := storeAt(fmt.Sprint(s.kv.Key(), i), nil)
+			etcdtest.Must(t, broken.PutBlobs(ctx, map[Digest][]byte{d: original}))
 			key := blobKey(broken.kv, d, test.chunk)
 			if test.value == nil {
 				_, err = etcd.Delete(ctx, key)
 			} else {
 				_, err = etcd.Put(ctx, key, string(test.value))
 			}
-			must(t, err)
+			etcdtest.Must(t, err)
 			_, err := uncached(broken).GetBlob(ctx, d)
-			wantKind(t, err, errs.Internal)
+			etcdtest.WantKind(t, err, errs.Internal)
 			if !strings.Contains(err.Error(), string(d)) {
 				t.Errorf("the error %q does not name the digest", err)
 			}
@@ -209,76 +194,25 @@ func TestBundlesComeBack(t *testing.T) {
 	b := Bundle{Objects: []Ref{{Digest: "1"}, {Digest: "2"}}, Hooks: []HookRef{{Ref: Ref{Digest: "3"}, Events: []string{"pre-install"}, Weight: -5}}}
 	b.Objects[0].ID = manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: "d"}
 	d, err := s.PutBundle(ctx, b)
-	must(t, err)
+	etcdtest.Must(t, err)
 	again, err := s.PutBundle(ctx, b)
-	must(t, err)
+	etcdtest.Must(t, err)
 	if d != again {
 		t.Errorf("the same bundle has digests %s and %s", d, again)
 	}
 	for _, from := range []*Store{uncached(s), s, s} {
 		got, err := from.GetBundle(ctx, d)
-		must(t, err)
+		etcdtest.Must(t, err)
 		if len(got.Objects) != 2 || got.Objects[0] != b.Objects[0] || got.Hooks[0].Weight != -5 || got.Hooks[0].Events[0] != "pre-install" {
 			t.Errorf("GetBundle = %+v, want %+v", got, b)
 		}
 	}
-	blobs := content("this is no bundle")
-	must(t, s.PutBlobs(ctx, blobs))
+	blobs := map[Digest][]byte{manifest.DigestOf([]byte("this is no bundle")): []byte("this is no bundle")}
+	etcdtest.Must(t, s.PutBlobs(ctx, blobs))
 	for d := range blobs {
 		_, err := s.GetBundle(ctx, d)
-		wantKind(t, err, errs.Internal)
+		etcdtest.WantKind(t, err, errs.Internal)
 	}
-}
-
-// Whatever order things are asked for in, the cache stays within its bounds, answers
-// truly, and forgets what was used longest ago.
-func TestCacheAgainstModel(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		const room = 40
-		l := newByteLRU[Digest, int](room)
-		var order []Digest // oldest first
-		size := map[Digest]int{}
-		used := func() (n int) {
-			for _, d := range order {
-				n += size[d]
-			}
-			return n
-		}
-		touch := func(d Digest) {
-			order = append(slices.DeleteFunc(order, func(x Digest) bool { return x == d }), d)
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"put": func(t *rapid.T) {
-				d := Digest(rapid.StringMatching("[a-h]").Draw(t, "digest"))
-				n := rapid.IntRange(0, 12).Draw(t, "size")
-				l.put(d, int(d[0]), n)
-				if n > room/4 || slices.Contains(order, d) {
-					return
-				}
-				size[d] = n
-				touch(d)
-				for used() > room {
-					order = order[1:]
-				}
-			},
-			"get": func(t *rapid.T) {
-				d := Digest(rapid.StringMatching("[a-h]").Draw(t, "digest"))
-				v, ok := l.get(d)
-				if ok != slices.Contains(order, d) || ok && v != int(d[0]) {
-					t.Fatalf("get(%s) = %d, %v; the model holds %v", d, v, ok, order)
-				}
-				if ok {
-					touch(d)
-				}
-			},
-			"": func(t *rapid.T) {
-				if l.size != used() || len(l.entries) != len(order) {
-					t.Fatalf("the cache has %d entries of %d, the model %d of %d", len(l.entries), l.size, len(order), used())
-				}
-			},
-		})
-	})
 }
 
 // Nothing that is stored can make reading panic or take more memory than is allowed.

@@ -1,0 +1,77 @@
+package blobstore
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Bundle is what one app puts on a cluster: its objects, in the order in which they are
+// applied. It is stored as a blob, under its digest.
+type Bundle struct {
+	Objects []Ref     `json:"objects"`
+	CRDs    []Ref     `json:"crds,omitempty"`
+	Hooks   []HookRef `json:"hooks,omitempty"`
+}
+
+// Ref refers to one object's content.
+type Ref struct {
+	manifest.ID
+	Digest Digest `json:"digest"`
+	Stamp  string `json:"stamp,omitempty"` // manifest.Stamp of the content, which clusters report
+}
+
+// HookRef refers to a hook.
+type HookRef struct {
+	Ref
+	Events         []string `json:"events"`
+	Weight         int      `json:"weight,omitempty"`
+	DeletePolicies []string `json:"deletePolicies,omitempty"`
+}
+
+// PutBundle stores b, if it does not exist yet, and returns its digest. Store the content
+// that b refers to before.
+func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
+	d, text, err := b.Blob()
+	if err != nil {
+		return "", err
+	}
+	return d, s.PutBlobs(ctx, map[Digest][]byte{d: text})
+}
+
+// Blob returns the bundle as it is stored, with its digest.
+func (b Bundle) Blob() (Digest, []byte, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return "", nil, errs.E(errs.Internal, "encode", "bundle", err)
+	}
+	return manifest.DigestOf(text), text, nil
+}
+
+// GetBundle returns the bundle of digest d, or NotFound. It is shared and must not be
+// changed.
+func (s *Store) GetBundle(ctx context.Context, d Digest) (Bundle, error) {
+	if b, ok := s.cache.bundles.Get(d); ok {
+		return b, nil
+	}
+	text, err := s.GetBlob(ctx, d)
+	if err != nil {
+		return Bundle{}, err
+	}
+	b, err := parseBundle(d, text)
+	if err == nil {
+		s.cache.bundles.Put(d, b, 2*len(text))
+	}
+	return b, err
+}
+
+func parseBundle(d Digest, text []byte) (Bundle, error) {
+	var b Bundle
+	if err := json.Unmarshal(text, &b); err != nil {
+		return Bundle{}, etcdkv.Corrupt("bundle "+string(d), err)
+	}
+	return b, nil
+}

@@ -1,0 +1,69 @@
+// Package bytelru caches what was used last, within a number of bytes. A bundle of one object and
+// one of 50,000 differ by megabytes, and libraries bound numbers of entries.
+package bytelru
+
+import "sync"
+
+// Cache is a least-recently-used cache that is bounded by the bytes of its values. Its values
+// never change, so nothing is ever invalidated. It is safe for use by many goroutines.
+type Cache[K ~string, V any] struct {
+	max int
+
+	mu      sync.Mutex
+	size    int                // guarded by mu
+	entries map[K]*entry[K, V] // guarded by mu
+	root    entry[K, V]        // of the ring: next is the newest, prev the oldest; guarded by mu
+}
+
+type entry[K ~string, V any] struct {
+	prev, next *entry[K, V]
+	key        K
+	value      V
+	size       int
+}
+
+// New returns an empty cache of maxBytes; 0 keeps nothing.
+func New[K ~string, V any](maxBytes int) *Cache[K, V] {
+	l := &Cache[K, V]{max: maxBytes, entries: map[K]*entry[K, V]{}}
+	l.root.prev, l.root.next = &l.root, &l.root
+	return l
+}
+
+// Get returns the value of a key, and whether the cache has it.
+func (l *Cache[K, V]) Get(key K) (V, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok {
+		return *new(V), false
+	}
+	e.unlink()
+	l.pushLocked(e)
+	return e.value, true
+}
+
+// Put keeps v, which takes size bytes, unless it would take more than a quarter of the
+// cache.
+func (l *Cache[K, V]) Put(key K, v V, size int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.entries[key]; ok || size > l.max/4 {
+		return
+	}
+	e := &entry[K, V]{key: key, value: v, size: size}
+	l.entries[key] = e
+	l.pushLocked(e)
+	for l.size += size; l.size > l.max; {
+		oldest := l.root.prev
+		oldest.unlink()
+		delete(l.entries, oldest.key)
+		l.size -= oldest.size
+	}
+}
+
+func (l *Cache[K, V]) pushLocked(e *entry[K, V]) {
+	e.prev, e.next = &l.root, l.root.next
+	e.prev.next, e.next.prev = e, e
+}
+
+func (e *entry[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
