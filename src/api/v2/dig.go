@@ -84,11 +84,18 @@ type GroupIntentSpec struct {
 // intent; it is not a controller.
 const PlacementKey = "genericPlacementIntent"
 
+// maxIntents bounds the entries of a group intent: each is looked up when it is written.
+const maxIntents = 100
+
 // Validate requires at least one intent; keys are names.
 func (g *GroupIntent) Validate() error {
 	c := begin(&g.Named)
 	if len(g.Spec.Intent) == 0 {
 		c.fail("spec.intent", "missing; give a map of controllers to intents, such as %s: NAME", PlacementKey)
+	}
+	if n := len(g.Spec.Intent); n > maxIntents {
+		c.fail("spec.intent", "%d entries are more than %d", n, maxIntents)
+		return c.err()
 	}
 	for _, key := range sortedKeys(g.Spec.Intent) {
 		if !ValidName(key) {

@@ -68,7 +68,14 @@ func (i *AppIntent) Validate() error {
 	return c.err()
 }
 
+// maxSelectors bounds the selectors of an intent: each is looked up when it is written.
+const maxSelectors = 10_000
+
 func (s PlacementSelection) check(c *violationList) {
+	if n := len(s.Selectors()); n > maxSelectors {
+		c.fail("spec.intent", "%d selectors are more than %d; select clusters by a label", n, maxSelectors)
+		return
+	}
 	for i, one := range s.AllOf {
 		at := fmt.Sprintf("spec.intent.allOf[%d]", i)
 		switch {

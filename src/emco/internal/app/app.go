@@ -250,5 +250,5 @@ func NewLogger(c config.Log) *slog.Logger {
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level))); err != nil {
 		level = slog.LevelInfo
 	}
-	return logs.New(os.Stderr, logs.Options{Level: level, Text: c.Format == "text"})
+	return slog.New(logs.Limit(logs.New(os.Stderr, logs.Options{Level: level, Text: c.Format == "text"}).Handler()))
 }

@@ -17,7 +17,11 @@ const repository = "../../../.."
 // quoted finds what is written as code.
 var quoted = regexp.MustCompile("`([^`\n]+)`")
 
-// The tables of docs/reliability.md are true: the tests that they name exist, all
+// testedFolders are those whose tests `make test` runs, and scripts/e2e: a test of package lanes there
+// wants each in a lane, which `make e2e` or `make e2e-full` runs.
+var testedFolders = []string{"src", "scripts/e2e", "scripts/release", "scripts/rules", "scripts/testbed"}
+
+// The tables of docs/reliability.md are true: the tests that they name exist and are run, all
 // failpoints are in them, and so is each fault that has a number of its own.
 func TestReliabilityIsShownByTests(t *testing.T) {
 	t.Parallel()
@@ -25,7 +29,7 @@ func TestReliabilityIsShownByTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests, named := testsIn(t, "src", "scripts"), map[string]bool{}
+	tests, named := testsIn(t, testedFolders...), map[string]bool{}
 	for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
 		named[m[1]] = true
 		if strings.HasPrefix(m[1], "Test") && !tests[m[1]] {
@@ -40,10 +44,19 @@ func TestReliabilityIsShownByTests(t *testing.T) {
 	for _, n := range []int{31, 32, 33, 34, 35, 36, 47, 49, 53, 58, 59, 61, 62, 64, 65} {
 		wantRow(t, string(text), fmt.Sprintf("H-%d", n), fmt.Sprintf("`TestH%d", n))
 	}
+	for test := range tests {
+		if m := trialTest.FindStringSubmatch(test); m != nil && !named[test] {
+			t.Errorf("%s is in no row; the row of F%s names the tests of that fault", test, m[1])
+		}
+	}
 	for n := 1; n <= 15; n++ {
 		wantRow(t, string(text), fmt.Sprint(n), fmt.Sprintf("`TestConformance%02d", n))
 	}
 }
+
+// trialTest finds the tests of faults that concern running programs: those of the API's truth, and of
+// security and endurance. Other numbers concern pages and the command line.
+var trialTest = regexp.MustCompile(`^TestF(1[03-69]|2[02-7]|6\d|7\d)[A-Z]`)
 
 // wantRow wants a row of a table that begins with a number and names a test of it.
 func wantRow(t *testing.T, text, number, test string) {
@@ -58,6 +71,8 @@ func wantRow(t *testing.T, text, number, test string) {
 
 var testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(`)
 
+var constraint = regexp.MustCompile(`(?m)^//go:build (.+)$`)
+
 // testsIn returns the names of all tests below folders of the repository.
 func testsIn(t *testing.T, folders ...string) map[string]bool {
 	t.Helper()
@@ -68,6 +83,9 @@ func testsIn(t *testing.T, folders ...string) map[string]bool {
 				return err
 			}
 			text, err := os.ReadFile(path)
+			if m := constraint.FindSubmatch(text); m != nil && string(m[1]) != "!race" && string(m[1]) != "linux" {
+				return err // not part of every run
+			}
 			for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
 				out[m[1]] = true
 			}

@@ -61,13 +61,10 @@ func fileOf(b git.Branch) ([]byte, error) {
 	return text, nil
 }
 
-// countUnknown counts a branch of no cluster, once.
+// countUnknown counts a branch of no cluster, once. Beyond maxUnknownBranches it counts no more.
 func (p *poller) countUnknown(branch string) {
-	if p.unknownBranches[branch] {
+	if p.unknownBranches[branch] || len(p.unknownBranches) >= maxUnknownBranches {
 		return
-	}
-	if len(p.unknownBranches) >= maxUnknownBranches {
-		clear(p.unknownBranches)
 	}
 	p.unknownBranches[branch] = true
 	p.source.options.Count(intake.Unregistered)
