@@ -64,7 +64,7 @@ func (w *derivedPush) open(ctx context.Context) (*wire.Conn, error) {
 	if err != nil || !w.pending || conv.Has(capability.Atomic) {
 		return conv, err
 	}
-	if err := w.host.pushed(w.repo, conv.Push(ctx, w.branchPush())); err != nil {
+	if err := w.host.forgetIfLost(w.repo, conv.Push(ctx, w.branchPush())); err != nil {
 		return nil, err
 	}
 	w.host.remember(w.repo, w.draft)
@@ -92,7 +92,7 @@ func (w *derivedPush) send(ctx context.Context, conv *wire.Conn, g *derivedMoves
 		conv.Close(true)
 		return nil
 	}
-	if err := w.host.pushed(w.repo, conv.Push(ctx, p)); err != nil {
+	if err := w.host.forgetIfLost(w.repo, conv.Push(ctx, p)); err != nil {
 		return err
 	}
 	if w.pending {

@@ -111,19 +111,22 @@ func (h *Host) snapshot(ctx context.Context, r git.Repo, at git.Hash) (treecache
 	if err != nil {
 		return treecache.Snapshot{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
+	defer cancel()
 	s, err := h.caches.Get(r).Load(ctx, commit, func(known *treecache.Store, have []plumbing.Hash) (treecache.Fetched, error) {
 		return fetch.Trees(ctx, h.client, r, commit, known, have)
 	})
 	return s, transport.Fail(ctx, r, "fetch", err)
 }
 
-// push sends a push. If the server lost what it builds on, the cached trees of the repository go.
+// push sends a push.
 func (h *Host) push(ctx context.Context, r git.Repo, p wire.PushRequest) error {
-	return h.pushed(r, h.client.Push(ctx, r, p))
+	return h.forgetIfLost(r, h.client.Push(ctx, r, p))
 }
 
-// pushed handles the outcome of a push.
-func (h *Host) pushed(r git.Repo, err error) error {
+// forgetIfLost empties the cache of a repository if the server lost what a push builds on. It returns
+// the push's error.
+func (h *Host) forgetIfLost(r git.Repo, err error) error {
 	if errors.Is(err, wire.ErrObjectsLost) {
 		h.caches.Get(r).Forget()
 	}

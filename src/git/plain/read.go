@@ -34,7 +34,7 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 				return
 			}
 		}
-		s, err := h.snapshotInTime(ctx, r, at)
+		s, err := h.snapshot(ctx, r, at)
 		if err == nil {
 			err = s.Walk(under, func(e git.Entry) bool { return ctx.Err() == nil && yield(e, nil) })
 		}
@@ -45,13 +45,6 @@ func (h *Host) Tree(ctx context.Context, r git.Repo, at git.Hash, under string) 
 			yield(git.Entry{}, transport.Fail(ctx, r, "tree", err))
 		}
 	}
-}
-
-// snapshotInTime is snapshot with the time-out of a whole call.
-func (h *Host) snapshotInTime(ctx context.Context, r git.Repo, at git.Hash) (treecache.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
-	defer cancel()
-	return h.snapshot(ctx, r, at)
 }
 
 // Blob returns a file's content.
@@ -135,11 +128,11 @@ func (h *Host) Changed(ctx context.Context, r git.Repo, d git.Difference) ([]str
 	before := treecache.Nothing()
 	var err error
 	if d.Before != "" {
-		if before, err = h.snapshotInTime(ctx, r, d.Before); err != nil {
+		if before, err = h.snapshot(ctx, r, d.Before); err != nil {
 			return nil, err
 		}
 	}
-	after, err := h.snapshotInTime(ctx, r, d.After)
+	after, err := h.snapshot(ctx, r, d.After)
 	if err != nil {
 		return nil, err
 	}
