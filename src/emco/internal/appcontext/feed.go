@@ -23,11 +23,12 @@ type Record struct {
 	Key     PairKey // of a pair, a table or a report; Cluster alone for an agent
 	HeadID  HeadID
 	Head    *Head
-	Pair    *Pair            // a record of its own
-	Table   *pairstore.Table // of the pairs with Key's UID and App in Shard
-	Shard   string           // of Table
+	Pair    *Pair                  // a record of its own
+	Table   *pairstore.Table       // of the pairs with Key's UID and App in Shard
+	Reports *pairstore.ReportTable // on the pairs with Key's UID and App in Shard
+	Shard   string                 // of Table or Reports
 	Roster  *pairstore.RosterPart
-	Report  *Report
+	Report  *Report // a record of its own
 	Agent   *agents.Agent
 	Gone    bool
 	Restart bool  // forget everything: all records follow again
@@ -39,16 +40,17 @@ type Space string
 
 // The spaces of a ChangeFeed.
 const (
-	HeadSpace   Space = "head"
-	AgentSpace  Space = "heard"
-	PairSpace   Space = "pair"
-	RosterSpace Space = "pairroster"
-	TableSpace  Space = "pairtable"
-	ReportSpace Space = reportSpace
+	HeadSpace        Space = "head"
+	AgentSpace       Space = "heard"
+	PairSpace        Space = "pair"
+	RosterSpace      Space = "pairroster"
+	TableSpace       Space = "pairtable"
+	ReportSpace      Space = "report"
+	ReportTableSpace Space = "reporttable"
 )
 
-// ChangeFeed is one watch of six key spaces (Space), so that records arrive in the order in
-// which they were written, across all six.
+// ChangeFeed is one watch of seven key spaces (Space), so that records arrive in the order in
+// which they were written, across all seven.
 type ChangeFeed struct {
 	s      *Store
 	stream string // gives the watch a stream of its own: other watches cannot delay its UpTo
@@ -63,10 +65,10 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // two UpTo. An error stands for one record that cannot be read (Space, and HeadID or Key, are set); the
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
-	// Heads, agents, operations, ownerships, pairs, rosters, tables and reports are neighbours in
+	// Heads, agents, operations, ownerships, pairs, rosters, reports and tables are neighbours in
 	// this order: a roster is listed before the tables that name its numbers. Keys outside of this
 	// range do not arrive.
-	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(reportSpace)+"/")
+	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(string(ReportTableSpace))+"/")
 	reports := reportDecoder{}
 	return func(yield func(Record, error) bool) {
 		for c := range f.s.kv.WatchRange(f.ownStream(ctx), from, end) {
@@ -130,6 +132,11 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 		out.Key, out.Shard = PairKey{UID: v2.DeploymentID(p[1]), App: p[2]}, p[3]
 		if !c.Deleted {
 			out.Table, err = pointer(pairstore.ParseTable(c.KV))
+		}
+	case out.Space == ReportTableSpace && len(p) == 4:
+		out.Key, out.Shard = PairKey{UID: v2.DeploymentID(p[1]), App: p[2]}, p[3]
+		if !c.Deleted {
+			out.Reports, err = pointer(pairstore.ParseReportTable(c.KV))
 		}
 	case out.Space == RosterSpace && len(p) == 3:
 		out.Shard = p[1]

@@ -139,7 +139,7 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})
 		}
 		must(t, s.PutReports(t.Context(), Fence{}, []Report{want}, nil))
-		kv, err := s.kv.Get(t.Context(), s.ReportStore.key(want.Key))
+		kv, err := s.kv.Get(t.Context(), s.kv.Key("report", string(want.Key.Cluster), string(want.Key.UID), want.Key.App))
 		must(t, err)
 		got, err := reader.decode(kv.Kvs[0])
 		must(t, err)

@@ -165,24 +165,3 @@ type Verdict struct {
 
 // Digest names content in the blob space.
 type Digest = manifest.Digest
-
-// Report is what a cluster reports on one app. The receiver sets Ready and Since.
-type Report struct {
-	Key       PairKey          `json:"-"`
-	Resources []ResourceStatus `json:"resources"`
-	Truncated int              `json:"truncated,omitempty"` // resources left out, because a value has at most 256 KiB
-	At        time.Time        `json:"at"`
-	Seq       uint64           `json:"seq,omitempty"`    // of the agent's report; 0 from a cluster that is watched directly
-	Commit    string           `json:"commit,omitempty"` // that the cluster's reconciler had applied, if the agent knows it
-	Ready     bool             `json:"ready,omitempty"`  // set by rsync's pairs.Store: all objects of the pair's desired bundle are Current, with the desired content
-	Since     time.Time        `json:"since,omitzero"`   // when Ready last changed
-}
-
-// ResourceStatus is one object's status on a cluster.
-type ResourceStatus struct {
-	manifest.ID
-	Status  string `json:"status"` // kstatus: Current, InProgress, Failed, Terminating, NotFound, Unknown
-	Reason  string `json:"reason,omitempty"`
-	Content string `json:"content,omitempty"` // the object's manifest.Stamp, which identifies its content
-	Extra   bool   `json:"extra,omitempty"`   // it belongs to the app, but is in no bundle, such as a Pod
-}

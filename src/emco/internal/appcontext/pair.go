@@ -2,17 +2,20 @@ package appcontext
 
 import "github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 
-// Pairs and their parts, see package pairstore.
+// Pairs, the reports on them, and their parts, see package pairstore.
 type (
-	Pair         = pairstore.Pair
-	PairKey      = pairstore.Key
-	PairState    = pairstore.State
-	PairStore    = pairstore.Store
-	Phase        = pairstore.Phase
-	Change       = pairstore.Change
-	ExternalEdit = pairstore.ExternalEdit
-	Outcome      = pairstore.Outcome
-	Refusal      = pairstore.Refusal
+	Pair           = pairstore.Pair
+	PairKey        = pairstore.Key
+	PairState      = pairstore.State
+	PairStore      = pairstore.Store
+	Phase          = pairstore.Phase
+	Change         = pairstore.Change
+	ExternalEdit   = pairstore.ExternalEdit
+	Outcome        = pairstore.Outcome
+	Refusal        = pairstore.Refusal
+	Report         = pairstore.Report
+	ReportStore    = pairstore.ReportStore
+	ResourceStatus = pairstore.ResourceStatus
 )
 
 // The phases of a pair.

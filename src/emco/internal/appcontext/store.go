@@ -15,7 +15,8 @@
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
 //	pairroster/<shard>/<part>           numbers of clusters, by rsync, see package pairstore
 //	pairtable/<uid>/<app>/<shard>       pairs that stand alike, by rsync
-//	report/<cluster>/<uid>/<app>        Report, by status sources
+//	report/<cluster>/<uid>/<app>        Report, by rsync: one that says what no other does
+//	reporttable/<uid>/<app>/<shard>     reports that say the same, by rsync
 //	heard/<cluster>                     Agent: its last sign of life, and its tokens
 //	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
 //	git/<hash>                          Branch, by rsync and by operators
@@ -29,8 +30,8 @@
 // leave other tries, which are never read. No value is above 256 KiB, no transaction above
 // 128 operations or 1 MiB.
 //
-// Each kind of record has a type with its operations: HeadStore, RevisionStore,
-// ReportStore and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
+// Each kind of record has a type with its operations: HeadStore, RevisionStore
+// and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
 // Store joins them.
 package appcontext
 
@@ -137,13 +138,13 @@ func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 func newView(kv *etcdkv.Client, o options) *Store {
 	events := &EventStore{kv: kv, now: o.now}
 	heads := &HeadStore{kv: kv, events: events}
-	agents := agents.New(kv)
+	agents, pairs := agents.New(kv), pairstore.New(kv)
 	return &Store{
 		HeadStore:       heads,
 		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
 		ContentStore:    blobstore.New(kv, o.caches.content),
-		PairStore:       pairstore.New(kv),
-		ReportStore:     &ReportStore{kv: kv, agents: agents},
+		PairStore:       pairs,
+		ReportStore:     pairstore.NewReports(pairs, agents),
 		EventStore:      events,
 		AgentStore:      agents,
 		BranchStore:     gitstate.NewBranchStore(kv),

@@ -23,8 +23,9 @@ type index struct {
 	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
 	lives       map[v2.ClusterKey]*LastSign            // by cluster
 	tables      *pairstore.Tables
-	moved       []appcontext.PairKey // the pairs whose state the last table changed
-	broken      map[recordKey]bool   // records that could not be read
+	shared      map[pairstore.TableID]map[pairstore.ReportSet]*Report // of reports that are stored together
+	moved       []appcontext.PairKey                                  // the pairs whose state or report the last table changed
+	broken      map[recordKey]bool                                    // records that could not be read
 	names       names
 }
 
@@ -46,7 +47,8 @@ func recordKeyOf(r appcontext.Record) recordKey { return recordKey{r.Space, r.He
 func newIndex() *index {
 	return &index{
 		heads: map[appcontext.HeadID]*appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
-		tables: pairstore.NewTables(), clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
+		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
+		clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -61,6 +63,8 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		x.tables.SetRoster(*r.Roster)
 	case r.Table != nil, r.Space == appcontext.TableSpace && r.Gone:
 		x.setTable(r)
+	case r.Reports != nil, r.Space == appcontext.ReportTableSpace && r.Gone:
+		x.setReports(r)
 	case r.Space == appcontext.HeadSpace && r.Gone:
 		x.setHead(r.HeadID, nil)
 	case r.Head != nil:
@@ -110,6 +114,51 @@ func (x *index) setTable(r appcontext.Record) {
 	}
 }
 
+// setReports replaces the reports on pairs that are stored together.
+func (x *index) setReports(r appcontext.Record) {
+	id := pairstore.TableID{UID: r.Key.UID, App: r.Key.App, Shard: r.Shard}
+	x.moved = x.moved[:0]
+	for m, err := range x.tables.ReplaceReports(id, r.Reports) {
+		next := x.entry(m.Key)
+		if m.To == nil && (next.Report == nil || !next.Report.shared) {
+			continue // the report has a record of its own by now
+		}
+		next.Report = nil
+		if m.To != nil && err == nil {
+			next.Report, err = x.sharedReport(id, *m.To)
+		}
+		if err != nil {
+			x.broken[recordKeyOf(r)] = true
+			continue
+		}
+		x.setEntry(m.Key, next)
+		x.moved = append(x.moved, m.Key)
+	}
+	sets := x.tables.ReportSets(id)
+	maps.DeleteFunc(x.shared[id], func(s pairstore.ReportSet, _ *Report) bool { return !sets[s] })
+	if len(x.shared[id]) == 0 {
+		delete(x.shared, id)
+	}
+}
+
+// sharedReport returns the one report of a set.
+func (x *index) sharedReport(id pairstore.TableID, s pairstore.ReportSet) (*Report, error) {
+	if r := x.shared[id][s]; r != nil {
+		return r, nil
+	}
+	r, err := s.Report()
+	if err != nil {
+		return nil, err
+	}
+	out := compact(r)
+	out.shared = true
+	if x.shared[id] == nil {
+		x.shared[id] = map[pairstore.ReportSet]*Report{}
+	}
+	x.shared[id][s] = out
+	return out, nil
+}
+
 // setPair replaces the entry of a pair or report.
 func (x *index) setPair(r appcontext.Record) (news bool) {
 	next := x.entry(r.Key)
@@ -121,6 +170,7 @@ func (x *index) setPair(r appcontext.Record) (news bool) {
 		next.State = x.tables.Get(r.Key) // it stands like others by now, or it is gone
 	case r.Report != nil:
 		next.Report = compact(*r.Report)
+	case next.Report != nil && next.Report.shared: // the record has given way to a table
 	default:
 		next.Report = nil
 	}
@@ -259,6 +309,8 @@ type Report struct {
 	Commit    string
 	Ready     bool
 	Since     time.Time
+
+	shared bool // it comes from a table: clusters that report the same have one
 }
 
 // repeats reports whether r differs from old by its time alone.

@@ -125,3 +125,19 @@ func (m *Mirror) dirty(l *agentListener) (out []agents.Agent) {
 	clear(l.dirty)
 	return out
 }
+
+// LastSequence returns the sequence of the last report of a cluster's agent that etcd holds; 0 if none
+// is known. It may be a moment old.
+func (m *Mirror) LastSequence(cluster v2.ClusterKey) uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return 0
+	}
+	if l := m.index.lives[cluster]; l != nil {
+		if a := l.last.Load(); a != nil {
+			return a.Seq
+		}
+	}
+	return 0
+}

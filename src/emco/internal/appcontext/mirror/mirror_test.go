@@ -127,6 +127,16 @@ func (s *stage) put(p ...appcontext.Pair) {
 	s.must(s.writer.Write(s.Context(), p, nil))
 }
 
+// report has the agents of clusters report the same on pairs.
+func (s *stage) report(commit string, on ...appcontext.Pair) {
+	s.Helper()
+	c := pairstore.ReportChange{Shared: func(appcontext.Report) bool { return true }}
+	for _, p := range on {
+		c.Put = append(c.Put, appcontext.Report{Key: p.Key, Seq: 7, Commit: commit, At: time.Unix(1, 0).UTC(), Since: time.Unix(int64(len(on)), 0).UTC()})
+	}
+	s.must(s.writer.WriteReports(s.Context(), c))
+}
+
 func (s *stage) snapshot(uid appcontext.HeadID) Snapshot {
 	s.Helper()
 	snap, err := s.mirror.Snapshot(s.Context(), uid)
@@ -168,7 +178,9 @@ func normal(s Snapshot) (out []string) {
 			line += fmt.Sprintf(" %+v", *p)
 		}
 		if e.Report != nil {
-			line += fmt.Sprintf(" %+v", *e.Report)
+			r := *e.Report
+			r.shared = false
+			line += fmt.Sprintf(" %+v", r)
 		}
 		out = append(out, line)
 	}
@@ -255,9 +267,10 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 				put[n].Rev = put[0].Rev
 			}
 			s.put(put...)
+			s.report(fmt.Sprint("like ", r.IntN(3)), put...)
 		case 0:
+			s.must(s.writer.WriteReports(t.Context(), pairstore.ReportChange{Remove: []appcontext.PairKey{k}}))
 			s.must(s.writer.Write(t.Context(), nil, []appcontext.PairKey{k}))
-			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, nil, []appcontext.PairKey{k}))
 		case 1:
 			s.must(s.store.Delete(t.Context(), id))
 			delete(heads, id)
@@ -267,8 +280,9 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 			s.must(err)
 			heads[id] = next
 		case 3, 4:
-			s.put(appcontext.Pair{Key: k, Rev: r.Int64()})
-			s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: k, Seq: r.Uint64()}}, nil))
+			p := appcontext.Pair{Key: k, Rev: r.Int64()}
+			s.put(p)
+			s.report(fmt.Sprint("alone ", r.IntN(1000)), p)
 		default:
 			s.put(appcontext.Pair{Key: k, Rev: r.Int64(), Held: []appcontext.Digest{"x", "y"}})
 		}
@@ -301,6 +315,30 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 			t.Errorf("after all that a question costs %d requests, want 1", n)
 		}
 	}
+}
+
+// Clusters that report the same share one report in memory.
+func TestReportsThatSayTheSameAreOneInMemory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	var all []appcontext.Pair
+	for i := range 6 {
+		all = append(all, appcontext.Pair{Key: key(v2.ClusterKey(fmt.Sprint("c", i)), "7", "a"), Rev: 1})
+	}
+	s.put(all...)
+	s.report("same", all[:4]...)
+	late := appcontext.Report{Key: all[4].Key, Seq: 9, Commit: "same", Since: time.Unix(4, 0).UTC()}
+	s.must(s.writer.WriteReports(t.Context(), pairstore.ReportChange{Put: []appcontext.Report{late}, Shared: func(appcontext.Report) bool { return true }}))
+	s.report("other", all[5])
+	s.report("other", all[0])
+	snap := s.snapshot("7")
+	of := func(i int) *Report { return snap.Pairs[Pair{all[i].Key.Cluster, "a"}].Report }
+	for i, want := range []bool{false, true, true, true, true, false} {
+		if got := of(i) == of(1); got != want || of(i).Seq == 0 {
+			t.Errorf("cluster %d shares the report: %t, want %t; it is %+v", i, got, want, of(i))
+		}
+	}
+	s.equal("7")
 }
 
 func TestWithoutRunAnswersComeFromEtcd(t *testing.T) {

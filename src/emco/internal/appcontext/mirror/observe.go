@@ -26,7 +26,7 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 	case appcontext.AgentSpace:
 		o.AgentHeard(r.Key.Cluster, x.lives[r.Key.Cluster].At())
 	case appcontext.RosterSpace:
-	case appcontext.TableSpace:
+	case appcontext.TableSpace, appcontext.ReportTableSpace:
 		for _, k := range x.moved {
 			o.PairChanged(k, x.deployments[k.UID][Pair{k.Cluster, k.App}])
 		}

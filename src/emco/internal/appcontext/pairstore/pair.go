@@ -1,13 +1,16 @@
-// Package pairstore stores pairs: the state of each app on each cluster.
+// Package pairstore stores pairs, the state of each app on each cluster, and what clusters report on
+// them.
 //
 //	pair/<cluster>/<uid>/<app>          the record of one pair
 //	pairtable/<uid>/<app>/<shard>       Table: groups of pairs that stand alike, each with its clusters
 //	pairroster/<shard>/<part>           the clusters of a shard, whose numbers the tables use
+//	report/<cluster>/<uid>/<app>        the record of one report
+//	reporttable/<uid>/<app>/<shard>     ReportTable: groups of equal reports, each with its clusters
 //
 // A fleet that stands alike is one group: a state and a set of numbers. A pair that stands alone
 // has a record. Only the owner of a shard writes its pairs, by a Writer, which moves them between
 // records and tables; a transaction leaves each pair in exactly one place. Store reads the pairs of
-// all shards.
+// all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them.
 package pairstore
 
 import (

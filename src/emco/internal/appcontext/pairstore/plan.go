@@ -127,7 +127,7 @@ func (p *tablePlan) next() (unit, error) {
 		moves = p.inTable
 	}
 	p.started = true
-	u := unit{plan: p}
+	var u unit
 	recorded := map[v2.ClusterKey]bool{} // whether the pair has a record of the shard afterwards
 	for len(p.records) > 0 && len(u.ops) < maxRecords && u.bytes < etcdkv.MaxTxnBytes/2 {
 		m := p.records[0]
@@ -150,8 +150,10 @@ func (p *tablePlan) next() (unit, error) {
 			return unit{}, err
 		}
 	}
-	for _, m := range moves {
-		u.clusters = append(u.clusters, m.cluster)
+	u.onFailed = func() {
+		for _, m := range moves {
+			p.at.unsure[m.cluster] = true
+		}
 	}
 	u.onWritten = func() {
 		p.at.table = table

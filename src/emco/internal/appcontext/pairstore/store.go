@@ -16,12 +16,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// The key spaces. A watch of all keys from recordSpace to tableSpace sees rosters before the
+// The key spaces. A watch of all keys from recordSpace to reportTableSpace sees rosters before the
 // tables that name their numbers.
 const (
-	recordSpace = "pair"
-	rosterSpace = "pairroster"
-	tableSpace  = "pairtable"
+	recordSpace      = "pair"
+	rosterSpace      = "pairroster"
+	tableSpace       = "pairtable"
+	reportSpace      = "report"
+	reportTableSpace = "reporttable"
 )
 
 // Store reads the pairs of all shards, and writes records of pairs. It is safe for use by many
@@ -63,18 +65,20 @@ func (s *Store) NewWriter(own etcdkv.Fence, stored *Contents) *Writer {
 	return NewWriter(s.kv, own, stored)
 }
 
-// Contents is what etcd holds of the pairs of one shard.
+// Contents is what etcd holds of the pairs of one shard, and of the reports on them.
 type Contents struct {
 	Shard   string
 	Records []Pair // those that have records of their own
+	Reports []Key  // of the reports that have records of their own, of all shards
 
-	roster *roster
-	tables map[TableID]Table
+	roster  *roster
+	tables  map[TableID]Table
+	reports map[TableID]ReportTable
 }
 
 // NewContents returns the contents of a shard that has only pairs with records of their own.
 func NewContents(shard string, records ...Pair) *Contents {
-	return &Contents{Shard: shard, Records: records, roster: newRoster(), tables: map[TableID]Table{}}
+	return &Contents{Shard: shard, Records: records, roster: newRoster(), tables: map[TableID]Table{}, reports: map[TableID]ReportTable{}}
 }
 
 // Pairs yields all pairs, in no order. Pairs that stand alike share what they refer to.
@@ -106,22 +110,51 @@ func (c *Contents) tablePairs() iter.Seq2[Pair, error] {
 	}
 }
 
-// Contents reads the pairs of all shards at one revision of etcd, by shard; records that name no
-// shard are under "".
+// Contents reads the pairs of all shards at one revision of etcd, by shard, and where the reports on
+// them are stored; records that name no shard are under "".
 func (s *Store) Contents(ctx context.Context) (out map[string]*Contents, err error) {
 	err = s.atOneRevision(ctx, func(rev int64) error {
-		if out, err = s.readTables(ctx, rev, s.kv.Key(tableSpace)+"/"); err != nil {
+		out, err = s.contents(ctx, rev, s.kv.Key(tableSpace)+"/", s.kv.Key(reportTableSpace)+"/")
+		if err != nil {
 			return err
 		}
-		for p, err := range s.records(ctx, s.kv.Key(recordSpace)+"/", rev) {
-			if err != nil {
-				return err
-			}
-			of(out, p.Shard).Records = append(of(out, p.Shard).Records, p)
+		reports, err := s.reportKeys(ctx, rev)
+		for _, c := range out {
+			c.Reports = reports
 		}
-		return nil
+		return err
 	})
 	return out, err
+}
+
+// contents reads the tables below prefixes, and the records of pairs.
+func (s *Store) contents(ctx context.Context, rev int64, tables ...string) (map[string]*Contents, error) {
+	out, err := s.readTables(ctx, rev, tables...)
+	if err != nil {
+		return nil, err
+	}
+	for p, err := range s.records(ctx, s.kv.Key(recordSpace)+"/", rev) {
+		if err != nil {
+			return nil, err
+		}
+		of(out, p.Shard).Records = append(of(out, p.Shard).Records, p)
+	}
+	return out, nil
+}
+
+// reportKeys returns the keys of the reports that have records of their own.
+func (s *Store) reportKeys(ctx context.Context, rev int64) (keys []Key, err error) {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(reportSpace) + "/", KeysOnly: true, Revision: rev}) {
+		if err != nil {
+			return nil, err
+		}
+		k, err := ParseKey(s.kv, kv.Key)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
 }
 
 func of(all map[string]*Contents, shard string) *Contents {
@@ -166,13 +199,35 @@ func (s *Store) readTables(ctx context.Context, rev int64, prefixes ...string) (
 	return out, s.readRosters(ctx, rev, out)
 }
 
+// addTable adds a table of pairs or reports.
 func (s *Store) addTable(out map[string]*Contents, kv *mvccpb.KeyValue) error {
 	id, err := ParseTableID(s.kv, kv.Key)
 	if err != nil {
 		return err
 	}
-	of(out, id.Shard).tables[id], err = ParseTable(kv)
+	if s.kv.Split(kv.Key)[0] == reportTableSpace {
+		of(out, id.Shard).reports[id], err = ParseReportTable(kv)
+	} else {
+		of(out, id.Shard).tables[id], err = ParseTable(kv)
+	}
 	return err
+}
+
+// tablesBelow reads the tables below some prefixes, and their rosters.
+func (s *Store) tablesBelow(ctx context.Context, rev int64, prefixes map[string]bool) (map[string]*Contents, error) {
+	out := map[string]*Contents{}
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(prefixes)), etcdkv.MaxOps) {
+		tables, err := s.kv.GetRanges(ctx, some, clientv3.WithPrefix(), clientv3.WithRev(rev))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range slices.Concat(tables...) {
+			if err := s.addTable(out, kv); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, s.readRosters(ctx, rev, out)
 }
 
 // readRosters reads the rosters of shards that have tables.
@@ -201,7 +256,11 @@ func (s *Store) records(ctx context.Context, prefix string, rev int64) iter.Seq2
 // records, in order of their keys. It ends at the first error.
 func (s *Store) Pairs(ctx context.Context) iter.Seq2[Pair, error] {
 	return func(yield func(Pair, error) bool) {
-		shards, err := s.Contents(ctx)
+		var shards map[string]*Contents
+		err := s.atOneRevision(ctx, func(rev int64) (err error) {
+			shards, err = s.contents(ctx, rev, s.kv.Key(tableSpace)+"/")
+			return err
+		})
 		if err != nil {
 			yield(Pair{}, err)
 			return
@@ -238,19 +297,9 @@ func (s *Store) pairsAt(ctx context.Context, keys []Key, rev int64) ([]Pair, err
 	for i, k := range keys {
 		at[k], apps[s.kv.Key(tableSpace, string(k.UID), k.App)+"/"] = i, true
 	}
-	found, shards := make([]*Pair, len(keys)), map[string]*Contents{}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(apps)), etcdkv.MaxOps) {
-		tables, err := s.kv.GetRanges(ctx, some, clientv3.WithPrefix(), clientv3.WithRev(rev))
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range slices.Concat(tables...) {
-			if err := s.addTable(shards, kv); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := s.readRosters(ctx, rev, shards); err != nil {
+	found := make([]*Pair, len(keys))
+	shards, err := s.tablesBelow(ctx, rev, apps)
+	if err != nil {
 		return nil, err
 	}
 	for _, c := range shards {

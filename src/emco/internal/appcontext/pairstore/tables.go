@@ -13,6 +13,7 @@ import (
 type Tables struct {
 	rosters map[string]*roster         // by shard
 	tables  map[appID]map[string]Table // by shard
+	reports map[TableID]ReportTable
 }
 
 // appID names an app of a deployment.
@@ -23,7 +24,7 @@ type appID struct {
 
 // NewTables returns none.
 func NewTables() *Tables {
-	return &Tables{rosters: map[string]*roster{}, tables: map[appID]map[string]Table{}}
+	return &Tables{rosters: map[string]*roster{}, tables: map[appID]map[string]Table{}, reports: map[TableID]ReportTable{}}
 }
 
 // SetRoster takes a part of a roster in.

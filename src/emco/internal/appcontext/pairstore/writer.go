@@ -22,18 +22,19 @@ const (
 	maxRecords  = etcdkv.MaxOps - 8 // records that one transaction writes beside their table
 )
 
-// Writer stores the pairs of one shard. Pairs of the same app and deployment that stand alike
+// Writer stores the pairs of one shard, and the reports on them. Pairs of the same app and deployment that stand alike
 // share a group of a table; the others have a record each. A transaction moves a pair from one
-// to the other at once, so no reader finds a pair twice, or not at all.
+// to the other at once, so no reader finds a pair twice, or not at all. The same holds for reports.
 //
 // A Writer remembers where each pair is stored, so only one may write to a shard; its fence
 // enforces that. It is not safe for concurrent use.
 type Writer struct {
-	kv     *etcdkv.Client // with the shard's fence
-	own    etcdkv.Fence
-	shard  string
-	roster *roster
-	tables map[TableID]*placement
+	kv      *etcdkv.Client // with the shard's fence
+	own     etcdkv.Fence
+	shard   string
+	roster  *roster
+	tables  map[TableID]*placement
+	reports map[TableID]*reportPlacement
 
 	claimed map[uint32]bool // numbers that the Write in progress puts into tables
 }
@@ -47,20 +48,47 @@ type placement struct {
 
 // NewWriter returns a writer of what etcd holds of a shard.
 func NewWriter(kv *etcdkv.Client, own etcdkv.Fence, stored *Contents) *Writer {
-	w := &Writer{kv: kv.Fenced(own), own: own, shard: stored.Shard, roster: stored.roster, tables: map[TableID]*placement{}}
+	w := &Writer{
+		kv: kv.Fenced(own), own: own, shard: stored.Shard, roster: stored.roster,
+		tables: map[TableID]*placement{}, reports: map[TableID]*reportPlacement{},
+	}
 	for id, t := range stored.tables {
 		w.placement(id).table = t
 	}
-	w.AddRecords(stored.Records...)
+	for id, t := range stored.reports {
+		w.reportPlacement(id).table = t
+	}
+	for _, p := range stored.Records {
+		w.addRecord(p.Key)
+	}
+	for _, k := range stored.Reports {
+		if w.has(k) {
+			w.addReportRecord(k)
+		}
+	}
 	w.releaseNumbers()
 	return w
 }
 
-// AddRecords notes pairs that have records of their own: another writer has written them.
+// AddRecords notes pairs that have records of their own, as the reports on them have: another writer
+// has written them.
 func (w *Writer) AddRecords(pairs ...Pair) {
 	for _, p := range pairs {
-		w.placement(w.tableOf(p.Key)).alone[p.Key.Cluster] = true
+		w.addRecord(p.Key)
+		w.addReportRecord(p.Key)
 	}
+}
+
+func (w *Writer) addRecord(k Key) { w.placement(w.tableOf(k)).alone[k.Cluster] = true }
+
+// has reports whether the writer knows a pair.
+func (w *Writer) has(k Key) bool {
+	at := w.tables[w.tableOf(k)]
+	if at == nil || at.alone[k.Cluster] {
+		return at != nil
+	}
+	n, known := w.roster.find(k.Cluster)
+	return known && at.table.groupOf(n) >= 0
 }
 
 // releaseNumbers frees the numbers that no table names.
@@ -70,6 +98,9 @@ func (w *Writer) releaseNumbers() {
 		for _, g := range at.table.groups {
 			used.Or(g.members)
 		}
+	}
+	for _, at := range w.reports {
+		used.Or(at.table.members())
 	}
 	w.roster.release(used.Contains)
 }
@@ -129,7 +160,7 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 			}
 			units = append(units, u)
 		}
-		if err := w.send(ctx, units); err != nil {
+		if err := w.send(ctx, "pairs", units); err != nil {
 			return err
 		}
 		plans = slices.DeleteFunc(plans, (*tablePlan).done)
@@ -176,16 +207,15 @@ func (w *Writer) writeRoster(ctx context.Context) error {
 
 // unit is a part of a plan that one transaction must make as a whole.
 type unit struct {
-	plan      *tablePlan
 	ops       []clientv3.Op
 	bytes     int
-	clusters  []v2.ClusterKey // whose pairs it changes
-	onWritten func()          // notes that etcd has stored it
+	onWritten func() // notes that etcd has stored it
+	onFailed  func() // notes that etcd may have stored it
 }
 
 // send sends units in as few transactions as possible, several at the same time. Units must be of
 // different tables.
-func (w *Writer) send(ctx context.Context, units []unit) error {
+func (w *Writer) send(ctx context.Context, subject string, units []unit) error {
 	var sent errgroup.Group
 	sent.SetLimit(etcdkv.Writers)
 	var failed []error
@@ -198,7 +228,7 @@ func (w *Writer) send(ctx context.Context, units []unit) error {
 				ops = append(ops, u.ops...)
 			}
 			if len(ops) > 0 {
-				_, _, results[i] = w.kv.Commit(ctx, "pairs", nil, ops)
+				_, _, results[i] = w.kv.Commit(ctx, subject, nil, ops)
 			}
 			return nil
 		})
@@ -210,9 +240,7 @@ func (w *Writer) send(ctx context.Context, units []unit) error {
 				u.onWritten()
 				continue
 			}
-			for _, c := range u.clusters {
-				u.plan.at.unsure[c] = true
-			}
+			u.onFailed()
 		}
 		if results[i] != nil {
 			failed = append(failed, results[i])

@@ -252,10 +252,16 @@ var errBroken = errors.New("broken on purpose")
 // faulty is an etcd of which some transactions are not answered: they were made, or not.
 type faulty struct {
 	clientv3.KV
-	rate float64
 
 	mu     sync.Mutex
+	rate   float64        // guarded by mu
 	random *mathrand.Rand // guarded by mu
+}
+
+func (f *faulty) setRate(rate float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate = rate
 }
 
 func (f *faulty) breaks() bool {

@@ -100,7 +100,7 @@ func (k keyStore) of(op clientv3.Op) writeKind {
 		return ofTable(op)
 	case "pairroster":
 		return writeIntend
-	case "report":
+	case "report", "reporttable":
 		return writeReport
 	case "move":
 		return writeMove

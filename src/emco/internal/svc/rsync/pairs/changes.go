@@ -264,6 +264,13 @@ func (s *Store) HandOver(ctx context.Context, targets []pair.Target, h Handover)
 	if err != nil {
 		return err
 	}
+	keys := make([]appcontext.PairKey, len(put))
+	for i, p := range put {
+		keys[i] = p.Key
+	}
+	if err := s.writer.ReleaseReports(ctx, keys); err != nil {
+		return err
+	}
 	for part := range slices.Chunk(put, chunk) {
 		if err := s.putPairs(ctx, part, nil); err != nil {
 			return err

@@ -283,8 +283,9 @@ func (q *gateQueue) await(ctx context.Context, until time.Time) {
 
 // ---- Other shards: the order of a deployment's apps holds across all its clusters.
 
-// Others is where a shard sees the pairs of other shards.
+// Others is where a shard sees the pairs of other shards, and the agents of clusters.
 type Others interface {
+	LastSequence(cluster v2.ClusterKey) uint64
 	Snapshot(ctx context.Context, id appcontext.HeadID) (mirror.Snapshot, error)
 	Subscribe(topics mirror.Topics) *mirror.Subscription
 }

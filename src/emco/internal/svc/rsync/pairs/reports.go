@@ -67,8 +67,16 @@ func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) erro
 	same := !last.none && last.digest == now.digest && last.ready == now.ready && last.since.Equal(now.since)
 	if r.Seq == 0 || !same {
 		c.reports = append(c.reports, r)
+	} else {
+		c.repeated = append(c.repeated, r)
 	}
 	return nil
+}
+
+// storedWithAgent reports whether the record of a cluster's agent has the sequence and the time of a
+// report, or later ones, so that the report may be stored without them.
+func (s *Store) storedWithAgent(r appcontext.Report) bool {
+	return r.Seq > 0 && s.cfg.Others != nil && s.cfg.Others.LastSequence(r.Key.Cluster) >= r.Seq
 }
 
 // reassess adds to a change whether the pairs that it makes Applied are ready: their last
@@ -116,12 +124,6 @@ func (s *Store) setReadiness(k appcontext.PairKey, r lastReport) {
 	}
 }
 
-// reportReader is where reports are stored.
-type reportReader interface {
-	ReportsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Report, error)
-	Reported(ctx context.Context, cluster v2.ClusterKey) (bool, error)
-}
-
 // lastReport is what is remembered of the last report on a pair.
 type lastReport struct {
 	none   bool // there is none
@@ -136,13 +138,14 @@ type lastReport struct {
 // reportCache remembers reports from the first time that they are needed: a start with
 // tens of thousands of pairs reads none. Store.writing guards all of it.
 type reportCache struct {
-	store     reportReader
+	store     ReportWriter // set by Load
+	reported  func(context.Context, v2.ClusterKey) (bool, error)
 	last      map[appcontext.PairKey]lastReport
 	reporting map[v2.ClusterKey]bool // clusters that have reported anything
 }
 
-func newReportCache(store reportReader) reportCache {
-	return reportCache{store: store, last: map[appcontext.PairKey]lastReport{}, reporting: map[v2.ClusterKey]bool{}}
+func newReportCache(reported func(context.Context, v2.ClusterKey) (bool, error)) reportCache {
+	return reportCache{reported: reported, last: map[appcontext.PairKey]lastReport{}, reporting: map[v2.ClusterKey]bool{}}
 }
 
 // setNone notes that nothing was reported on a pair.
@@ -188,7 +191,7 @@ func (c *reportCache) neverReported(ctx context.Context, cluster v2.ClusterKey) 
 	if c.reporting[cluster] {
 		return false, nil
 	}
-	reported, err := c.store.Reported(ctx, cluster)
+	reported, err := c.reported(ctx, cluster)
 	if reported {
 		c.reporting[cluster] = true
 	}

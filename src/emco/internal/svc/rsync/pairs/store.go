@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
@@ -30,18 +31,25 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// AppContext is where reports are stored, and pairs are read.
+// AppContext is where pairs of all shards are read.
 type AppContext interface {
-	PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error
 	PairsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Pair, error)
 	Barrier(ctx context.Context, own appcontext.Fence) error
-	reportReader
+	Reported(ctx context.Context, cluster v2.ClusterKey) (bool, error)
 }
 
 // PairWriter writes the pairs of one shard; *pairstore.Writer does.
 type PairWriter interface {
 	Write(ctx context.Context, put []appcontext.Pair, remove []appcontext.PairKey) error
 	AddRecords(pairs ...appcontext.Pair)
+	ReportWriter
+}
+
+// ReportWriter writes and reads the reports on the pairs of one shard; *pairstore.Writer does.
+type ReportWriter interface {
+	WriteReports(ctx context.Context, c pairstore.ReportChange) error
+	ReportsAt(ctx context.Context, keys []appcontext.PairKey) ([]appcontext.Report, error)
+	ReleaseReports(ctx context.Context, keys []appcontext.PairKey) error
 }
 
 // Config is what a Store works with.
@@ -81,7 +89,7 @@ func New(cfg Config) *Store {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext), memory: newMemory()}
+	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext.Reported), memory: newMemory()}
 }
 
 // Load remembers what etcd holds of the shard's pairs, and must be called first. Pairs that do not
@@ -90,6 +98,7 @@ func (s *Store) Load(ctx context.Context, stored *pairstore.Contents) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.writer = s.cfg.NewWriter(stored)
+	s.reports.store = s.writer
 	states := pairstore.Interner{}
 	var unnamed []appcontext.Pair
 	for p, err := range stored.Pairs() {
@@ -108,6 +117,7 @@ type change struct {
 	put       []appcontext.Pair
 	remove    []appcontext.PairKey
 	reports   []appcontext.Report
+	repeated  []appcontext.Report                // what etcd holds already; it may be stored with others
 	readiness map[appcontext.PairKey]lastReport // remembered even if the report equals the stored one
 }
 
@@ -122,8 +132,9 @@ func (s *Store) write(ctx context.Context, c change) error {
 	for i := range c.put {
 		c.put[i].Shard = s.cfg.Shard
 	}
-	if len(c.reports)+len(c.remove) > 0 {
-		if err := s.cfg.AppContext.PutReports(ctx, s.cfg.Fence, c.reports, c.remove); err != nil {
+	if len(c.reports)+len(c.repeated)+len(c.remove) > 0 {
+		reports := pairstore.ReportChange{Put: c.reports, Repeated: c.repeated, Remove: c.remove, Shared: s.storedWithAgent}
+		if err := s.writer.WriteReports(ctx, reports); err != nil {
 			return err
 		}
 	}

@@ -52,9 +52,11 @@ func (w termWriter) Write(ctx context.Context, put []appcontext.Pair, remove []a
 	return err
 }
 
-func (r *recorder) PutReports(ctx context.Context, own appcontext.Fence, put []appcontext.Report, remove []appcontext.PairKey) error {
-	r.note("reports", len(put), len(remove))
-	return r.Store.PutReports(ctx, own, put, remove)
+func (w termWriter) WriteReports(ctx context.Context, c pairstore.ReportChange) error {
+	if len(c.Put)+len(c.Remove) > 0 {
+		w.r.note("reports", len(c.Put), len(c.Remove))
+	}
+	return w.Writer.WriteReports(ctx, c)
 }
 
 func (r *recorder) note(what string, put, remove int) {

@@ -104,7 +104,9 @@ func (l *PairLoader) readAll(ctx context.Context) (map[string]*pairstore.Content
 		named[route.Group.Shard(n)] = true
 	}
 	var unnamed []appcontext.Pair
+	var reports []appcontext.PairKey // the same for all shards
 	for name, c := range out {
+		reports = c.Reports
 		if !named[name] {
 			unnamed = append(unnamed, c.Records...)
 			delete(out, name)
@@ -122,6 +124,7 @@ func (l *PairLoader) readAll(ctx context.Context) (map[string]*pairstore.Content
 		name := route.Group.Shard(shards[p.Key.Cluster])
 		if out[name] == nil {
 			out[name] = pairstore.NewContents(name)
+			out[name].Reports = reports
 		}
 		out[name].Records = append(out[name].Records, p)
 	}
