@@ -107,7 +107,10 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.stop(server)
-	return <-served
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // ctx ended before it served
+		return err
+	}
+	return nil
 }
 
 // lastWord is how long clients may take to receive that the server stops.

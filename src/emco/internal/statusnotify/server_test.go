@@ -70,6 +70,22 @@ func newSite(t *testing.T, limit int) *serverFixture {
 	return s
 }
 
+// A program may be stopped while it starts.
+func TestAServerThatIsStoppedAtItsStartEndsWithoutAnError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := New(l, Options{Log: slog.New(slog.DiscardHandler)}).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // serve runs services until stop, or the end of the test.
 func (s *serverFixture) serve(services ...func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
