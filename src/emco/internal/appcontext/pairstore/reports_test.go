@@ -35,7 +35,9 @@ func (s *space) writeReports(t testing.TB, put ...pairstore.Report) {
 	must(t, s.writer.WriteReports(t.Context(), pairstore.ReportChange{Put: put, Shared: shared}))
 }
 
-func (s *space) reports() *pairstore.ReportStore { return pairstore.NewReports(s.store, agents.New(s.kv)) }
+func (s *space) reports() *pairstore.ReportStore {
+	return pairstore.NewReports(s.store, agents.New(s.kv))
+}
 
 // fleet writes pairs of two apps on clusters, and returns their keys.
 func (s *space) fleet(t testing.TB, clusters int) (keys []pairstore.Key) {

@@ -117,7 +117,7 @@ type change struct {
 	put       []appcontext.Pair
 	remove    []appcontext.PairKey
 	reports   []appcontext.Report
-	repeated  []appcontext.Report                // what etcd holds already; it may be stored with others
+	repeated  []appcontext.Report               // what etcd holds already; it may be stored with others
 	readiness map[appcontext.PairKey]lastReport // remembered even if the report equals the stored one
 }
 
