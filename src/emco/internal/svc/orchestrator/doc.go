@@ -8,6 +8,6 @@
 // executes it. The package never contacts a cluster or a Git repository.
 //
 // groups.go has the routes, actions.go the actions and queries.go the queries; plan.go reads
-// the documents, build.go renders, placements.go compares placements; dryrun.go and
-// objectdiff.go answer dry runs.
+// the documents, build.go renders, placements.go compares placements; dryrun.go answers dry
+// runs.
 package orchestrator

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/objectdiff"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -128,7 +129,7 @@ type dryRunResult struct {
 	from     int64        // of a rollback
 	draft    revisionDraft
 	confirm  string // why the action must be forced; empty if it need not
-	blobs    *dryRunBlobs
+	blobs    *objectdiff.Overlay
 }
 
 // planDryRun does everything that the action would do, except writes.
@@ -157,7 +158,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if out.identity, err = g.identity(doc); err != nil {
 		return dryRunResult{}, err
 	}
-	out.blobs = &dryRunBlobs{contexts: g.contexts, held: map[appcontext.Digest][]byte{}}
+	out.blobs = objectdiff.NewOverlay(g.contexts)
 	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: out.blobs}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
@@ -270,7 +271,7 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 			}
 			if withObjects {
 				var err error
-				if class.Objects, err = r.blobs.compare(ctx, c); err != nil {
+				if class.Objects, err = r.blobs.Compare(ctx, c.from, c.to); err != nil {
 					return v2.Plan{}, err
 				}
 			}
