@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -53,6 +54,40 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 	if _, err := read(buf.Bytes(), 1<<20, 1000); !errs.Is(err, errs.TooLarge) {
 		t.Errorf("a pack above the limit: %v, want TooLarge", err)
+	}
+}
+
+// full takes some bytes and then fails.
+type full struct{ room int }
+
+var errFull = errors.New("no room")
+
+// Write fails once the room is used up.
+func (f *full) Write(p []byte) (int, error) {
+	if f.room -= len(p); f.room < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// A writer that fails ends the pack with its error, wherever that happens; no goroutine stays.
+func TestAFailingWriterEndsThePack(t *testing.T) {
+	t.Parallel()
+	var objs []Object
+	for c := range 30 * runObjects {
+		objs = append(objs, NewObject(plumbing.BlobObject, noise(c, 0, 0)))
+	}
+	var whole counter
+	if err := Write(&whole, objs); err != nil {
+		t.Fatal(err)
+	}
+	for part := range 8 {
+		if err := Write(&full{room: int(whole) * part / 8}, objs); !errors.Is(err, errFull) {
+			t.Errorf("room for %d eighths: %v, want the writer's error", part, err)
+		}
+	}
+	if err := Write(&full{room: int(whole)}, objs); err != nil {
+		t.Errorf("room for all: %v", err)
 	}
 }
 
