@@ -141,9 +141,14 @@ func (s *scaleStage) measure(action string, before func()) operationCost {
 // done waits until the status reports the end, for at most ten minutes.
 func (s *scaleStage) done() {
 	s.Helper()
+	s.doneBy(s.fleet())
+}
+
+// doneBy asks with a client, whose connections it uses again.
+func (s *scaleStage) doneBy(f fleet.Fleet) {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
-	f := s.fleet()
 	err := program.Poll(ctx, 500*time.Millisecond, func() error { // a poll of 100,000 pairs is not free
 		st, err := f.Status(ctx, s.d.Path(), false)
 		if err == nil && st.DeployedStatus != v2.StatusInstantiated {

@@ -35,6 +35,7 @@ const usage = `emco is the multi-cluster orchestrator.
   emco [flags]                 run the services
   emco config check [flags]    check the configuration
   emco config print [flags]    print the configuration, with secrets masked
+  emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
   emco version, emco -version  print the version, the commit and the Go release
 
 Flags, and the environment variables that set them:
@@ -51,6 +52,8 @@ func Main(args []string, std IO) int {
 		return child(args[1:], std)
 	case "config":
 		return configCommand(args[1:], std)
+	case "doctor":
+		return doctorCommand(args[1:], std)
 	}
 	var warnings []string
 	c, code := load(args, std, func(text string) { warnings = append(warnings, text) })

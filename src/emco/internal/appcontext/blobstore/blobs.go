@@ -144,6 +144,27 @@ func (s *Store) putChunks(ctx context.Context, b *etcdkv.Batch, d Digest, packed
 	return nil
 }
 
+// Missing returns the digests whose content is not stored, in the given order.
+func (s *Store) Missing(ctx context.Context, digests []Digest) ([]Digest, error) {
+	var missing []Digest
+	for some := range slices.Chunk(digests, etcdkv.MaxOps) {
+		keys := make([]string, len(some))
+		for i, d := range some {
+			keys[i] = blobKey(s.kv, d, 0)
+		}
+		found, err := s.kv.GetMany(ctx, keys, clientv3.WithKeysOnly())
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range some {
+			if found[i] == nil {
+				missing = append(missing, d)
+			}
+		}
+	}
+	return missing, nil
+}
+
 // GetBlob returns the content of digest d, or NotFound. The content is shared and must not
 // be changed. Content that no longer matches its digest is an Internal error.
 func (s *Store) GetBlob(ctx context.Context, d Digest) ([]byte, error) {

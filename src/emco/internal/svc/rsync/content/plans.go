@@ -44,7 +44,11 @@ func (s *StepPlans) Of(ctx context.Context, p appcontext.Pair, pulls bool) ([]st
 	if err := s.spare(ctx, plan); err != nil {
 		return nil, err
 	}
-	s.known.put(k, plan)
+	size := 0
+	for _, step := range plan {
+		size += refSize * (1 + len(step.About))
+	}
+	s.known.put(k, plan, size)
 	return plan, nil
 }
 
@@ -74,7 +78,7 @@ func (s *StepPlans) Bundle(ctx context.Context, d appcontext.Digest) (appcontext
 	}
 	b, err := s.reader.store.GetBundle(ctx, d)
 	if err == nil {
-		s.bundles.put(d, b)
+		s.bundles.put(d, b, refSize*(len(b.Objects)+len(b.CRDs)+len(b.Hooks)))
 	}
 	return b, err
 }

@@ -38,9 +38,22 @@ func (c *Reader) SettledApp(ctx context.Context, d appcontext.Digest) (syncer.Ap
 	}
 	a, err := c.AppOf(ctx, steps.Settled(b))
 	if err == nil {
-		c.put(d, a)
+		c.put(d, a, sizeOfApp(a))
 	}
 	return a, err
+}
+
+// refSize is about what a reference to an object, or an object without its content, takes in memory.
+const refSize = 256
+
+func sizeOfApp(a syncer.App) int {
+	n := 0
+	for _, objects := range [][]manifest.Object{a.Objects, a.CRDs} {
+		for _, o := range objects {
+			n += refSize + len(o.Content)
+		}
+	}
+	return n
 }
 
 // AppOf returns objects and definitions, without a name.

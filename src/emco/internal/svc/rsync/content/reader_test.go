@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
 // counter counts the bundles that are read from a shelf.
@@ -50,6 +51,32 @@ func TestBundlesAreReadOnceWhileTheyAreInUse(t *testing.T) {
 	get("b1")
 	if want := 4*generationSize + 1; s.read != want {
 		t.Errorf("%d bundles were read, want %d: b1 must be dropped", s.read, want)
+	}
+}
+
+// Large apps are bounded by their bytes: a hundred versions of one app are not kept.
+func TestF68LargeAppsAreNotAllKept(t *testing.T) {
+	t.Parallel()
+	s := shelf{}
+	c := NewReader(s)
+	for i := range 100 {
+		d := appcontext.Digest(fmt.Sprint("b", i))
+		s.put(d, string(d))
+		a, err := c.SettledApp(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Objects[0].Content = make([]byte, 3<<20)
+		c.put(d+"-large", a, sizeOfApp(a))
+	}
+	kept := 0
+	for _, generation := range []map[appcontext.Digest]sized[syncer.App]{c.young, c.old} {
+		for _, a := range generation {
+			kept += a.bytes
+		}
+	}
+	if kept < generationBytes || kept > 2*generationBytes {
+		t.Errorf("%d MiB are kept", kept>>20)
 	}
 }
 
