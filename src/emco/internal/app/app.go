@@ -4,6 +4,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -21,6 +23,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -35,7 +38,11 @@ type App struct {
 	disk     *diskspace.Reserve
 	exposed  []string // settings of addresses that other machines reach
 	listener net.Listener
-	grpc     string // address
+	grpc     string        // address
+	ops      string        // address
+	tls      *tls.Config   // of listeners of the API; nil: plain HTTP
+	linger   time.Duration // how long it goes on accepting when it stops
+	stopping atomic.Bool
 
 	renderHere bool // render in this process
 	noFsync    bool // do not wait for the disk
@@ -75,6 +82,12 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		return nil, err
 	}
 	a.onClose(p.azure.Close)
+	a.linger = c.HTTP.LingerTime()
+	if p.tls != nil {
+		if a.tls, err = tlsfiles.Load(*p.tls, a.log); err != nil {
+			return nil, fmt.Errorf("http.cert: %w", err)
+		}
+	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -104,7 +117,11 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk}, services, profiler)
+	probes, err := a.probes(c, m)
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Concat([]run.Service{disk}, services, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}
@@ -133,7 +150,7 @@ func checkDisk(c config.Config, disk *diskspace.Reserve) error {
 // upstream EMCO's services if the configuration asks for them. All serve the same.
 func (a *App) servers(c config.Config) ([]*httpService, error) {
 	serve := func(l net.Listener) *httpService {
-		return &httpService{listener: l, server: web.Server{Log: a.log, Limits: limits(c)}}
+		return &httpService{name: "http", listener: l, server: web.Server{Log: a.log, Limits: limits(c), TLS: a.tls}}
 	}
 	out := []*httpService{serve(a.listener)}
 	if !c.HTTP.EMCOPorts {
@@ -167,13 +184,33 @@ func limits(c config.Config) web.Limits {
 // Address returns the API's address, including the port that was chosen if none was set.
 func (a *App) Address() string { return a.listener.Addr().String() }
 
+// OpsAddress returns the address for probes; empty without one.
+func (a *App) OpsAddress() string { return a.ops }
+
 // Run serves until ctx ends or a service fails, then stops and closes everything.
 func (a *App) Run(ctx context.Context) error {
-	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc)
+	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc, "ops", a.ops, "tls", a.tls != nil)
 	if text := a.insecure(); text != "" {
 		a.log.Warn(text)
 	}
-	return errors.Join(a.group.Run(ctx), a.close())
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { a.stop(serving); end() })()
+	return errors.Join(a.group.Run(serving), a.close())
+}
+
+// stop makes /readyz answer 503, and returns when load balancers have had the time to notice, or when a
+// service has failed meanwhile.
+func (a *App) stop(serving context.Context) {
+	a.stopping.Store(true)
+	if a.linger == 0 {
+		return
+	}
+	a.log.Info("emco stops; it accepts requests a while longer", "linger", a.linger)
+	select {
+	case <-time.After(a.linger):
+	case <-serving.Done():
+	}
 }
 
 // onClose registers a function that runs after all services have stopped, last one first.
@@ -189,13 +226,12 @@ func (a *App) close() error {
 
 // handler serves the API, metrics, health checks and the version.
 func (a *App) handler(api http.Handler, m *metrics) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /version", serveVersion)
+	mux := a.opsMux(m)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close") // the next request of this client goes elsewhere
+		}
 		if strings.HasPrefix(r.URL.Path, "/v2/") { // ServeMux would redirect unclean paths, and a redirected POST loses its body
 			v2.ServeHTTP(w, r)
 			return
@@ -204,11 +240,38 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	})
 }
 
+// opsMux serves metrics, health checks and the version.
+func (a *App) opsMux(m *metrics) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /version", serveVersion)
+	return mux
+}
+
+// probes returns the server of ops.address; none without that setting.
+func (a *App) probes(c config.Config, m *metrics) ([]run.Service, error) {
+	if c.Ops.Address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", c.Ops.Address)
+	if err != nil {
+		return nil, fmt.Errorf("ops.address: %w", err)
+	}
+	a.onClose(func() error { _ = l.Close(); return nil })
+	a.ops = l.Addr().String()
+	return []run.Service{&httpService{name: "ops", listener: l, server: web.Server{Log: a.log, Limits: limits(c), Handler: a.opsMux(m)}}}, nil
+}
+
 // readyz answers 503 and the reason while a service is not ready; "?verbose" adds the state
 // of each service.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
 	text := "ok\n"
 	err := a.group.Ready()
+	if a.stopping.Load() {
+		err = errors.New("this process stops")
+	}
 	if err != nil {
 		text = err.Error() + "\n"
 	}
@@ -232,13 +295,14 @@ func (a *App) insecure() string {
 	return "everyone who reaches " + strings.Join(a.exposed, ", ") + " may do everything: there is no authentication (http.insecure)"
 }
 
-// httpService runs the API's server.
+// httpService runs a server of HTTP.
 type httpService struct {
+	name     string
 	listener net.Listener
 	server   web.Server
 }
 
-func (s *httpService) Name() string { return "http" }
+func (s *httpService) Name() string { return s.name }
 func (s *httpService) Ready() error { return nil }
 func (s *httpService) Run(ctx context.Context) error {
 	return s.server.Serve(ctx, s.listener)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -24,17 +23,8 @@ func (a *App) profiler(c config.Config) ([]run.Service, error) {
 	}
 	a.onClose(func() error { _ = listener.Close(); return nil }) // closes it if the start fails; otherwise the server has closed it
 	a.log.Info("profiles are served", "address", listener.Addr().String())
-	return []run.Service{&debugService{listener, web.Server{Handler: profiles(), Log: a.log, Limits: limits(c)}}}, nil
+	return []run.Service{&httpService{name: "debug", listener: listener, server: web.Server{Handler: profiles(), Log: a.log, Limits: limits(c)}}}, nil
 }
-
-type debugService struct {
-	listener net.Listener
-	server   web.Server
-}
-
-func (s *debugService) Name() string                  { return "debug" }
-func (s *debugService) Ready() error                  { return nil }
-func (s *debugService) Run(ctx context.Context) error { return s.server.Serve(ctx, s.listener) }
 
 // profiles serves the profiles of Go's run time for `go tool pprof`.
 func profiles() http.Handler {

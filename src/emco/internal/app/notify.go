@@ -15,7 +15,7 @@ import (
 // notifier returns the gRPC service that notifies clients of status changes of the groups and
 // clouds that this process serves; none if it serves neither, or no address is configured.
 func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r *statusview.Reader) ([]run.Service, error) {
-	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log}
+	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log, TLS: a.tls}
 	if c.Runs("orchestrator") {
 		o.Groups = g.Status
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
@@ -27,6 +29,7 @@ type parts struct {
 	charts  render.Renderer
 	key     *seal.Key // nil: the data folder has none yet
 	etcdTLS *tls.Config
+	tls     *tlsfiles.Files // nil: the API is plain HTTP
 	plugins *execplugin.Programs
 	azure   *arm.Client
 	outward outbound.Policy
@@ -57,6 +60,11 @@ func readParts(c config.Config) (parts, error) {
 	read("render.kubeVersion", err)
 	p.key, err = sealingKey(c)
 	read("store.key", err)
+	if c.HTTP.Cert != "" {
+		p.tls = &tlsfiles.Files{Cert: c.HTTP.Cert, Key: c.HTTP.CertKey, ClientCA: c.HTTP.ClientCA}
+		_, err = tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
+		read("http.cert", err)
+	}
 	p.etcdTLS, err = etcdTLS(c.Etcd)
 	errs = append(errs, err) // names its setting
 	if c.Store.Driver == mongoDriver {

@@ -36,7 +36,7 @@ var groups = map[string]packageGroup{
 		may: []string{"ground"},
 		packages: []string{
 			"internal/archive", "internal/config", "internal/contain", "internal/gitops", "internal/logs", "internal/manifest",
-			"internal/run", "internal/store/seal", "internal/web",
+			"internal/run", "internal/store/seal", "internal/tlsfiles", "internal/web",
 		},
 		outside: []string{"git", "api/nearest"}, // gitops resolves repositories; config names the setting that was meant
 	},

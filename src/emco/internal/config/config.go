@@ -25,6 +25,7 @@ type Config struct {
 	Lease  Duration `json:"lease" help:"how long after a process died or stalled the others take over its work; whole seconds, at least two"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
+	Ops    Ops      `json:"ops"`
 	GRPC   GRPC     `json:"grpc"`
 	Status Status   `json:"status"`
 	Store  Store    `json:"store"`
@@ -63,7 +64,16 @@ type HTTP struct {
 	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
 	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs; empty: every user is anonymous"`
+	Linger       Duration `json:"linger" help:"how long a stopping process goes on accepting while /readyz answers 503, so that load balancers look elsewhere; 0: 5s if other machines reach http.address, otherwise not at all"`
 	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
+	Cert         string   `json:"cert" help:"file with the certificate for TLS on http.address and grpc.address, with its chain, in PEM; read again when it changes; empty: plain HTTP"`
+	CertKey      string   `json:"certKey" help:"file with the key of http.cert"`
+	ClientCA     string   `json:"clientCA" help:"file with certificate authorities: clients of http.address and grpc.address need a certificate of one of them, and may then do everything"`
+}
+
+// Ops is the address for probes and Prometheus.
+type Ops struct {
+	Address string `json:"address" help:"address that serves /healthz, /readyz, /metrics and /version without TLS and to everyone, for probes; empty: only http.address serves them"`
 }
 
 // GRPC is the address of the status notification service.
@@ -298,7 +308,14 @@ func (c Config) Validate() error {
 	for _, a := range c.addresses() {
 		a.check(bad, c.HTTP.Insecure)
 	}
+	if (c.HTTP.Cert == "") != (c.HTTP.CertKey == "") {
+		bad("http.cert", "http.cert and http.certKey are needed together")
+	}
+	if c.HTTP.ClientCA != "" && c.HTTP.Cert == "" {
+		bad("http.clientCA", "client certificates need TLS: set http.cert and http.certKey")
+	}
 	notNegative(bad, "http.drain", c.HTTP.Drain)
+	notNegative(bad, "http.linger", c.HTTP.Linger)
 	notNegative(bad, "git.window", c.Git.Window)
 	notNegative(bad, "git.look", c.Git.Look)
 	positive(bad, "http.packageLimit", c.HTTP.PackageLimit)
@@ -373,11 +390,20 @@ func notNegative(bad reporter, name string, got Duration) {
 }
 
 // listenAddress is an address that the program listens on.
-type listenAddress struct{ setting, address string }
+type listenAddress struct {
+	setting, address string
+	open             bool // everyone who reaches it may use it: its clients need no certificate, and it changes something or shows secrets
+}
 
-// addresses returns what the program listens on. None of them authenticates its clients.
+// addresses returns what the program listens on.
 func (c Config) addresses() (out []listenAddress) {
-	for _, a := range []listenAddress{{"http.address", c.HTTP.Address}, {"grpc.address", c.GRPC.Address}, {"debug.address", c.Debug.Address}} {
+	open := c.HTTP.ClientCA == ""
+	for _, a := range []listenAddress{
+		{"http.address", c.HTTP.Address, open},
+		{"grpc.address", c.GRPC.Address, open},
+		{"ops.address", c.Ops.Address, false},
+		{"debug.address", c.Debug.Address, true},
+	} {
 		if a.address != "" {
 			out = append(out, a)
 		}
@@ -385,7 +411,8 @@ func (c Config) addresses() (out []listenAddress) {
 	return out
 }
 
-// check wants host:port, where the port may be 0, and a host on loopback unless insecure is set.
+// check wants host:port, where the port may be 0, and a host on loopback if the address is open, unless
+// insecure is set.
 func (a listenAddress) check(bad reporter, insecure bool) {
 	_, port, err := net.SplitHostPort(a.address)
 	if err == nil {
@@ -394,8 +421,8 @@ func (a listenAddress) check(bad reporter, insecure bool) {
 	switch {
 	case err != nil:
 		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
-	case !a.loopback() && !insecure:
-		bad(a.setting, "%s is reachable from other machines, and this program neither authenticates clients nor encrypts; listen on 127.0.0.1 behind a gateway that does, or set http.insecure if the network protects the address", a.address)
+	case a.open && !a.loopback() && !insecure:
+		bad(a.setting, "%s is reachable from other machines, and this program does not authenticate people; listen on 127.0.0.1 behind a gateway that does, or give clients certificates (http.cert, http.certKey and http.clientCA; not for debug.address), or set http.insecure if the network protects the address", a.address)
 	}
 }
 
@@ -406,14 +433,25 @@ func (a listenAddress) loopback() bool {
 	return err == nil && (strings.EqualFold(host, "localhost") || ip.Unmap().IsLoopback())
 }
 
-// Exposed returns the settings of addresses that other machines reach.
+// Exposed returns the settings of open addresses that other machines reach.
 func (c Config) Exposed() (settings []string) {
 	for _, a := range c.addresses() {
-		if !a.loopback() {
+		if a.open && !a.loopback() {
 			settings = append(settings, a.setting)
 		}
 	}
 	return settings
+}
+
+// lingerOutside is the default of http.linger where other machines reach the API.
+const lingerOutside = 5 * time.Second
+
+// LingerTime returns how long a stopping process goes on accepting.
+func (h HTTP) LingerTime() time.Duration {
+	if h.Linger == 0 && !(listenAddress{address: h.Address}).loopback() {
+		return lingerOutside
+	}
+	return time.Duration(h.Linger)
 }
 
 // Names returns the names by which clients may call the API.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -127,6 +128,47 @@ func TestF57AddressesBeyondLoopback(t *testing.T) {
 			if err != nil || exposed != slices.Contains(c.Exposed(), setting) {
 				t.Errorf("%s=%s with http.insecure: exposed %v, %v", setting, address, c.Exposed(), err)
 			}
+		}
+	}
+}
+
+// Client certificates open an address to other machines; TLS alone does not, because it keeps nobody out. The
+// address for probes is open.
+func TestAddressesBeyondLoopbackWithClientCertificates(t *testing.T) {
+	t.Parallel()
+	beyond := []string{"-http.address", "0.0.0.0:9015", "-grpc.address", "0.0.0.0:9016", "-ops.address", "0.0.0.0:9017"}
+	server := []string{"-http.cert", "tls.crt", "-http.certKey", "tls.key"}
+	c, err := load(t, nil, slices.Concat(beyond, server, []string{"-http.clientCA", "ca.crt"})...)
+	if err != nil || len(c.Exposed()) > 0 {
+		t.Errorf("with client certificates: exposed %v, %v", c.Exposed(), err)
+	}
+	for want, args := range map[string][]string{
+		"http.clientCA":                               slices.Concat(beyond, server),
+		"http.cert and http.certKey are needed":       {"-http.cert", "tls.crt"},
+		"http.clientCA: client certificates need TLS": {"-http.clientCA", "ca.crt"},
+	} {
+		if _, err := load(t, nil, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+	}
+	if _, err := load(t, nil, "-ops.address", "0.0.0.0:9017"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLingerTime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		http HTTP
+		want time.Duration
+	}{
+		{HTTP{Address: "127.0.0.1:1"}, 0},
+		{HTTP{Address: "0.0.0.0:1"}, 5 * time.Second},
+		{HTTP{Address: "127.0.0.1:1", Linger: Duration(time.Second)}, time.Second},
+		{HTTP{Address: "0.0.0.0:1", Linger: Duration(time.Second)}, time.Second},
+	} {
+		if got := c.http.LingerTime(); got != c.want {
+			t.Errorf("%+v lingers %s, want %s", c.http, got, c.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ package statusnotify
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -41,6 +44,7 @@ type Options struct {
 	Follow Follow
 	Limit  int // clients at the same time
 	Log    *slog.Logger
+	TLS    *tls.Config // nil: without TLS
 }
 
 // Server serves clients until Run ends.
@@ -92,7 +96,12 @@ const maxRequest = 64 << 10
 
 // Run serves until ctx ends; then streams end, and nothing is left behind.
 func (s *Server) Run(ctx context.Context) error {
+	transport := insecure.NewCredentials()
+	if s.o.TLS != nil {
+		transport = credentials.NewTLS(s.o.TLS)
+	}
 	server := grpc.NewServer(
+		grpc.Creds(transport),
 		grpc.WaitForHandlers(true),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idle, Timeout: answerTime}),

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -33,6 +34,7 @@ type Server struct {
 	Log     *slog.Logger
 	Handler http.Handler
 	Limits  Limits
+	TLS     *tls.Config // nil: plain HTTP
 }
 
 // Serve answers requests on the listener until ctx ends; then it stops accepting,
@@ -53,7 +55,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(listener) }()
+	go func() { stopped <- serve(server, listener, s.TLS) }()
 	select {
 	case err := <-stopped:
 		return err
@@ -65,6 +67,15 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		return served
 	}
 	return err
+}
+
+// serve answers requests over TLS, with HTTP/2, if there is a configuration.
+func serve(server *http.Server, listener net.Listener, config *tls.Config) error {
+	if config == nil {
+		return server.Serve(listener)
+	}
+	server.TLSConfig = config
+	return server.ServeTLS(listener, "", "")
 }
 
 func (s Server) drain(ctx context.Context, server *http.Server) error {

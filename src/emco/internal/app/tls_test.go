@@ -1,0 +1,286 @@
+package app_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	pb "github.com/emco-orchestrator/emco/src/emco/internal/statusnotify/statusnotifypb"
+)
+
+// authority issues certificates.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	a := authority{t: t}
+	a.cert, a.key, _ = a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+// sign makes a certificate; the authority's own while it has none.
+func (a authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, tls.Certificate) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = c, key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(raw)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return parsed, key, tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+// issue returns a certificate for a name on this machine.
+func (a authority) issue(name string) tls.Certificate {
+	a.t.Helper()
+	_, _, pair := a.sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	return pair
+}
+
+func (a authority) pool() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(a.cert)
+	return p
+}
+
+// write writes certificates and keys as PEM.
+func (a authority) write(path string, blocks ...pem.Block) {
+	a.t.Helper()
+	var text []byte
+	for _, b := range blocks {
+		text = append(text, pem.EncodeToMemory(&b)...)
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a authority) writePair(cert, key string, pair tls.Certificate) {
+	a.t.Helper()
+	raw, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(key, pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	a.write(cert, pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
+}
+
+// tlsStage is a running program whose API needs client certificates.
+type tlsStage struct {
+	*testing.T
+	ca, clients authority
+	dir         string
+	app         *app.App
+	stop        func() error
+}
+
+func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
+	t.Helper()
+	s := &tlsStage{T: t, ca: newAuthority(t), clients: newAuthority(t), dir: t.TempDir()}
+	c := config.Default()
+	c.Data = filepath.Join(s.dir, "data")
+	c.HTTP.Address, c.GRPC.Address, c.Ops.Address = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.HTTP.Cert, c.HTTP.CertKey, c.HTTP.ClientCA = filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), filepath.Join(s.dir, "ca.crt")
+	s.ca.writePair(c.HTTP.Cert, c.HTTP.CertKey, s.ca.issue("first"))
+	s.clients.write(c.HTTP.ClientCA, pem.Block{Type: "CERTIFICATE", Bytes: s.clients.cert.Raw})
+	change(&c)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	a, err := app.New(ctx, c, slog.New(slog.DiscardHandler), cheap()...)
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	s.app = a
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	s.stop = func() error { cancel(); return <-ended }
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if res, err := http.Get("http://" + a.OpsAddress() + "/readyz"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == 200 {
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not become ready")
+		}
+	}
+}
+
+// get reads projects over a new connection, and returns the name of the server's certificate.
+func (s *tlsStage) get(client ...tls.Certificate) (name string, proto int, err error) {
+	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.pool(), Certificates: client}, ForceAttemptHTTP2: true}
+	defer t.CloseIdleConnections()
+	res, err := (&http.Client{Transport: t}).Get("https://" + s.app.Address() + "/v2/projects")
+	if err != nil {
+		return "", 0, err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return "", 0, err
+	}
+	return res.TLS.PeerCertificates[0].Subject.CommonName, res.ProtoMajor, nil
+}
+
+// Clients need a certificate of the configured authority; HTTP/2 and gRPC work; probes need nothing.
+func TestTheAPIServesTLSToClientsWithCertificates(t *testing.T) {
+	t.Parallel()
+	s := newTLSStage(t, func(*config.Config) {})
+	mine := s.clients.issue("gateway")
+	if name, proto, err := s.get(mine); err != nil || name != "first" || proto != 2 {
+		t.Errorf("a client with a certificate: %s, HTTP/%d, %v", name, proto, err)
+	}
+	for what, certs := range map[string][]tls.Certificate{"none": nil, "one of another authority": {newAuthority(t).issue("gateway")}} {
+		if _, _, err := s.get(certs...); err == nil {
+			t.Errorf("a client is answered whose certificate is %s", what)
+		}
+	}
+	if res, err := http.Get("http://" + s.app.Address() + "/v2/projects"); err != nil || res.StatusCode != 400 {
+		t.Errorf("plain HTTP: %v, %v", res, err)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/version": 200, "/v2/projects": 404} {
+		res, err := http.Get("http://" + s.app.OpsAddress() + path)
+		if err != nil || res.StatusCode != want {
+			t.Errorf("ops.address: GET %s: %v, %v, want %d", path, res, err, want)
+		}
+	}
+	dial := func(certs ...tls.Certificate) codes.Code {
+		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.pool(), Certificates: certs})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		stream, err := pb.NewStatusNotifyClient(conn).StatusRegister(t.Context(), &pb.StatusRegistration{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return status.Code(err)
+	}
+	if got := dial(mine); got != codes.InvalidArgument { // it was asked
+		t.Errorf("gRPC with a certificate: %s", got)
+	}
+	if got := dial(); got != codes.Unavailable {
+		t.Errorf("gRPC without a certificate: %s", got)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A renewed certificate is used without a restart; files that do not fit leave the former one in use.
+func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	s := newTLSStage(t, func(*config.Config) {})
+	mine := s.clients.issue("gateway")
+	serves := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			name, _, err := s.get(mine)
+			if err != nil {
+				t.Fatalf("while the files change: %v", err)
+			}
+			if name == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the server still shows %s, want %s", name, want)
+			}
+		}
+	}
+	serves("first")
+	if err := os.WriteFile(filepath.Join(s.dir, "tls.crt"), []byte("spoilt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serves("first")
+	s.ca.writePair(filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), s.ca.issue("second"))
+	serves("second")
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stopping process answers 503 on /readyz and goes on accepting for http.linger, so that a load balancer
+// that asks sees it before a request is refused.
+func TestAStoppingProcessLingers(t *testing.T) {
+	t.Parallel()
+	s := newTLSStage(t, func(c *config.Config) {
+		c.HTTP.Cert, c.HTTP.CertKey, c.HTTP.ClientCA, c.HTTP.Linger = "", "", "", config.Duration(3*time.Second)
+	})
+	began := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- s.stop() }()
+	var ready string
+	for deadline := time.Now().Add(patience); ready == "" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		res, err := http.Get("http://" + s.app.OpsAddress() + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode == 503 {
+			ready = string(text)
+		}
+	}
+	if !strings.Contains(ready, "stops") {
+		t.Errorf("/readyz says %q", ready)
+	}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: false}}
+	res, err := fresh.Get("http://" + s.app.Address() + "/v2/projects")
+	if err != nil || res.StatusCode != 200 || !res.Close {
+		t.Errorf("a request meanwhile: %+v, %v; want an answer that closes the connection", res, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took < 3*time.Second {
+		t.Errorf("it ended after %s", took)
+	}
+	if _, err := fresh.Get("http://" + s.app.Address() + "/v2/projects"); err == nil {
+		t.Error("it answers after its end")
+	}
+}
