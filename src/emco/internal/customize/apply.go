@@ -142,7 +142,7 @@ func (t *editedResult) patch(e Edit) error {
 		if next.ID != o.ID {
 			return fmt.Errorf("the patch makes %s of %s; a patch must not change apiVersion, kind, namespace or name", next.ID, o.ID)
 		}
-		next.Source = o.Source
+		next.Source, next.Line = o.Source, o.Line
 		*o = next
 	}
 	return nil

@@ -71,7 +71,7 @@ func complete(o Object, d Defaults) (Object, error) {
 	dropNulls(t)
 	meta := metadata(t)
 	switch {
-	case d.Scopes.cluster(o.ID):
+	case d.Scopes.Cluster(o.ID):
 		delete(meta, "namespace")
 	case o.ID.Namespace == "" && d.Namespace != "":
 		meta["namespace"] = d.Namespace
@@ -89,7 +89,7 @@ func complete(o Object, d Defaults) (Object, error) {
 		}
 	}
 	full, err := newObject(t)
-	full.Source = o.Source
+	full.Source, full.Line = o.Source, o.Line
 	return full, err
 }
 

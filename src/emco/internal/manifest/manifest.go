@@ -56,6 +56,7 @@ type Object struct {
 	Digest  Digest
 	Content []byte // canonical JSON, ending in a newline: equal objects have equal bytes
 	Source  string // the file it was read from, such as "collectd/templates/daemonset.yaml"; for messages only
+	Line    int    // of its document in the source, from 1; 0 if it is not known; for messages only
 }
 
 // String returns the object's name, never its content, which may hold secrets.

@@ -232,7 +232,7 @@ func (p *parser) object(t objectTree, where string) {
 	case len(p.objects) == MaxObjects:
 		p.problem(p.line, fmt.Sprintf("more than %d objects in one file", MaxObjects))
 	case len(p.objects) < MaxObjects:
-		o.Source = p.source
+		o.Source, o.Line = p.source, p.line
 		p.objects = append(p.objects, o)
 	}
 }

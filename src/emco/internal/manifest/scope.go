@@ -46,8 +46,8 @@ var clusterKinds = map[GroupKind]bool{
 	{"storagemigration.k8s.io", "StorageVersionMigration"}:               true,
 }
 
-// cluster reports whether the kind of id is cluster-wide.
-func (s Scopes) cluster(id ID) bool {
+// Cluster reports whether the kind of id is cluster-wide.
+func (s Scopes) Cluster(id ID) bool {
 	gk := GroupKind{id.Group, id.Kind}
 	return clusterKinds[gk] || s[gk]
 }

@@ -61,6 +61,7 @@ var table = []Kind{
 	typed[v2.Controller](Kind{Collection: "controllers", Parents: root}, "Controller"),
 	typed[v2.DtcController](Kind{Collection: "dtc-controllers", Parents: root}, "DtcController"),
 	typed[v2.Project](Kind{Collection: "projects", Parents: root, Short: []string{"proj"}}, "Project"),
+	typed[v2.Policy](Kind{Collection: "policies", Parents: []string{"projects"}, Short: []string{"pol"}, Singular: "policy"}, "Policy"),
 	typed[v2.LogicalCloud](Kind{
 		Collection: Clouds, Parents: []string{"projects"}, Short: []string{"lc"}, Canonical: canonCloud,
 		Actions: []string{"instantiate", "status", "stop", "terminate", "update"},

@@ -24,6 +24,7 @@ var columns = map[string][]tableColumn{
 	"profiles":             {{"APP", "spec.app"}},
 	"dependency":           {{"APP", "spec.app"}, {"STATUS", "spec.opStatus"}, {"WAIT", "spec.wait"}},
 	"app-intents":          {{"APP", "spec.app"}},
+	"policies":             {{"CLOUD", "spec.logicalCloud"}, {"MODE", "spec.mode"}, {"NAMESPACES", "spec.namespaces"}},
 	"logical-clouds":       {{"LEVEL", "spec.level"}, {"NAMESPACE", "spec.namespace"}, {"USER", "spec.user.userName"}},
 	"cluster-references":   {{"PROVIDER", "spec.clusterProvider"}, {"CLUSTER", "spec.cluster"}},
 	"user-permissions":     {{"NAMESPACE", "spec.namespace"}},

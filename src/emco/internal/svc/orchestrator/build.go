@@ -94,24 +94,26 @@ func (b revisionBuilder) confirm(ctx context.Context, head appcontext.Head, d re
 }
 
 // restore publishes an earlier revision's content as the next revision.
-func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head) (appcontext.Head, error) {
-	d, err := b.restoredDraft(ctx, head)
+func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head, policies deploymentPolicies) (appcontext.Head, error) {
+	d, err := b.restoredDraft(ctx, head, policies)
 	if err != nil {
 		return head, err
 	}
 	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
 }
 
-// restoredDraft returns the draft of a rollback.
-func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head) (revisionDraft, error) {
+// restoredDraft returns the draft of a rollback. It is Invalid if a policy refuses the content.
+func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head, policies deploymentPolicies) (revisionDraft, error) {
 	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
 	if err != nil {
 		return revisionDraft{}, err
 	}
 	d := revisionDraft{rev: revisionOf(head.Op)}
 	d.rev.Namespace, d.rev.Cloud, d.rev.Apps = old.Namespace, old.Cloud, old.Apps
-	d.placements, err = b.contexts.Placements(ctx, head.UID, head.Op.From)
-	return d, err
+	if d.placements, err = b.contexts.Placements(ctx, head.UID, head.Op.From); err != nil {
+		return d, err
+	}
+	return d, b.checkRestored(ctx, d, policies)
 }
 
 // revisionOf returns an operation's revision without content.
@@ -204,7 +206,7 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefor
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
 	classes := a.classes()
-	built, digests, err := b.buildClasses(ctx, a.request, classes, before)
+	built, digests, err := b.buildClasses(ctx, a, classes, before)
 	if err != nil {
 		return out, err
 	}
@@ -236,14 +238,14 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefor
 
 // buildClasses returns the bundle of each class, and the digest of its inputs. It takes those that
 // were built before, and renders the others once for all classes with equal values.
-func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
+func (b revisionBuilder) buildClasses(ctx context.Context, a appPlan, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
 	edition := b.renderer.Edition()
 	built, digests := make([]builtClass, len(classes)), make([]manifest.Digest, len(classes))
 	var renderings []manifest.Digest // that are needed, in order of their first class
 	sharing := map[manifest.Digest][]int{}
 	for i, c := range classes {
-		rendering := render.Class(edition, c.Request(base))
-		digests[i] = c.Digest(rendering)
+		rendering := render.Class(edition, c.Request(a.request))
+		digests[i] = a.policies.digest(c.Digest(rendering))
 		if same, ok := before[digests[i]]; ok {
 			built[i] = same
 			continue
@@ -259,11 +261,11 @@ func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, 
 		g.Go(func() error {
 			return b.panics.Do(contain.Orchestrator, "a rendering", func() error {
 				share := sharing[rendering]
-				req := classes[share[0]].Request(base)
+				req := classes[share[0]].Request(a.request)
 				result, failed := b.renderer.Render(ctx, req)
 				for _, i := range share {
 					var err error
-					if built[i], err = b.finish(ctx, classes[i], req, result, failed); err != nil {
+					if built[i], err = b.finish(ctx, classes[i], req, a.policies, result, failed); err != nil {
 						return err
 					}
 				}
@@ -275,7 +277,7 @@ func (b revisionBuilder) buildClasses(ctx context.Context, base render.Request, 
 }
 
 // finish makes the bundle of a class from its rendering, or its failure from the rendering's error.
-func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, result render.Result, err error) (out builtClass, _ error) {
+func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, policies deploymentPolicies, result render.Result, err error) (out builtClass, _ error) {
 	if err == nil {
 		result, err = c.Apply(result, req)
 	}
@@ -283,8 +285,13 @@ func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req rend
 		out.failure, err = failureFrom(err)
 		return out, err
 	}
+	findings, refusal, err := policies.check(result)
+	if err != nil || refusal != nil {
+		out.failure = refusal
+		return out, err
+	}
 	out.bundle, err = b.save(ctx, result)
-	out.findings = result.Findings
+	out.findings = slices.Concat(result.Findings, findings)
 	return out, err
 }
 

@@ -253,7 +253,7 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 
 	head = s.wait(head, 3)
 	head.Op.Kind, head.Op.From, head.Op.Reason = "rollback", 1, "as before"
-	if _, err := s.restore(t.Context(), head); err != nil {
+	if _, err := s.restore(t.Context(), head, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[int64]string{

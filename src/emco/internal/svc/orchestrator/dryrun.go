@@ -185,7 +185,11 @@ func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.H
 		if _, err := g.cloudOf(ctx, doc); err != nil {
 			return revisionDraft{}, revisionPlan{}, err
 		}
-		d, err := b.restoredDraft(ctx, head)
+		policies, err := g.planner.policiesOf(ctx, doc)
+		if err != nil {
+			return revisionDraft{}, revisionPlan{}, err
+		}
+		d, err := b.restoredDraft(ctx, head, policies)
 		return d, revisionPlan{}, revisionNotFound(err, head.Op.From)
 	}
 	p, err := g.planner.plan(ctx, doc, head.Deployment())

@@ -38,6 +38,7 @@ type appPlan struct {
 	request  render.Request // without edits
 	edits    []customize.Edit
 	findings []string // of controllers
+	policies deploymentPolicies
 	order    deliveryOrder
 }
 
@@ -99,6 +100,13 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.
 		a := &apps[i]
 		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: fleet}
 		a.decision, a.refusal = p.decisions.Decide(ctx, req, within)
+	}
+	policies, err := p.policies(ctx, doc.Key.Project(), g.Spec.LogicalCloud)
+	if err != nil {
+		return revisionPlan{}, err
+	}
+	for i := range apps {
+		apps[i].policies = policies
 	}
 	if err := p.customize(ctx, doc.Key, g, named.calls, fleet, apps); err != nil {
 		return revisionPlan{}, err

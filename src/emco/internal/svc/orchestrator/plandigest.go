@@ -61,7 +61,7 @@ func (p revisionPlan) outcome(edition string) string {
 			DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
 		}
 		for _, c := range a.classes() {
-			class := string(c.Digest(render.Class(edition, c.Request(req))))
+			class := string(a.policies.digest(c.Digest(render.Class(edition, c.Request(req)))))
 			next.Classes = append(next.Classes, classOutcome{class, c.Clusters})
 		}
 		if len(next.Classes) == 1 {

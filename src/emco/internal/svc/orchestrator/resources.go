@@ -49,6 +49,10 @@ func (s Resources) Mount(r *mux.Router) {
 		Unique:     func(_ resource.Place, p v2.Project) resource.UniqueKey { return resource.UniqueName(p.Metadata.Name) },
 		Collection: projects, Item: "{project}", Put: resource.PutOK,
 	})
+	resource.Mount(r, s.DB, resource.Def[v2.Policy]{
+		Kind: "Policy", Orphan: "Project not found",
+		Collection: projects + "/{project}/policies", Item: "{policy}", Put: resource.PutCreated,
+	})
 	resource.Mount(r, s.DB, resource.Def[v2.CompositeApp]{
 		Kind: "CompositeApp", Orphan: "Project not found",
 		Collection: compositeApps, Item: "{compositeApp}/{compositeAppVersion}", Put: resource.PutCreated,

@@ -163,7 +163,11 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 	}
 	var next appcontext.Head
 	if head.Op.From > 0 {
-		next, err = b.restore(ctx, head)
+		policies, policyErr := w.planner.policiesOf(ctx, doc)
+		if policyErr != nil {
+			return recordPermanent(ctx, b.contexts, head, policyErr)
+		}
+		next, err = b.restore(ctx, head, policies)
 	} else {
 		p, planErr := w.planner.plan(ctx, doc, head.Deployment())
 		if planErr == nil {

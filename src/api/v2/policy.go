@@ -1,0 +1,94 @@
+package v2
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Policy says what a project may place on clusters. A project may have several: each of them
+// must be met. Without one, EMCO reports what it finds and delivers it.
+type Policy struct {
+	Named
+	Spec PolicySpec `json:"spec"` // the rules
+}
+
+// PolicySpec is the body of a policy.
+type PolicySpec struct {
+	LogicalCloud string   `json:"logicalCloud,omitempty"` // the logical cloud that it concerns; empty: all of the project
+	Mode         string   `json:"mode"`                   // "report": a finding in status and plan; "strict": the app is refused before it is delivered
+	Namespaces   []string `json:"namespaces,omitempty"`   // where objects may be, such as "shop" or "shop-*"; empty: anywhere except in namespaces of the system
+	Allow        []string `json:"allow,omitempty"`        // rules that do not apply, such as "cluster-scoped"
+	Kinds        []string `json:"kinds,omitempty"`        // kinds beyond those of Kubernetes that are allowed, such as "Certificate.cert-manager.io" or "*.cert-manager.io"
+	DenyKinds    []string `json:"denyKinds,omitempty"`    // kinds that are refused, such as "Service" or "Ingress.networking.k8s.io"
+}
+
+// Modes of policies.
+const (
+	PolicyReport = "report" // deliver, with findings
+	PolicyStrict = "strict" // refuse
+)
+
+// Rules that a policy may allow to be broken.
+const (
+	RuleNamespaces    = "namespaces"     // objects in other namespaces than the allowed ones
+	RuleClusterScoped = "cluster-scoped" // objects that belong to the whole cluster
+	RuleDefinitions   = "definitions"    // CustomResourceDefinitions
+	RuleWebhooks      = "webhooks"       // webhooks, admission policies and APIServices
+	RulePermissions   = "permissions"    // roles, bindings and tokens that give more than their namespace
+	RuleHost          = "host"           // hostPath, hostNetwork and other access of pods to their node
+	RulePrivileged    = "privileged"     // privileged containers, and capabilities beyond the runtime's
+	RuleGitOps        = "gitops"         // objects that make a reconciler apply other content
+	RuleExternalIPs   = "external-ips"   // services that take over addresses
+	RuleKinds         = "kinds"          // kinds that the policy neither knows nor allows, and denied ones
+)
+
+// PolicyRules lists the rules, sorted.
+func PolicyRules() []string {
+	return []string{
+		RuleClusterScoped, RuleDefinitions, RuleExternalIPs, RuleGitOps, RuleHost,
+		RuleKinds, RuleNamespaces, RulePermissions, RulePrivileged, RuleWebhooks,
+	}
+}
+
+// maxPolicyItems bounds each list of a policy.
+const maxPolicyItems = 200
+
+// normalize makes an absent mode "report".
+func (p *Policy) normalize() {
+	if p.Spec.Mode == "" {
+		p.Spec.Mode = PolicyReport
+	}
+}
+
+// Validate checks metadata, names, patterns and rules.
+func (p *Policy) Validate() error {
+	c := begin(&p.Named)
+	if p.Spec.LogicalCloud != "" {
+		c.name("spec.logicalCloud", p.Spec.LogicalCloud)
+	}
+	if p.Spec.Mode != PolicyReport && p.Spec.Mode != PolicyStrict {
+		c.fail("spec.mode", "%s is neither \"report\" nor \"strict\"", quote(p.Spec.Mode))
+	}
+	for _, rule := range p.Spec.Allow {
+		if !slices.Contains(PolicyRules(), rule) {
+			c.fail("spec.allow", "%s is no rule; there are %s", quote(rule), strings.Join(PolicyRules(), ", "))
+		}
+	}
+	for _, l := range []struct {
+		member string
+		items  []string
+	}{
+		{"spec.namespaces", p.Spec.Namespaces}, {"spec.kinds", p.Spec.Kinds}, {"spec.denyKinds", p.Spec.DenyKinds},
+	} {
+		if len(l.items) > maxPolicyItems {
+			c.fail(l.member, "has %d items; at most %d are allowed", len(l.items), maxPolicyItems)
+		}
+		for _, item := range l.items {
+			if _, err := path.Match(item, ""); err != nil || item == "" || len(item) > MaxName {
+				c.fail(l.member, "%s is no name or pattern", quote(item))
+			}
+		}
+	}
+	return c.err()
+}

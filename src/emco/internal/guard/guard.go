@@ -1,0 +1,245 @@
+// Package guard compares the objects of an app with the policies of its project: which of
+// them reach beyond what the project was given. It reads and writes nothing.
+package guard
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+// Policy is a set of rules for objects. The zero Policy is the one of projects without
+// policies: it reports objects that reach beyond a namespace, and allows all custom kinds.
+type Policy struct {
+	Name       string   // of the document; empty: the built-in policy
+	Strict     bool     // breaches refuse the app
+	Namespaces []string // patterns of allowed namespaces; empty: all except those of the system
+	Allow      []string // rules that do not apply
+	Kinds      []string // patterns of allowed custom kinds
+	DenyKinds  []string // patterns of refused kinds
+}
+
+// FromSpec returns the policy of a document.
+func FromSpec(name string, s v2.PolicySpec) Policy {
+	return Policy{
+		Name: name, Strict: s.Mode == v2.PolicyStrict, Namespaces: s.Namespaces,
+		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds,
+	}
+}
+
+// String names the policy for people.
+func (p Policy) String() string {
+	if p.Name == "" {
+		return "the built-in policy"
+	}
+	return "policy " + p.Name
+}
+
+// Breach is a rule that an object breaks.
+type Breach struct {
+	Policy string // for people
+	Strict bool   // it refuses the app
+	Rule   string
+	Object manifest.Object
+	Text   string // what the object does, without values that charts keep secret
+}
+
+// Check returns the breaches of each policy, in order of policies and objects.
+func Check(objects []manifest.Object, policies ...Policy) ([]Breach, error) {
+	trees := make([]map[string]any, len(objects))
+	for i, o := range objects {
+		if err := json.Unmarshal(o.Content, &trees[i]); err != nil {
+			return nil, fmt.Errorf("check %s: %w", o.ID, err)
+		}
+	}
+	own := manifest.ScopesOf(objects)
+	var out []Breach
+	for _, p := range policies {
+		for i, o := range objects {
+			c := objectCheck{policy: p, object: o, tree: trees[i], own: own}
+			c.run()
+			out = append(out, c.breaches...)
+		}
+	}
+	return out, nil
+}
+
+// objectCheck compares one object with one policy.
+type objectCheck struct {
+	policy   Policy
+	object   manifest.Object
+	tree     map[string]any
+	own      manifest.Scopes // kinds that the app defines
+	breaches []Breach
+}
+
+// breach records a breach, once for each rule and text.
+func (c *objectCheck) breach(rule, format string, args ...any) {
+	if slices.Contains(c.policy.Allow, rule) {
+		return
+	}
+	b := Breach{Policy: c.policy.String(), Strict: c.policy.Strict, Rule: rule, Object: c.object, Text: fmt.Sprintf(format, args...)}
+	if !slices.ContainsFunc(c.breaches, func(o Breach) bool { return o.Rule == b.Rule && o.Text == b.Text }) {
+		c.breaches = append(c.breaches, b)
+	}
+}
+
+func (c *objectCheck) run() {
+	c.checkKind()
+	c.checkScope()
+	c.checkReconciler()
+	c.checkPermissions()
+	c.checkAddresses()
+	c.checkPods(c.tree, 0)
+	slices.SortStableFunc(c.breaches, func(a, b Breach) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Text, b.Text)) })
+}
+
+// checkKind compares the object's kind with the lists of the policy.
+func (c *objectCheck) checkKind() {
+	id := c.object.ID
+	switch {
+	case matchesKind(c.policy.DenyKinds, id):
+		c.breach(v2.RuleKinds, "is of a denied kind")
+	case strings.HasSuffix(id.Kind, "List") && builtIn(id.Group):
+		c.breach(v2.RuleKinds, "is a list that EMCO cannot look into")
+	case c.policy.Name != "" && !builtIn(id.Group) && !c.defines(id) && !matchesKind(c.policy.Kinds, id):
+		c.breach(v2.RuleKinds, "is of a kind that the policy does not allow; add %q to kinds if it may be placed", kindName(id))
+	}
+}
+
+// defines reports whether the app itself defines a kind.
+func (c *objectCheck) defines(id manifest.ID) bool {
+	_, ok := c.own[manifest.GroupKind{Group: id.Group, Kind: id.Kind}]
+	return ok
+}
+
+// checkScope checks whether the object stays in the namespaces of the policy.
+func (c *objectCheck) checkScope() {
+	id := c.object.ID
+	switch {
+	case manifest.IsCRD(id):
+		c.breach(v2.RuleDefinitions, "defines a kind for the whole cluster")
+	case id.Group == "admissionregistration.k8s.io" || id.Group == "apiregistration.k8s.io":
+		c.breach(v2.RuleWebhooks, "takes part in requests of the whole cluster")
+	case c.own.Cluster(id):
+		c.breach(v2.RuleClusterScoped, "belongs to the whole cluster")
+	case !c.inNamespace(cmp.Or(id.Namespace, "default")):
+		c.breach(v2.RuleNamespaces, "is in namespace %q, which %s does not allow", id.Namespace, c.policy)
+	}
+}
+
+// systemNamespaces are not for apps unless a policy lists them.
+var systemNamespaces = []string{"kube-*", "flux-system", "argocd", "config-management-system", "emco", "emco-system"}
+
+func (c *objectCheck) inNamespace(namespace string) bool {
+	if len(c.policy.Namespaces) > 0 {
+		return matches(c.policy.Namespaces, namespace)
+	}
+	return !matches(systemNamespaces, namespace)
+}
+
+// checkReconciler finds objects that make a reconciler apply content that EMCO has not rendered.
+func (c *objectCheck) checkReconciler() {
+	group, kind := c.object.ID.Group, c.object.ID.Kind
+	switch {
+	case strings.HasSuffix(group, ".toolkit.fluxcd.io"), group == "fluxcd.controlplane.io",
+		group == "argoproj.io" && slices.Contains([]string{"Application", "ApplicationSet", "AppProject"}, kind),
+		group == "configsync.gke.io", group == "configmanagement.gke.io", group == "fleet.cattle.io",
+		group == "kustomize.config.k8s.io", group == "k8splugin.io":
+		c.breach(v2.RuleGitOps, "steers a reconciler or EMCO's agent, which may apply anything")
+	}
+	labels, _ := at(c.tree, "metadata", "labels").(map[string]any)
+	if labels["argocd.argoproj.io/secret-type"] != nil {
+		c.breach(v2.RuleGitOps, "gives Argo CD a repository or a cluster")
+	}
+}
+
+// checkPermissions finds roles, bindings and tokens that give more than a namespace.
+func (c *objectCheck) checkPermissions() {
+	id := c.object.ID
+	switch {
+	case id.Group == "rbac.authorization.k8s.io" && (id.Kind == "ClusterRole" || id.Kind == "ClusterRoleBinding"):
+		c.breach(v2.RulePermissions, "gives permissions on the whole cluster")
+	case id.Group == "rbac.authorization.k8s.io" && id.Kind == "Role":
+		c.checkRole()
+	case id.Group == "rbac.authorization.k8s.io" && id.Kind == "RoleBinding":
+		c.checkBinding()
+	case id.Group == "" && id.Kind == "Secret":
+		switch c.tree["type"] {
+		case "kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token":
+			c.breach(v2.RulePermissions, "asks for the token of an account")
+		}
+	}
+}
+
+// escalating are verbs that give more than the role's owner has.
+var escalating = []string{"escalate", "bind", "impersonate"}
+
+func (c *objectCheck) checkRole() {
+	for _, rule := range items(c.tree["rules"]) {
+		verbs, resources := texts(rule["verbs"]), texts(rule["resources"])
+		switch {
+		case slices.Contains(verbs, "*") && slices.Contains(resources, "*"):
+			c.breach(v2.RulePermissions, "gives every permission in its namespace")
+		case slices.ContainsFunc(verbs, func(v string) bool { return slices.Contains(escalating, v) }):
+			c.breach(v2.RulePermissions, "lets its subjects escalate, bind or impersonate")
+		case slices.Contains(resources, "serviceaccounts/token"):
+			c.breach(v2.RulePermissions, "lets its subjects make tokens of accounts")
+		}
+	}
+}
+
+func (c *objectCheck) checkBinding() {
+	role, _ := c.tree["roleRef"].(map[string]any)
+	if name, _ := role["name"].(string); role["kind"] == "ClusterRole" && (name == "cluster-admin" || strings.HasPrefix(name, "system:")) {
+		c.breach(v2.RulePermissions, "binds ClusterRole %s", name)
+	}
+	for _, subject := range items(c.tree["subjects"]) {
+		if name, _ := subject["name"].(string); subject["kind"] == "Group" && strings.HasPrefix(name, "system:") {
+			c.breach(v2.RulePermissions, "binds group %s", name)
+		}
+	}
+}
+
+// checkAddresses finds services that take over addresses of others.
+func (c *objectCheck) checkAddresses() {
+	id := c.object.ID
+	if id.Group == "" && id.Kind == "Service" {
+		if ips, _ := at(c.tree, "spec", "externalIPs").([]any); len(ips) > 0 {
+			c.breach(v2.RuleExternalIPs, "takes external addresses")
+		}
+	}
+}
+
+func builtIn(group string) bool {
+	switch group {
+	case "", "apps", "batch", "autoscaling", "extensions", "policy":
+		return true
+	}
+	return strings.HasSuffix(group, ".k8s.io") && !slices.Contains([]string{
+		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "kustomize.config.k8s.io", "x-k8s.io",
+	}, group) && !strings.HasSuffix(group, ".x-k8s.io")
+}
+
+// kindName returns a kind as policies write it.
+func kindName(id manifest.ID) string {
+	if id.Group == "" {
+		return id.Kind
+	}
+	return id.Kind + "." + id.Group
+}
+
+func matchesKind(patterns []string, id manifest.ID) bool { return matches(patterns, kindName(id)) }
+
+func matches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,105 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// chartOf is a chart of the app "web" with one template.
+func (p *controlPlane) chartOf(template string) string {
+	return p.pack(map[string]string{
+		"web/Chart.yaml":            "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+		"web/templates/object.yaml": template,
+	})
+}
+
+// policy creates a policy of the project.
+func (p *controlPlane) policy(name, spec string) {
+	p.Helper()
+	p.want(201, "POST projects/"+p.project+"/policies", fmt.Sprintf(`{"metadata":{"name":%q},"spec":%s}`, name, spec))
+}
+
+// admin is a template with an object that reaches beyond a namespace, on its third line.
+const admin = "# a comment\n---\n" + `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: admin}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: User, name: me}]
+`
+
+// planOf returns the plan of an action.
+func (g testGroup) planOf(action string) (out v2.Plan) {
+	g.Helper()
+	g.must(json.Unmarshal([]byte(g.want(200, "POST "+g.path()+"/"+action+"?dryRun=true", "")), &out))
+	return out
+}
+
+func (g testGroup) statusOf() (out v2.Status) {
+	g.Helper()
+	g.must(json.Unmarshal([]byte(g.want(200, "GET "+g.path()+"/status?status=deployed", "")), &out))
+	return out
+}
+
+func TestF73WithoutAPolicyBreachesAreFindings(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf(admin))
+	g := p.group("v1", "g")
+	g.make("edge")
+	g.acts("approve")
+	const want = "rbac.authorization.k8s.io/v1 ClusterRoleBinding admin: gives permissions on the whole cluster (the built-in policy: permissions)"
+	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !strings.Contains(strings.Join(plan.Apps[0].Findings, "\n"), want) {
+		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
+	}
+	g.acts("instantiate")
+	p.work()
+	p.settle()
+	if st := g.statusOf(); st.DeployedStatus != "Instantiated" || !strings.Contains(strings.Join(st.Apps[0].Findings, "\n"), want) {
+		t.Errorf("the status: %s, %q", st.DeployedStatus, st.Apps[0].Findings)
+	}
+}
+
+func TestF73AStrictPolicyRefusesWithFileAndLine(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge") // revision 1 breaks no rule
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf(admin))
+	g.acts("update")
+	p.work()
+	p.settle() // revision 2 is delivered
+	p.policy("walls", `{"mode":"strict","logicalCloud":"stores"}`)
+	p.policy("elsewhere", `{"mode":"strict","logicalCloud":"other","allow":["permissions"]}`)
+	plan := g.planOf("update")
+	f := plan.Apps[0].Failure
+	if f == nil || f.Stage != "policy" || f.File != "web/templates/object.yaml:3" || !strings.Contains(f.Reason, "(policy walls: permissions)") {
+		t.Fatalf("the plan has the failure %+v", f)
+	}
+	if strings.Contains(f.Reason, "elsewhere") {
+		t.Errorf("the policy of another cloud counts: %s", f.Reason)
+	}
+	g.acts("update")
+	p.work()
+	if st := g.statusOf(); st.Apps[0].Failure == nil || st.Apps[0].Failure.Stage != "policy" {
+		t.Errorf("the status has the failure %+v", st.Apps[0].Failure)
+	}
+	// Content that is refused now does not come back by a rollback; harmless content does.
+	if a := g.act("rollback?dryRun=true", `{"metadata":{"description":"back"},"spec":{"revision":"2"}}`); a.status != 400 && a.status != 422 || !strings.Contains(a.body, "revision 2 is not restored: app web: ") {
+		t.Errorf("the plan of a rollback: %d %s", a.status, a.body)
+	}
+	if a := g.act("rollback?dryRun=true", `{"metadata":{"description":"back"},"spec":{"revision":"1"}}`); a.status != 200 {
+		t.Errorf("the plan of a harmless rollback: %d %s", a.status, a.body)
+	}
+	// A policy that allows it makes the plan another one.
+	p.want(201, "PUT projects/shop/policies/walls", `{"metadata":{"name":"walls"},"spec":{"mode":"strict","allow":["permissions","cluster-scoped"]}}`)
+	if plan := g.planOf("update"); plan.Apps[0].Failure != nil {
+		t.Errorf("allowed, and refused: %+v", plan.Apps[0].Failure)
+	}
+}
