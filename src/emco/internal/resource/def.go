@@ -80,14 +80,18 @@ func ask(ctx context.Context, guard func(context.Context, store.Doc) error, doc 
 	return guard(ctx, doc)
 }
 
-// File declares the multipart part "file". A document without it is sent as JSON.
+// File declares the file that comes with a document, in the multipart part "file". A document
+// without it is sent as JSON.
 type File[T any] struct {
-	Limit  int64                                                                         // largest content in bytes
-	Name   string                                                                        // file name in multipart answers; none if empty
-	Needed func(doc T) bool                                                              // whether the document has a file; nil: always. A file that is not needed is ignored
-	Check  func(ctx context.Context, doc T, content func() (io.ReadCloser, error)) error // judges the content at upload
-	Secret bool                                                                          // kept sealed as the document's secret and not as a blob
-	Show   func(content []byte) []byte                                                   // for Secret: what clients may see of it
+	Limit    int64                                                                         // largest content in bytes; of all files together
+	Name     string                                                                        // file name in multipart answers; none if empty
+	Needed   func(doc T) bool                                                              // whether the document has a file; nil: always. A file that is not needed is ignored
+	Optional bool                                                                          // a file that is not needed is kept
+	Many     int                                                                           // largest number of files, in parts "files" or "file"; 0: one. Needs Secret; content is that of PackFiles
+	Part     string                                                                        // name of the document's part in multipart answers; "metadata" if empty
+	Check    func(ctx context.Context, doc T, content func() (io.ReadCloser, error)) error // judges the content at upload
+	Secret   bool                                                                          // kept sealed as the document's secret and not as a blob
+	Show     func(ctx context.Context, doc store.Doc, content []byte) ([]byte, error)      // for Secret: what clients may see of a file
 }
 
 // Masking declares write-only members. The document is stored with them as its

@@ -217,7 +217,7 @@ func TestF20AnOversizedFileIsAnsweredWithoutAReset(t *testing.T) {
 	t.Parallel()
 	s := resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
 		resource.Mount(r, db, resource.Def[v2.Project]{
-			Kind: "Project", Collection: "projects", Item: "{project}", File: &resource.File[v2.Project]{Limit: 1 << 20, Secret: true, Show: func(b []byte) []byte { return b }},
+			Kind: "Project", Collection: "projects", Item: "{project}", File: &resource.File[v2.Project]{Limit: 1 << 20, Secret: true, Show: func(_ context.Context, _ store.Doc, b []byte) ([]byte, error) { return b, nil }},
 		})
 	})
 	for range 5 {

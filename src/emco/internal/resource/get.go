@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"mime"
@@ -61,6 +63,9 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 	if as == asJSON || doc.Secret == nil && len(doc.Blobs) == 0 {
 		return h.answer(w, http.StatusOK, doc)
 	}
+	if h.def.File.Many > 0 {
+		return h.several(w, r, doc, as)
+	}
 	file, err := h.open(r.Context(), doc)
 	if err != nil {
 		return err
@@ -83,7 +88,43 @@ func (h *handler[T, P]) open(ctx context.Context, doc store.Doc) (io.ReadCloser,
 	if err != nil {
 		return nil, err
 	}
-	return io.NopCloser(strings.NewReader(string(f.Show(plain)))), nil
+	shown, err := f.Show(ctx, doc, plain)
+	return io.NopCloser(bytes.NewReader(shown)), err
+}
+
+// several answers with the files of a document, one after the other, or each as a part.
+func (h *handler[T, P]) several(w http.ResponseWriter, r *http.Request, doc store.Doc, as form) error {
+	plain, err := h.db.Reveal(r.Context(), doc)
+	if err != nil {
+		return err
+	}
+	files, err := UnpackFiles(plain)
+	if err != nil {
+		return err
+	}
+	for i := range files {
+		if files[i].Content, err = h.def.File.Show(r.Context(), doc, files[i].Content); err != nil {
+			return err
+		}
+	}
+	if as == asFile {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.WriteHeader(http.StatusOK)
+		for _, f := range files {
+			cut(io.Copy(w, bytes.NewReader(f.Content)))
+		}
+		return nil
+	}
+	parts := h.beginParts(w, doc)
+	name := "file" // as upstream EMCO does
+	if len(files) > 1 {
+		name = "files"
+	}
+	for _, f := range files {
+		addPart(parts, name, f.Name, bytes.NewReader(f.Content))
+	}
+	cut(0, parts.Close())
+	return nil
 }
 
 func copyFile(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
@@ -98,29 +139,40 @@ func copyFile(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
 
 // both writes the parts "metadata" and "file", as upstream EMCO does.
 func (h *handler[T, P]) both(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
+	parts := h.beginParts(w, doc)
+	addPart(parts, "file", h.def.File.Name, file)
+	cut(0, parts.Close())
+	return nil
+}
+
+// beginParts begins an answer with the document's part.
+func (h *handler[T, P]) beginParts(w http.ResponseWriter, doc store.Doc) *multipart.Writer {
 	parts := multipart.NewWriter(w)
 	w.Header().Set("Content-Type", parts.FormDataContentType())
 	w.WriteHeader(http.StatusOK)
 	meta, err := parts.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="metadata"`},
+		"Content-Disposition": {`form-data; name="` + cmp.Or(h.def.File.Part, "metadata") + `"`},
 		"Content-Type":        {"application/json"},
 	})
 	if err == nil {
 		_, err = meta.Write(doc.Body)
 	}
 	cut(0, err)
-	disposition := `form-data; name="file"`
-	if h.def.File.Name != "" {
-		disposition += `; filename="` + h.def.File.Name + `"`
+	return parts
+}
+
+// addPart adds a file to an answer.
+func addPart(parts *multipart.Writer, part, name string, content io.Reader) {
+	disposition := `form-data; name="` + part + `"`
+	if name != "" {
+		disposition = multipart.FileContentDisposition(part, name)
 	}
-	content, err := parts.CreatePart(textproto.MIMEHeader{
+	to, err := parts.CreatePart(textproto.MIMEHeader{
 		"Content-Disposition": {disposition},
 		"Content-Type":        {"application/octet-stream"},
 	})
 	cut(0, err)
-	cut(io.Copy(content, file))
-	cut(0, parts.Close())
-	return nil
+	cut(io.Copy(to, content))
 }
 
 // cut ends the connection if an answer cannot be completed: the client must not

@@ -30,7 +30,8 @@ type requestContent[T any] struct {
 	doc   T
 	text  []byte // the document as it was sent
 	file  bool
-	plain seal.Secret // a secret file
+	plain seal.Secret // a secret file, or several that are packed
+	files []NamedFile // several files, until they are packed
 	blobs []store.Blob
 
 	upload  store.Upload // what blobs name, until it is kept; nil without a file
@@ -95,6 +96,7 @@ func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 	f := h.def.File
 	switch {
 	case f == nil:
+	case f.Needed != nil && !f.Needed(up.doc) && f.Optional:
 	case f.Needed != nil && !f.Needed(up.doc):
 		up.discard()
 		up.plain, up.blobs, up.upload, up.skipped = nil, nil, nil, false
@@ -118,10 +120,11 @@ func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request, at Pla
 	if err != nil {
 		return up, errs.New(errs.Malformed, err.Error())
 	}
-	for range maxParts {
+	most := maxParts + h.def.File.Many
+	for range most {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			return up, up.complete()
+			return up, up.complete(h.def.File.Many > 0)
 		}
 		if err != nil {
 			return up, web.ReadError(err)
@@ -130,18 +133,25 @@ func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request, at Pla
 			return up, err
 		}
 	}
-	return up, errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(maxParts)+" parts")
+	return up, errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(most)+" parts")
 }
 
-func (up *requestContent[T]) complete() error {
+// complete packs the files, if there are several, and demands the document.
+func (up *requestContent[T]) complete(many bool) (err error) {
 	if up.text == nil {
 		return errs.New(errs.Invalid, `the body has no part "metadata"`)
 	}
-	return nil
+	if many && up.file {
+		up.plain, err = PackFiles(up.files)
+	}
+	return err
 }
 
 func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
 	name := part.FormName()
+	if h.def.File.Many > 0 && (name == "file" || name == "files") {
+		return h.another(part, up)
+	}
 	switch {
 	case name == "metadata" && up.text != nil:
 		return errs.New(errs.Malformed, `part "metadata" is given twice`)
@@ -155,6 +165,26 @@ func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *requ
 		up.file = true
 		err = h.store(ctx, part, up)
 	}
+	return err
+}
+
+// another keeps one of several files.
+func (h *handler[T, P]) another(part *multipart.Part, up *requestContent[T]) error {
+	if len(up.files) == h.def.File.Many {
+		return errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(h.def.File.Many)+" files")
+	}
+	left := h.def.File.Limit
+	for _, f := range up.files {
+		if f.Name == part.FileName() {
+			return errs.New(errs.Invalid, "file "+strconv.Quote(f.Name)+" is given twice")
+		}
+		left -= int64(len(f.Content))
+	}
+	content, err := bounded(part, left)
+	if errs.Is(err, errs.TooLarge) {
+		return errs.New(errs.TooLarge, "the files are larger than "+strconv.FormatInt(h.def.File.Limit, 10)+" bytes")
+	}
+	up.file, up.files = true, append(up.files, NamedFile{part.FileName(), content})
 	return err
 }
 
@@ -284,7 +314,7 @@ func (h *handler[T, P]) judge(ctx context.Context, at Place, up requestContent[T
 	if err := P(&up.doc).Validate(); err != nil {
 		return err
 	}
-	if f := h.def.File; f != nil && f.Check != nil && (up.plain != nil || up.blobs != nil) {
+	if f := h.def.File; f != nil && f.Check != nil && (up.plain != nil || up.blobs != nil || f.Optional) {
 		if err := f.Check(ctx, up.doc, h.content(up)); err != nil {
 			return err
 		}

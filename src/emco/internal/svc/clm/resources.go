@@ -82,7 +82,8 @@ func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
 		Check:  s.checkDeliverable,
 		Guards: resource.Guards{Delete: s.checkDeletable, Deleted: s.releaseCluster},
 		File: &resource.File[v2.Cluster]{
-			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true, Show: redact,
+			Limit: maxKubeconfig, Name: "kubeconfig", Secret: true,
+			Show:   func(_ context.Context, _ store.Doc, content []byte) ([]byte, error) { return redact(content), nil },
 			Needed: func(c v2.Cluster) bool { return c.Direct() },
 			Check:  s.checkUpload,
 		},
