@@ -3,6 +3,7 @@ package v2
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -58,6 +59,9 @@ func begin(n *Named) *violationList {
 func (c *violationList) fail(field, format string, args ...any) {
 	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
 }
+
+// sort orders the violations, when their fields were checked in no order.
+func (c *violationList) sort() { slices.Sort(c.violations) }
 
 // err returns the violations in upstream's form: the line "Invalid Input:", then a line for
 // each.

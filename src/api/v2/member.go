@@ -67,6 +67,9 @@ func objectIn(t reflect.Type) reflect.Type {
 
 // typeName returns the type as users write it.
 func typeName(t reflect.Type) string {
+	if t.Kind() == reflect.Slice && reflect.PointerTo(t).Implements(unmarshaler) {
+		return "any value"
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return typeName(t.Elem())

@@ -72,6 +72,14 @@ var referenceKinds = []referenceKind{
 		`{`+meta("web-everywhere", "web goes to one store, and to one of two others")+`, "spec": {"app": "web", "intent": {
 		"allOf": [{"clusterProvider": "edge", "cluster": "store-1"}, {"anyOf": [{"clusterProvider": "edge", "clusterLabel": "flagship"}]}],
 		"anyOf": [{"clusterProvider": "edge", "cluster": "store-2"}, {"clusterProvider": "edge", "clusterLabel": "new"}]}}}`),
+	kindOf[v2.GenericK8sIntent]("projects/{project}/composite-apps/{compositeApp}/{version}/deployment-intent-groups/{deploymentIntentGroup}/generic-k8s-intents", "",
+		`{`+meta("settings", "what differs by store")+`}`),
+	kindOf[v2.GenericResource]("projects/{project}/composite-apps/{compositeApp}/{version}/deployment-intent-groups/{deploymentIntentGroup}/generic-k8s-intents/{genericK8sIntent}/resources", "the new object, unless it is a ConfigMap, a Secret or a rendered object",
+		`{`+meta("web", "the Deployment of the chart")+`, "spec": {"app": "web", "newObject": "false", "resourceGVK": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "r1-web"}}}`),
+	kindOf[v2.Customization]("projects/{project}/composite-apps/{compositeApp}/{version}/deployment-intent-groups/{deploymentIntentGroup}/generic-k8s-intents/{genericK8sIntent}/resources/{genericResource}/customizations", "data of a ConfigMap or Secret, or patches, in parts \"files\"",
+		`{`+meta("large", "large stores get more")+`, "spec": {"clusterSpecific": "true", "clusterInfo": {"scope": "label", "clusterProvider": "edge", "cluster": "", "clusterLabel": "large", "mode": "allow"},
+		"patchType": "json", "patchJson": [{"op": "copy", "from": "/spec/replicas", "path": "/spec/revisionHistoryLimit", "value": null}, {"op": "replace", "path": "/spec/replicas", "value": 3}],
+		"configMapOptions": {"dataKeyOptions": [{"fileName": "app.conf", "keyName": "conf", "mergePatch": "false"}]}, "secretOptions": {"dataKeyOptions": [{"fileName": "token", "keyName": "token", "mergePatch": "false"}]}}}`),
 	kindOf[v2.LogicalCloud]("projects/{project}/logical-clouds", "",
 		`{`+meta("stores", "all stores")+`, "spec": {"namespace": "shop", "level": "0", "labels": {"team": "shop"}, "user": {"userName": "shop", "type": "certificate"}, "serviceAccountName": "shop-apply"}}`),
 	kindOf[v2.ClusterReference]("projects/{project}/logical-clouds/{logicalCloud}/cluster-references", "",
@@ -220,6 +228,10 @@ func (c sourceComments) rows(t reflect.Type, at string) (out []referenceRow) {
 		row := referenceRow{path: path, comment: c.fields[t.Name()+"."+f.Name], kind: f.Type.Kind(), aliases: f.Tag.Get("alias")}
 		inner, suffix := f.Type, ""
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			if inner.Kind() == reflect.Slice && reflect.PointerTo(inner).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+				row.word += "any value"
+				break
+			}
 			switch inner.Kind() {
 			case reflect.Slice:
 				suffix += "[]"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
@@ -34,6 +35,7 @@ type parts struct {
 	azure   *arm.Client
 	outward outbound.Policy
 	weights func(project string) int
+	values  *httpvalue.Reader
 	signer  git.Signer // nil: commits are not signed
 }
 
@@ -75,6 +77,8 @@ func readParts(c config.Config) (parts, error) {
 	p.weights, err = fairshare.Weights(c.Projects.Weights)
 	read("projects.weights", err)
 	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}
+	p.values, err = httpvalue.New(c.Outbound.Values, p.outward.Check)
+	read("outbound.values", err)
 	p.azure, err = azure(c.Azure, p.outward)
 	read("azure", err)
 	if c.Runs("rsync") {

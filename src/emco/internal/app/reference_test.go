@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
@@ -87,6 +88,7 @@ func declaredRoutes() *mux.Router {
 	dcm.NewClouds(nil, nil).Mount(r)
 	orchestrator.Resources{}.Mount(r)
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
+	gac.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	(&views.Views{}).Mount(r)
 	views.Lanes{}.Mount(r)

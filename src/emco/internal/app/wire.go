@@ -13,6 +13,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/gac"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -23,9 +26,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/upkeep"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	gacapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -59,7 +64,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	seen := mirror.New(st.contexts, a.log)
 	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader)
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	services := []run.Service{
 		&upkeep.Service{DB: st.db, Log: a.log},
@@ -82,6 +87,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
+		gacapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.panics(m), a.log))
 	}
@@ -97,6 +103,11 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
+}
+
+// controllers returns the action controllers of the program, by name.
+func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
+	return map[string]customize.Controller{gac.Name: gac.New(db, values.Admit)}
 }
 
 // views returns the views of the whole fleet, which follow the mirror.

@@ -66,7 +66,7 @@ var groups = map[string]packageGroup{
 	},
 	"driver": {
 		packages: []string{
-			"internal/appcontext/embedded", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
+			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/",
 		},
@@ -74,7 +74,7 @@ var groups = map[string]packageGroup{
 		outside: []string{"git", "api/status"}, // what agents report
 	},
 	"suite": { // contracts that every driver is put through
-		packages: []string{"internal/render/rendertest", "internal/store/storetest", "internal/syncer/syncertest"},
+		packages: []string{"internal/customize/customizetest", "internal/render/rendertest", "internal/store/storetest", "internal/syncer/syncertest"},
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git"},
 	},

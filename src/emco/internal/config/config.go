@@ -194,7 +194,8 @@ type S3 struct {
 // Outbound restricts the servers that users may name: API servers, repositories, registries,
 // buckets. Addresses of metadata services are always refused.
 type Outbound struct {
-	DenyPrivate bool `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
+	DenyPrivate bool     `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
+	Values      []string `json:"values" help:"URLs, each ending in /, below which patches of the generic action controller may read values ($(http://…)$); none: no values are read"`
 }
 
 // Projects divide the program among projects.

@@ -28,6 +28,7 @@ type AppContext struct {
 	Intent    string // name of the controller's intent
 	Apps      []App  // in order of name
 	Inventory placement.Inventory
+	Pairs     PairsOf // of the clusters
 }
 
 // App is an app and the clusters that it goes to, sorted.
@@ -63,6 +64,9 @@ type Patch struct {
 	Target Target
 	Type   patch.Type
 	Text   []byte // JSON
+
+	// Fetches are values of a JSON patch that are not in Text yet; see Resolve.
+	Fetches []Fetch `json:",omitempty"`
 }
 
 // Target names objects to patch. APIVersion decides only between objects with equal kinds and

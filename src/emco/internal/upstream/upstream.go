@@ -34,7 +34,6 @@ var absent = []struct{ prefix, service string }{
 	{cloud + "/kv-pairs", "dcm"},
 	{cloud + "/update", "dcm"},
 	{cloud + "/cluster-references/*/kubeconfig", "dcm"},
-	{group + "/generic-k8s-intents", "gac"},
 	{group + "/hpa-intents", "hpa-plc"},
 	{group + "/traffic-group-intents", "dtc"},
 	{group + "/network-controller-intent", "ovnaction"},

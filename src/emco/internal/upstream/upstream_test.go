@@ -21,8 +21,7 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 		return nil
 	})
 	for path, want := range map[string]string{
-		group + "/generic-k8s-intents":                          "gac",
-		group + "/generic-k8s-intents/i/resources/r":            "gac",
+		group + "/hpa-intents/i/hpa-resource-consumers/r":       "hpa-plc",
 		group + "/hpa-intents":                                  "hpa-plc",
 		group + "/traffic-group-intents/t/inbound-intents":      "dtc",
 		group + "/network-controller-intent/n/workload-intents": "ovnaction",

@@ -80,6 +80,9 @@ var table = []Kind{
 	}, "DeploymentIntentGroup"),
 	typed[v2.PlacementIntent](Kind{Collection: "generic-placement-intents", Parents: []string{Groups}, Short: []string{"gpi"}}, "PlacementIntent"),
 	typed[v2.AppIntent](Kind{Collection: "app-intents", Parents: []string{"generic-placement-intents"}, Short: []string{"ai"}}, "AppIntent"),
+	typed[v2.GenericK8sIntent](Kind{Collection: "generic-k8s-intents", Parents: []string{Groups}, Short: []string{"gki"}}, "GenericK8sIntent"),
+	typed[v2.GenericResource](Kind{Collection: "resources", Parents: []string{"generic-k8s-intents"}}, "GenericResource"),
+	typed[v2.Customization](Kind{Collection: "customizations", Parents: []string{"resources"}}, "Customization"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 

@@ -29,6 +29,7 @@ type revisionBuilder struct {
 	renderer render.Renderer
 	blobs    blobWriter
 	panics   *contain.Panics
+	values   customize.Values // of URLs in patches; nil: none are read
 }
 
 // blobWriter is where rendered content goes: the AppContext, or memory for a dry run.
@@ -205,7 +206,12 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefor
 	for _, v := range a.decision.Refused[:min(len(a.decision.Refused), maxVerdicts)] {
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
-	classes := a.classes()
+	edits, err := customize.Resolve(ctx, a.name, a.edits, b.values)
+	if err != nil {
+		out.app.Failure, err = failureFrom(err)
+		return out, err
+	}
+	classes := customize.Classes(a.name, a.decision.Clusters, edits)
 	built, digests, err := b.buildClasses(ctx, a, classes, before)
 	if err != nil {
 		return out, err

@@ -191,7 +191,7 @@ func TestAnIntentThatNamesAControllerIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)
 	controller := &sizes{}
-	p.groups.WithControllers(map[string]customize.Controller{"sizes": controller})
+	p.groups.WithControllers(map[string]customize.Controller{"sizes": controller}, nil)
 	p.fleet("edge", "a", "b")
 	p.want(201, "POST cluster-providers/edge/clusters/b/labels", `{"clusterLabel":"large"}`)
 	p.onboard("v1")

@@ -159,7 +159,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		return dryRunResult{}, err
 	}
 	out.blobs = objectdiff.NewOverlay(g.contexts)
-	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: out.blobs}
+	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: out.blobs, values: g.values}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
 	}

@@ -36,6 +36,7 @@ type Groups struct {
 	events    *eventlog.Log
 	dryRunner dryRunner
 	reader    *statusview.Reader
+	values    customize.Values // that patches fetch; nil: none
 	now       func() time.Time
 }
 
@@ -60,9 +61,10 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 	return g
 }
 
-// WithControllers adds the action controllers that intents of groups may name.
-func (g *Groups) WithControllers(actions map[string]customize.Controller) *Groups {
-	g.planner.actions = actions
+// WithControllers adds the action controllers that intents of groups may name, and the reader of
+// the values that their patches fetch.
+func (g *Groups) WithControllers(actions map[string]customize.Controller, values customize.Values) *Groups {
+	g.planner.actions, g.values = actions, values
 	return g
 }
 

@@ -120,7 +120,8 @@ const maxClasses = 1000
 
 // customize adds the edits of override values and of action controllers to the apps.
 func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.DeploymentIntentGroup, calls []controllerCall, fleet *inventory.Fleet, apps []appPlan) error {
-	c := customize.AppContext{Group: string(group), Inventory: fleet}
+	pairs := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.Pairs(ctx, cluster) }
+	c := customize.AppContext{Group: string(group), Inventory: fleet, Pairs: pairs}
 	index := map[string]*appPlan{}
 	for i := range apps {
 		a := &apps[i]
@@ -128,9 +129,7 @@ func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.De
 			continue
 		}
 		app := customize.App{Name: a.name, Clusters: a.decision.Clusters}
-		a.edits, a.refusal = customize.ClusterOverrides(g, app, fleet, func(cluster v2.ClusterKey) (map[string]string, error) {
-			return p.inventory.Pairs(ctx, cluster)
-		})
+		a.edits, a.refusal = customize.ClusterOverrides(g, app, fleet, pairs)
 		if a.refusal != nil && !errs.Is(a.refusal, errs.Invalid) {
 			return a.refusal
 		}

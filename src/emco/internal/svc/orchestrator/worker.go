@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -45,6 +46,7 @@ type Worker struct {
 	contexts *appcontext.Store
 	renderer render.Renderer
 	planner  revisionPlanner
+	values   customize.Values // that patches fetch; nil: none
 	log      *slog.Logger
 	panics   *contain.Panics
 	slots    *fairshare.Shares // one slot per running operation, by project
@@ -55,7 +57,7 @@ type Worker struct {
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		db: g.db, contexts: g.contexts, planner: g.planner, renderer: renderer, panics: panics, log: log,
+		db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
 		slots: fairshare.New(fairshare.Options{Slots: maxOperations, Tenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -102,7 +104,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts, panics: w.panics}, op)
+			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts, values: w.values, panics: w.panics}, op)
 		})
 	}
 	return ctx.Err()

@@ -1,0 +1,121 @@
+// Package httpvalue reads values of patches over HTTP, from servers that the operator allows.
+package httpvalue
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
+)
+
+// Limits of one value.
+const (
+	timeout = 10 * time.Second
+	maxBody = 64 << 10
+)
+
+// Reader reads values. It is safe for concurrent use.
+type Reader struct {
+	allowed []*url.URL
+	client  *http.Client
+}
+
+// New returns a reader of URLs that begin with one of the allowed prefixes, such as
+// "http://clm.example.org:9061/v2/cluster-providers/", and whose addresses admit returns no
+// error for. The error is Invalid for a prefix that is no URL of a directory.
+func New(allowed []string, admit func(netip.Addr) error) (*Reader, error) {
+	r := &Reader{client: &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			DialContext: outbound.Dialer(admit).DialContext, TLSHandshakeTimeout: outbound.DialTimeout,
+			MaxIdleConns: 32, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxBody,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	for _, text := range allowed {
+		u, err := parse(text)
+		if err != nil {
+			return nil, errs.New(errs.Invalid, fmt.Sprintf("%q: %s", text, err))
+		}
+		if !strings.HasSuffix(u.Path, "/") {
+			return nil, errs.New(errs.Invalid, fmt.Sprintf("%q must end in /, as all below it is allowed", text))
+		}
+		r.allowed = append(r.allowed, u)
+	}
+	return r, nil
+}
+
+// parse reads a URL whose parts cannot be mistaken.
+func parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("it is no URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("it must begin with http:// or https:// and a host")
+	case u.User != nil:
+		return nil, errors.New("it must not have credentials")
+	case slices.Contains(strings.Split(u.Path, "/"), ".."), strings.Contains(u.Path, `\`):
+		return nil, errors.New("its path must not lead upwards")
+	}
+	return u, nil
+}
+
+// Admit returns Forbidden for a URL that is not allowed, and Invalid for what is no URL.
+func (r *Reader) Admit(text string) error {
+	u, err := parse(text)
+	if err != nil {
+		return errs.New(errs.Invalid, fmt.Sprintf("URL of a value: %s", err))
+	}
+	for _, a := range r.allowed {
+		if outbound.Server(a) == outbound.Server(u) && strings.HasPrefix(u.Path, a.Path) {
+			return nil
+		}
+	}
+	return errs.New(errs.Forbidden, fmt.Sprintf("values from %s are not allowed; the operator allows them with outbound.values", outbound.Server(u)+u.Path))
+}
+
+// Value implements customize.Values: it returns the member "value" of the JSON that the URL
+// answers.
+func (r *Reader) Value(ctx context.Context, text string) (json.RawMessage, error) {
+	if err := r.Admit(text); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, text, nil)
+	if err != nil {
+		return nil, errs.New(errs.Invalid, "URL of a value: "+err.Error())
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, errs.E(errs.Unavailable, "read", "a value", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	var answer struct {
+		Value json.RawMessage `json:"value"`
+	}
+	switch {
+	case err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return nil, errs.E(errs.Unavailable, "read", text, fmt.Errorf("the server answers %d: %w", resp.StatusCode, errors.Join(err, errors.New(resp.Status))))
+	case resp.StatusCode != http.StatusOK:
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("%s: the server answers %s, not 200", text, resp.Status))
+	case len(body) > maxBody:
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("%s: the answer has more than %d bytes", text, maxBody))
+	}
+	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&answer); err != nil || answer.Value == nil {
+		return nil, errs.New(errs.Invalid, text+`: the answer is no JSON object with a member "value"`)
+	}
+	return answer.Value, nil
+}
