@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Resources are the documents that gac serves.
@@ -48,8 +49,8 @@ func (s Resources) resources() resource.Def[v2.GenericResource] {
 		Kind: "GenericResource", Missing: "Resource not found", Orphan: "GenericK8sIntent not found",
 		Collection: resources, Item: "{genericResource}", Put: resource.PutUpsert,
 		Refs: func(at resource.Place, d v2.GenericResource) []store.Ref {
-			app := "projects/" + at.Vars["project"] + "/composite-apps/" + at.Vars["compositeApp"] + "/" + at.Vars["compositeAppVersion"] + "/apps/" + d.Spec.App
-			return []store.Ref{{Key: store.Key(app)}}
+			app := v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: d.Spec.App}
+			return []store.Ref{{Key: store.Key(app.StoreKey())}}
 		},
 		File: &resource.File[v2.GenericResource]{
 			Limit: maxFiles, Name: "resourceTemplate", Part: "resource", Secret: true, Optional: true,
