@@ -18,10 +18,10 @@ type workFleet struct {
 	testGroup
 	clusters, apps int
 	revision       int64
-	agent          *clusterAgent // of the first cluster
-	token          string        // of agent
-	reported       time.Time     // the agent's last report, as the status shows it
-	last           etcdWork      // before the change
+	agents         []*clusterAgent
+	tokens         []string  // of agents
+	reported       time.Time // the first agent's last report, as the status shows it
+	last           etcdWork  // before the change
 }
 
 // etcdWork is the requests of the whole program to etcd, without those that watch keys and keep
@@ -46,27 +46,30 @@ type size struct{ constant, each float64 }
 func (z size) of(clusters int) float64 { return z.constant + z.each*float64(clusters) }
 
 // A change costs etcd as many requests in a fleet of 500 clusters as in one of 50. What a row writes or
-// reads for each cluster is only what its rule names: placements (14 bytes) and the roster (36 bytes).
+// reads for each cluster is only what its rule names: placements (14 bytes), the roster (36 bytes), and
+// the document and the sign of life of a cluster that reports, which are its own.
 func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 	t.Parallel()
 	const kib = 1 << 10
 	rows := []struct {
 		name    string
 		change  func(*workFleet) (complaint func() string) // complaint returns "" when the change is done
-		txns    float64                                    // at most, for any number of clusters
+		txns    size                                       // at most
 		written size                                       // at most
-		reads   float64                                    // at most, for any number of clusters
+		reads   size                                       // at most
 		read    size                                       // at most
 		rule    string
 	}{
-		{"first installation", (*workFleet).install, 20, size{10 * kib, 60}, 50, size{20 * kib, 70}, "each app has one table; placements and roster name each cluster once"},
-		{"an update that changes nothing", (*workFleet).update, 6, size{4 * kib, 20}, 55, size{30 * kib, 20}, "a revision with its placements, and no pair"},
-		{"one value of one app", (*workFleet).changeValue, 14, size{7 * kib, 20}, 60, size{30 * kib, 30}, "a revision with its placements, one content, one table"},
-		{"one cluster more", (*workFleet).addCluster, 12, size{9 * kib, 20}, 60, size{34 * kib, 64}, "a revision with its placements, the records of one cluster; a look into roster and tables"},
-		{"one app more", (*workFleet).addApp, 15, size{21 * kib, 20}, 60, size{38 * kib, 30}, "a revision with its placements, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters"},
-		{"a first report", (*workFleet).report, 3, size{4 * kib, 0}, 5, size{4 * kib, 0}, "what one cluster reports"},
-		{"the same report again", (*workFleet).report, 2, size{kib / 2, 0}, 2, size{kib, 0}, "the sign of life of one cluster"},
-		{"a restart", (*workFleet).restart, 34, size{2 * kib, 0}, 75, size{24 * kib, 110}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages"},
+		{"first installation", (*workFleet).install, size{20, 0}, size{10 * kib, 60}, size{50, 0}, size{20 * kib, 70}, "each app has one table; placements and roster name each cluster once"},
+		{"an update that changes nothing", (*workFleet).update, size{6, 0}, size{4 * kib, 20}, size{55, 0}, size{30 * kib, 20}, "a revision with its placements, and no pair"},
+		{"one value of one app", (*workFleet).changeValue, size{14, 0}, size{7 * kib, 20}, size{60, 0}, size{30 * kib, 30}, "a revision with its placements, one content, one table"},
+		{"one cluster more", (*workFleet).addCluster, size{12, 0}, size{9 * kib, 20}, size{60, 0}, size{34 * kib, 64}, "a revision with its placements, the records of one cluster; a look into roster and tables"},
+		{"one app more", (*workFleet).addApp, size{15, 0}, size{21 * kib, 20}, size{60, 0}, size{38 * kib, 30}, "a revision with its placements, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters"},
+		{"a first report", (*workFleet).report, size{3, 0}, size{4 * kib, 0}, size{5, 0}, size{4 * kib, 0}, "what one cluster reports"},
+		{"reports of all clusters, with the same news", (*workFleet).reportAll, size{20, 1}, size{8 * kib, 1400}, size{30, 2}, size{30 * kib, 1500}, "each cluster's document; what they say of an app is one value"},
+		{"the same report again", (*workFleet).report, size{2, 0}, size{kib / 2, 0}, size{2, 0}, size{kib, 0}, "the sign of life of one cluster"},
+		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 20}, size{55, 0}, size{34 * kib, 30}, "a revision with its placements, and no pair"},
+		{"a restart", (*workFleet).restart, size{34, 0}, size{2 * kib, 0}, size{75, 0}, size{34 * kib, 700}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages, and each agent's last document"},
 	}
 	sizes := []int{50, 500}
 	work := make([][]etcdWork, len(sizes)) // by size and row
@@ -91,8 +94,8 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		for i, n := range sizes {
 			w := work[i][r]
 			_, _ = fmt.Fprintf(table, "%s\t%d\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%s\n", row.name, n,
-				w.txns, row.txns, w.written, row.written.of(n), w.reads, row.reads, w.read, row.read.of(n), row.rule)
-			if w.written == 0 || w.txns > row.txns || w.written > row.written.of(n) || w.reads > row.reads || w.read > row.read.of(n) {
+				w.txns, row.txns.of(n), w.written, row.written.of(n), w.reads, row.reads.of(n), w.read, row.read.of(n), row.rule)
+			if w.written == 0 || w.txns > row.txns.of(n) || w.written > row.written.of(n) || w.reads > row.reads.of(n) || w.read > row.read.of(n) {
 				t.Errorf("%s, %d clusters: the work is %+v; the rule: %s", row.name, n, w, row.rule)
 			}
 		}
@@ -113,7 +116,9 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	s.reportByHTTPS()
 	s.onboard("cache", "db", "web")
 	f := &workFleet{testGroup: s.group("autumn", appPlaces{"cache": nil, "db": nil, "web": nil}), clusters: clusters, apps: 3}
-	f.agent, f.token = s.agent(names[0]), s.reportToken(names[0])
+	for _, name := range names {
+		f.agents, f.tokens = append(f.agents, s.agent(name)), append(f.tokens, s.reportToken(name))
+	}
 	f.last = f.settled()
 	return f
 }
@@ -152,13 +157,41 @@ func (f *workFleet) addApp() func() string {
 	return f.update()
 }
 
+func (f *workFleet) label() func() string {
+	f.Helper()
+	f.expect(http.StatusCreated, "POST", provider+"/clusters/c000/labels", `{"clusterLabel":"zone-a"}`)
+	return f.update()
+}
+
 func (f *workFleet) report() func() string {
 	f.Helper()
-	got, err := f.agent.post(f.address, f.token, f.agent.sees(status.Current))
+	f.post(0)
+	return f.reportShown()
+}
+
+// reportAll has all clusters say that all is well: the first one says so for the second time.
+func (f *workFleet) reportAll() func() string {
+	f.Helper()
+	for i := range f.agents {
+		f.post(i)
+	}
+	return func() string {
+		return unless(fmt.Sprint(f.query("?status=ready").ReadyCounts["Ready"]), fmt.Sprint(f.apps*len(f.agents)))
+	}
+}
+
+// post sends the report of an agent.
+func (f *workFleet) post(i int) {
+	f.Helper()
+	got, err := f.agents[i].post(f.address, f.tokens[i], f.agents[i].sees(status.Current))
 	f.must("report", err)
 	if got.code != http.StatusNoContent {
 		f.Fatalf("the report was answered with %d", got.code)
 	}
+}
+
+// reportShown complains until the status shows the report of the first cluster.
+func (f *workFleet) reportShown() func() string {
 	return func() string {
 		at := pair(f.query("?status=ready"), "web", "c000").LastReport
 		if at == nil || !at.After(f.reported) {
