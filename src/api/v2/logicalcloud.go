@@ -1,6 +1,11 @@
 package v2
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+)
 
 // LogicalCloud is a set of clusters that a project deploys to.
 type LogicalCloud struct {
@@ -18,6 +23,20 @@ type LogicalCloudSpec struct {
 	// Account is the ServiceAccount that reconcilers of GitOps clusters apply the cloud's
 	// apps as, where they know such accounts. It is not in upstream EMCO.
 	Account string `json:"serviceAccountName,omitempty"`
+
+	NetworkPolicy string `json:"networkPolicy,omitempty"` // "namespace": pods of a cloud of level 1 accept traffic from the cloud's own namespace only. Not in upstream EMCO
+}
+
+// NetworkNamespace is the network policy that keeps traffic of other namespaces out.
+const NetworkNamespace = "namespace"
+
+// ApplyAccount returns the ServiceAccount that reconcilers apply the cloud's apps as; empty if
+// they need none. One of a cloud of level 1 is called as in upstream EMCO.
+func (l LogicalCloudSpec) ApplyAccount() string {
+	if l.Account == "" && l.Level != LevelAdmin {
+		return l.Namespace + "-sa"
+	}
+	return l.Account
 }
 
 // The levels of logical clouds.
@@ -29,8 +48,11 @@ const (
 // User is whom a logical cloud of level 1 acts as.
 type User struct {
 	Name string `json:"userName" alias:"user-name"` // for level 1
-	Type string `json:"type"`                       // such as "certificate", for level 1
+	Type string `json:"type"`                       // "certificate", for level 1
 }
+
+// UserCertificate is the type of users whom a client certificate identifies.
+const UserCertificate = "certificate"
 
 // Limits of logical clouds in upstream EMCO.
 const (
@@ -51,8 +73,9 @@ func (l *LogicalCloud) Validate() error {
 	if l.Spec.Level != LevelAdmin && l.Spec.Level != LevelStandard {
 		c.fail("spec.level", "%s is neither \"0\" nor \"1\"", quote(l.Spec.Level))
 	}
-	if ns := l.Spec.Namespace; ns != "" && (len(ns) > 63 || !labelPattern.MatchString(ns)) {
-		c.fail("spec.namespace", "%s cannot be a namespace; use at most 63 lower-case letters, digits and '-'", quote(ns))
+	c.namespace("spec.namespace", l.Spec.Namespace)
+	if l.Spec.Level == LevelStandard {
+		c.standard(l.Spec)
 	}
 	for _, key := range sortedKeys(l.Spec.Labels) {
 		c.text(join("spec.labels", key), l.Spec.Labels[key], MaxName)
@@ -62,7 +85,40 @@ func (l *LogicalCloud) Validate() error {
 		c.fail("spec.serviceAccountName", "%s cannot be an account; use at most 63 lower-case letters, digits and '-'", quote(a))
 	}
 	c.text("spec.user.type", l.Spec.User.Type, MaxName)
+	if p := l.Spec.NetworkPolicy; p != "" && p != NetworkNamespace {
+		c.fail("spec.networkPolicy", "%s is not known; use %q, or leave it out", quote(p), NetworkNamespace)
+	}
 	return c.err()
+}
+
+// standard demands what a cloud of level 1 needs on clusters.
+func (c *violationList) standard(l LogicalCloudSpec) {
+	if l.Namespace == "" {
+		c.fail("spec.namespace", "is empty; a logical cloud of level 1 needs a namespace, and one of level 0 uses \"default\"")
+	}
+	if systemNamespaces[l.Namespace] {
+		c.fail("spec.namespace", "%s belongs to the cluster; choose another one", quote(l.Namespace))
+	}
+	if l.User.Name == "" {
+		c.fail("spec.user.userName", "is empty; a logical cloud of level 1 needs a user")
+	}
+	if strings.HasPrefix(l.User.Name, "system:") {
+		c.fail("spec.user.userName", "%s is a name of Kubernetes itself; choose another one", quote(l.User.Name))
+	}
+	if t := l.User.Type; t != "" && t != UserCertificate {
+		c.fail("spec.user.type", "%s is not known; the only type is %q", quote(t), UserCertificate)
+	}
+}
+
+// systemNamespaces are namespaces that no logical cloud of level 1 may have: the permissions of
+// its user would reach what runs the cluster.
+var systemNamespaces = map[string]bool{"default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true, "flux-system": true, "argocd": true}
+
+// namespace checks the name of a namespace; it may be empty.
+func (c *violationList) namespace(field, s string) {
+	if s != "" && (len(s) > 63 || !labelPattern.MatchString(s)) {
+		c.fail(field, "%s cannot be a namespace; use at most 63 lower-case letters, digits and '-'", quote(s))
+	}
 }
 
 // ClusterReference makes a registered cluster part of a logical cloud.
@@ -93,3 +149,73 @@ func (r *ClusterReference) Validate() error {
 	}
 	return c.err()
 }
+
+// UserPermission allows the user of a logical cloud of level 1 to do something on the cloud's
+// clusters, in one namespace or in all. At least one must be for the cloud's own namespace.
+type UserPermission struct {
+	Named
+	Spec UserPermissionSpec `json:"spec"` // what the user may do, and where
+}
+
+// UserPermissionSpec is one rule of Kubernetes' RBAC.
+type UserPermissionSpec struct {
+	Namespace string   `json:"namespace"` // where; empty for the whole cluster
+	APIGroups []string `json:"apiGroups"` // such as "apps"; "" is the core group, "*" are all
+	Resources []string `json:"resources"` // such as "deployments"; "*" are all
+	Verbs     []string `json:"verbs"`     // such as "get"; "*" are all
+}
+
+// maxRuleItems bounds the items of each list of a permission.
+const maxRuleItems = 100
+
+// Validate demands groups, resources and verbs, as upstream EMCO does.
+func (p *UserPermission) Validate() error {
+	c := begin(&p.Named)
+	c.namespace("spec.namespace", p.Spec.Namespace)
+	for _, list := range []struct {
+		field  string
+		values []string
+	}{{"spec.apiGroups", p.Spec.APIGroups}, {"spec.resources", p.Spec.Resources}, {"spec.verbs", p.Spec.Verbs}} {
+		c.between(list.field, len(list.values), 1, maxRuleItems)
+		for i, v := range list.values {
+			c.text(fmt.Sprintf("%s[%d]", list.field, i), v, MaxName)
+			if v == "" && list.field != "spec.apiGroups" {
+				c.fail(fmt.Sprintf("%s[%d]", list.field, i), "is empty")
+			}
+		}
+	}
+	return c.err()
+}
+
+// ClusterQuota limits what the namespace of a logical cloud of level 1 may use on each
+// cluster. It becomes a ResourceQuota with the same name.
+type ClusterQuota struct {
+	Named
+	Spec map[string]Scalar `json:"spec"` // quantities by resource, such as "limits.cpu": "10"
+}
+
+// maxQuotaItems bounds the resources of a quota.
+const maxQuotaItems = 100
+
+// Validate demands quantities that Kubernetes understands: a quota that the API server refuses
+// would hold back its cloud.
+func (q *ClusterQuota) Validate() error {
+	c := begin(&q.Named)
+	c.between("spec", len(q.Spec), 1, maxQuotaItems)
+	for _, key := range sortedKeys(q.Spec) {
+		if !quotaResource.MatchString(key) {
+			c.fail(join("spec", quote(key)), "is no resource; use names such as \"limits.cpu\" or \"count/jobs.batch\"")
+		}
+		if v := string(q.Spec[key]); !quantity.MatchString(v) {
+			c.fail(join("spec", key), "%s is no quantity; use a number such as \"10\", \"500m\" or \"2Gi\"", quote(v))
+		}
+	}
+	return c.err()
+}
+
+var (
+	// quotaResource matches names of resources in the form of Kubernetes' qualified names.
+	quotaResource = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	// quantity matches Kubernetes' quantities that are not negative.
+	quantity = regexp.MustCompile(`^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([EPTGMk]|[EPTGMK]i|[munpf]|[eE][+-]?[0-9]{1,2})?$`)
+)

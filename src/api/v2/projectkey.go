@@ -97,6 +97,10 @@ func (k LogicalCloudKey) StoreKey() string {
 // String returns the short form, PROJECT/CLOUD.
 func (k LogicalCloudKey) String() string { return k.Project + "/" + k.Name }
 
+// CloudName names a logical cloud with its project, as revisions and backends do:
+// "<project>+<cloud>".
+func CloudName(project, cloud string) string { return project + "+" + cloud }
+
 // LogicalCloudOf returns the logical cloud whose document has a key of the document store, and
 // whether it is such a key.
 func LogicalCloudOf(storeKey string) (LogicalCloudKey, bool) {
