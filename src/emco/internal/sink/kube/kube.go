@@ -72,6 +72,7 @@ func New(o Options) *Sink {
 // that the cluster serves.
 type Cluster struct {
 	host        string
+	config      *rest.Config // read-only
 	options     Options
 	client      *http.Client
 	discovery   discovery.DiscoveryInterfaceWithContext
@@ -89,12 +90,17 @@ func (s *Sink) Connect(kubeconfig []byte) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	return connect(config, s.options)
+}
+
+// connect returns a connection by a configuration that was checked.
+func connect(config *rest.Config, o Options) (*Cluster, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, invalidKubeconfig("is not usable", err)
 	}
 	client.CheckRedirect = outbound.WithinServer // the transport adds the token to each request, wherever it goes
-	c := &Cluster{host: config.Host, options: s.options, client: client}
+	c := &Cluster{host: config.Host, config: config, options: o, client: client}
 	if c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
 		return nil, invalidKubeconfig("is not usable", err)
 	}
