@@ -92,6 +92,7 @@ type Cloud struct {
 	Name     string `json:"name"`               // "<project>+<logical cloud>"
 	Confined bool   `json:"confined,omitempty"` // its apps may have objects in its namespace only
 	Account  string `json:"account,omitempty"`  // ServiceAccount that its apps are applied as
+	User     string `json:"user,omitempty"`     // whom EMCO acts as on direct clusters; empty for level 0
 }
 
 // App is one app of a revision. An app with a Failure has no new bundle: its placements, if

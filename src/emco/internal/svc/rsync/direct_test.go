@@ -161,7 +161,7 @@ func (y *yard) wish(bundle appcontext.Digest) {
 	to.UID, to.LastRev, to.Gone = "7", to.LastRev+1, false
 	y.step(to, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	places := []appcontext.Placement{{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": bundle}}}
-	head, err := y.contexts.Publish(y.Context(), y.head, appcontext.Revision{Number: to.LastRev, Apps: []appcontext.App{{Name: "web"}}},
+	head, err := y.contexts.Publish(y.Context(), y.head, appcontext.Revision{Number: to.LastRev, Namespace: "default", Apps: []appcontext.App{{Name: "web"}}},
 		func(yield func(appcontext.Placement) bool) { yield(places[0]) })
 	if err != nil {
 		y.Fatal(err)

@@ -26,7 +26,7 @@ const (
 func (w *works) deploy(uid appcontext.HeadID, apps map[string]string) {
 	w.Helper()
 	place := appcontext.Placement{Cluster: "edge+d0", Apps: map[string]appcontext.Digest{}}
-	rev := appcontext.Revision{Number: 1}
+	rev := appcontext.Revision{Number: 1, Namespace: "default"}
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
 		objects, err := manifest.Parse("test.yaml", []byte(apps[name]))
 		w.must(err)

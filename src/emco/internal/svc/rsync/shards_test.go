@@ -179,7 +179,7 @@ func (w *works) wish(uid appcontext.HeadID, content string, clusters ...v2.Clust
 	to.UID, to.Subject, to.LastRev, to.Gone = uid, "the group", head.LastRev+1, false
 	to, err = w.contexts.Step(w.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	w.must(err)
-	rev := appcontext.Revision{Number: to.LastRev, Apps: []appcontext.App{{Name: "web", Bundles: []appcontext.Digest{bundle}}}}
+	rev := appcontext.Revision{Number: to.LastRev, Namespace: "default", Apps: []appcontext.App{{Name: "web", Bundles: []appcontext.Digest{bundle}}}}
 	w.heads[uid], err = w.contexts.Publish(w.Context(), to, rev, slices.Values(places))
 	w.must(err)
 }

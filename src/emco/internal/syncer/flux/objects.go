@@ -83,9 +83,9 @@ func (b backend) sourceRef(t syncer.Target) kustomizev1.CrossNamespaceSourceRefe
 }
 
 // account returns the account that applies apps: that of the cluster's sync object, or that
-// of the logical cloud.
+// of the logical cloud. Apps of a confined cloud are applied as the cloud's account alone.
 func (b backend) account(t syncer.Target) string {
-	if b.ServiceAccount != "" {
+	if b.ServiceAccount != "" && !t.Cloud.Confined {
 		return b.ServiceAccount
 	}
 	return t.Cloud.Account

@@ -42,9 +42,10 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	if err := s.write(ctx, change{put: s.changed(due)}); err != nil {
 		return nil, err
 	}
-	if s.index.has(w.Deployment) && w.Subject != "" {
+	if s.index.has(w.Deployment) {
 		s.updateDeployment(w.Deployment, func(d *deployment) {
-			if d.subject = w.Subject; w.Namespace != "" { // a revision that was removed names none
+			d.subject = cmp.Or(w.Subject, d.subject)
+			if w.Namespace != "" { // a revision that was removed names none
 				d.namespace, d.cloud = w.Namespace, w.Cloud
 			}
 		})

@@ -227,6 +227,15 @@ func (m *memory) Address(t pair.Target, r route.Route) syncer.Target {
 	return out
 }
 
+// Cloud returns the logical cloud of a target, and whether a revision of its deployment was
+// read: each revision has a namespace.
+func (m *memory) Cloud(t pair.Target) (cloud appcontext.Cloud, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.deployments[t.UID]
+	return d.cloud, d.namespace != ""
+}
+
 // Needs returns the apps that an app of a deployment depends on.
 func (m *memory) Needs(k appcontext.PairKey) (out []syncer.Dependency) {
 	m.mu.Lock()

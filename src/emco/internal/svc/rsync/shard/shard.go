@@ -138,7 +138,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		StoreFence: fence, RecordCommit: s.recordCommit, Panics: shared.Panics, Log: shared.Log,
 	}
 	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
-		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of,
+		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of, Cloud: s.pairs.Cloud,
 		Slots: shared.ClusterSlots, Project: s.projectOf, Report: s.reports.Add, Panics: shared.Panics, Log: shared.Log,
 	})
 	s.platforms = platform.NewRegistrar(ctx, platform.Options{

@@ -5,12 +5,14 @@ package kubeapplier
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
@@ -33,8 +35,10 @@ type Options struct {
 	Content *content.Reader
 	Plans   *content.StepPlans
 	Pairs   func(pair.Target) []appcontext.Pair // of a target, in order of app
-	Slots   *fairshare.Shares                   // bounds the clusters that are worked on at the same time
-	Project func(pair.Target) string            // whose share of the slots a target uses
+	// Cloud returns the logical cloud of a target, and whether its revision was read.
+	Cloud   func(pair.Target) (appcontext.Cloud, bool)
+	Slots   *fairshare.Shares        // bounds the clusters that are worked on at the same time
+	Project func(pair.Target) string // whose share of the slots a target uses
 	Report  func(context.Context, appcontext.Report)
 	Panics  *contain.Panics
 	Log     *slog.Logger
@@ -76,6 +80,14 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 		return pair.Failures(pairs, err)
 	}
 	var out []pair.Result
+	cloud, known := a.Cloud(t)
+	if !known && slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Desired != "" }) {
+		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.UID), errors.New("its logical cloud is not known yet, so it is not known as whom its apps are applied")))
+	}
+	as, err := c.as(ctx, cloud)
+	if err != nil {
+		return pair.Failures(pairs, err)
+	}
 	latest := time.Now().Add(tolerance)
 	due, err := a.definersFirst(ctx, pair.AllDeliverable(pairs))
 	if err != nil {
@@ -85,11 +97,12 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 		if pair.MayRetry(p, latest) {
 			result := pair.Result{Key: p.Key, Bundle: p.Desired}
 			if err := a.Panics.Do(contain.Rsync, t.Name(), func() error {
-				result = a.apply(ctx, c.cluster, p)
+				result = a.apply(ctx, as, p)
 				return nil
 			}); err != nil {
 				result.Err = err
 			}
+			result.Err = soon(p, cloud, result.Err)
 			out = append(out, result)
 		}
 	}
@@ -129,16 +142,27 @@ func (a *Applier) defines(ctx context.Context, bundle appcontext.Digest) (bool, 
 	return slices.ContainsFunc(b.CRDs, isCRD) || slices.ContainsFunc(b.Objects, isCRD), nil
 }
 
-// Defined reports whether results brought definitions to a cluster: what failed there before
-// may know its kind now.
+// Defined reports whether results brought definitions, namespaces or permissions to a cluster:
+// what failed there before may succeed now.
 func (a *Applier) Defined(ctx context.Context, results []pair.Result) bool {
 	return slices.ContainsFunc(results, func(r pair.Result) bool {
 		if r.Err != nil {
 			return false
 		}
-		defines, err := a.defines(ctx, r.Bundle)
-		return err == nil && defines
+		b, err := a.Plans.Bundle(ctx, r.Bundle)
+		return err == nil && (slices.ContainsFunc(b.CRDs, enables) || slices.ContainsFunc(b.Objects, enables))
 	})
+}
+
+// enables reports whether other objects may need an object before they can be applied.
+func enables(r appcontext.Ref) bool {
+	switch {
+	case r.Group == "" && r.Kind == "Namespace":
+		return true
+	case r.Group == "rbac.authorization.k8s.io":
+		return true
+	}
+	return manifest.IsCRD(r.ID)
 }
 
 // apply carries out a pair's step.

@@ -19,6 +19,7 @@ type connection struct {
 	watcher    *kubewatch.Watcher
 	cancel     context.CancelFunc
 	done       sync.WaitGroup // the watcher's goroutine; close waits for it
+	users      userConnections
 
 	mu      sync.Mutex
 	tracked map[appcontext.PairKey]string // what is watched for each pair; guarded by mu
@@ -62,5 +63,6 @@ func (c *connection) forget(k appcontext.PairKey) {
 func (c *connection) close() {
 	c.cancel()
 	c.done.Wait()
+	c.users.close()
 	c.cluster.Close()
 }

@@ -46,6 +46,7 @@ func TestF02AFailureNamesTheRefusedObjects(t *testing.T) {
 		Pairs: func(pair.Target) []appcontext.Pair {
 			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 		},
+		Cloud:  func(pair.Target) (appcontext.Cloud, bool) { return appcontext.Cloud{}, true },
 		Report: func(context.Context, appcontext.Report) {}, Log: slog.New(slog.DiscardHandler),
 	})
 	defer a.Stop()
