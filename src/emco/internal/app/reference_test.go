@@ -50,33 +50,35 @@ const (
 )
 
 var restActions = map[string]restAction{
-	"POST " + groupRoute + "/approve":             {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
-	"POST " + groupRoute + "/instantiate":         {"deploys", dryRunQuery, "", dryRunAnswers},
-	"POST " + groupRoute + "/update":              {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
-	"POST " + groupRoute + "/rollback":            {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
-	"POST " + groupRoute + "/migrate":             {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
-	"POST " + groupRoute + "/terminate":           {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
-	"POST " + groupRoute + "/stop":                {"stops the running action", stateQuery, "", actionAnswers},
-	"GET " + groupRoute + "/status":               {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
-	"GET " + groupRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"GET " + groupRoute + "/revisions":            {"the revisions, newest first", "", "", "200; 404"},
-	"GET " + groupRoute + "/revisions/{revision}": {"one revision with its placements", "", "", "200; 400; 404"},
-	"POST " + cloudRoute + "/instantiate":         {"permits deployments to use the logical cloud", stateQuery, "", actionAnswers},
-	"POST " + cloudRoute + "/terminate":           {"ends the use of the logical cloud", stateQuery, "", actionAnswers},
-	"POST " + cloudRoute + "/stop":                {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
-	"GET " + cloudRoute + "/status":               {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
-	"GET " + cloudRoute + "/events":               {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"POST " + clusterRoute + "/move":              {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
-	"GET " + clusterRoute + "/move":               {"the progress of the last move", "", "", "200; 404"},
-	"GET " + clusterRoute + "/monitor":            {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
-	"POST " + clusterRoute + "/monitor/report":    {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
-	"POST " + clusterRoute + "/monitor/token":     {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
-	"GET " + clusterRoute + "/monitor/token":      {"the tokens, without their secrets", "", "", "200; 404"},
-	"DELETE " + clusterRoute + "/monitor/token":   {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
-	"POST /v2/webhooks/git":                       {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 401; 413"},
-	"GET /v2/git/branches":                        {"the branches that EMCO has written", "", "", "200"},
-	"POST /v2/git/adopt":                          {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
-	"POST /v2/git/restore":                        {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
+	"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
+	"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
+	"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
+	"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
+	"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
+	"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
+	"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
+	"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
+	"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+	"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "", "", "200; 404"},
+	"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},
+	"POST " + cloudRoute + "/update":                                          {"prepares the clusters again, from the current documents; nothing for level 0, or while it is not instantiated", stateQuery, "", actionAnswers},
+	"GET " + cloudRoute + "/cluster-references/{clusterReference}/kubeconfig": {"a kubeconfig for the user of a cloud of level 1, with a new certificate; empty for a cluster that pulls", "`valid=720h`, the life of the certificate", "", "200; 400; 404; 409 the cloud is not instantiated; 503 the cluster does not sign"},
+	"POST " + cloudRoute + "/instantiate":                                     {"prepares the clusters of a cloud of level 1; permits deployments to use the logical cloud", stateQuery, "", actionAnswers},
+	"POST " + cloudRoute + "/terminate":                                       {"ends the use of the logical cloud", stateQuery, "", actionAnswers},
+	"POST " + cloudRoute + "/stop":                                            {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
+	"GET " + cloudRoute + "/status":                                           {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
+	"GET " + cloudRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+	"POST " + clusterRoute + "/move":                                          {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
+	"GET " + clusterRoute + "/move":                                           {"the progress of the last move", "", "", "200; 404"},
+	"GET " + clusterRoute + "/monitor":                                        {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
+	"POST " + clusterRoute + "/monitor/report":                                {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
+	"POST " + clusterRoute + "/monitor/token":                                 {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
+	"GET " + clusterRoute + "/monitor/token":                                  {"the tokens, without their secrets", "", "", "200; 404"},
+	"DELETE " + clusterRoute + "/monitor/token":                               {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
+	"POST /v2/webhooks/git":                                                   {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 401; 413"},
+	"GET /v2/git/branches":                                                    {"the branches that EMCO has written", "", "", "200"},
+	"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
+	"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
 }
 
 // declaredRoutes returns the routes of the whole program, without what serves them.
@@ -90,6 +92,7 @@ func declaredRoutes() *mux.Router {
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	gac.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
+	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)
 	views.Lanes{}.Mount(r)
 	app.MountReports(r)

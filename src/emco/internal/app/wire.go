@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		gacapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
-		services = append(services, orchestrator.NewWorker(groups, renderer, member(c), a.panics(m), a.log))
+		services = append(services, orchestrator.NewWorker(groups, clouds, renderer, member(c), a.panics(m), a.log))
 	}
 	if c.Runs("rsync") {
 		host := a.gitHost(c, p, m)
@@ -97,9 +98,11 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		api = reports.mount(r, c.Status.WebhookSecret)
 		a.sources = append(a.sources, reports.git, reports.https)
+		clusters := a.kube(c, stored.Outbound.Check)
+		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
 		writers := a.writers(c, m, host)
 		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
-		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, registry, a.panics(m)))
+		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
@@ -166,16 +169,21 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, registry *syncer.Registry, panics *contain.Panics) run.Service {
+func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
 	admit := rules.Outbound.Check
+	return rsync.New(rsync.Parts{
+		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
+		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: clusters, Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
+		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Log: a.log,
+	})
+}
+
+// kube returns how API servers of clusters are reached.
+func (a *App) kube(c config.Config, admit func(netip.Addr) error) *kube.Sink {
 	k := kube.Default()
 	k.QPS, k.Burst, k.Timeout = float32(c.Kube.QPS), c.Kube.Burst, time.Duration(c.Kube.Timeout)
 	k.Wrap, k.Admit = a.faults.kube(), admit
-	return rsync.New(rsync.Parts{
-		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
-		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: kube.New(k), Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Log: a.log,
-	})
+	return kube.New(k)
 }
 
 // panics contains panics, and logs and counts them.

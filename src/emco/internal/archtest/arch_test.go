@@ -121,6 +121,7 @@ var exceptions = map[string][]string{
 	"internal/sink/s3": {root + "git/batch", root + "git/transport"},
 	// No configuration chooses between Git and the API server, so rsync imports this sink itself.
 	"internal/svc/rsync":                     {module + "/internal/sink/kube"},
+	"internal/svc/rsync/api":                 {module + "/internal/sink/kube"},
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes.
@@ -164,7 +165,7 @@ var homes = map[string][]string{
 	"helm.sh/":                  {"internal/render/helm"},
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},
-	"k8s.io/api/":               {"internal/sink/kube"},
+	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/dcm"}, // dcm makes objects
 	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
 	"oras.land/":                {"internal/sink/oci"},
 	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},

@@ -23,7 +23,6 @@ var keysHomes = []string{"src/api/v2/key.go", "src/api/v2/projectkey.go"}
 // the "+" means there.
 var plusUsers = map[string]string{
 	"src/emco/internal/manifest/scalar.go":              "the sign of a number in YAML",
-	"src/emco/internal/svc/orchestrator/plan.go":        "the name of a logical cloud, with its project",
 	"src/emco/internal/syncer/paths.go":                 "the name of an object's file, with its kind",
 	"src/emco/internal/syncer/syncertest/syncertest.go": "backends must refuse keys that are not valid",
 	"src/simfleet/internal/fetch/shared.go":             "whether a folder is a cluster's, asked for every file of a fleet",

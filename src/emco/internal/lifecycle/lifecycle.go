@@ -120,6 +120,9 @@ func Clouds() Table {
 			appcontext.TerminateStopped: {To: appcontext.Instantiated},
 		},
 		Terminate: fromLive(appcontext.Terminated),
+		Update: {
+			appcontext.Instantiated: {To: appcontext.Instantiated},
+		},
 		Stop: {
 			appcontext.Instantiated: {To: appcontext.InstantiateStopped},
 			appcontext.Terminated:   {To: appcontext.TerminateStopped},

@@ -27,7 +27,7 @@ const clouds = `
                    approve instantiate terminate stop update rollback migrate adopt
 Created            .       i           .         .    .      .        .       .
 Approved           .       .           .         .    .      .        .       .
-Instantiated       .       .           t         is   .      .        .       .
+Instantiated       .       .           t         is   i      .        .       .
 Updated            .       .           .         .    .      .        .       .
 Terminated         .       i           .         ts   .      .        .       .
 InstantiateStopped .       .           t         .    .      .        .       .

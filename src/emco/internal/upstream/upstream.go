@@ -15,7 +15,6 @@ import (
 const (
 	cluster = "cluster-providers/*/clusters/*"
 	group   = "projects/*/composite-apps/*/*/deployment-intent-groups/*"
-	cloud   = "projects/*/logical-clouds/*"
 )
 
 // absent maps the beginnings of upstream's routes to the service that serves them there. "*" is
@@ -29,11 +28,6 @@ var absent = []struct{ prefix, service string }{
 	{cluster + "/status", "ncm"},
 	{"cluster-providers/*/ca-certs", "ca-certs"},
 	{"projects/*/ca-certs", "ca-certs"},
-	{cloud + "/cluster-quotas", "dcm"},
-	{cloud + "/user-permissions", "dcm"},
-	{cloud + "/kv-pairs", "dcm"},
-	{cloud + "/update", "dcm"},
-	{cloud + "/cluster-references/*/kubeconfig", "dcm"},
 	{group + "/hpa-intents", "hpa-plc"},
 	{group + "/traffic-group-intents", "dtc"},
 	{group + "/network-controller-intent", "ovnaction"},

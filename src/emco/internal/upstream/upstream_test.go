@@ -34,7 +34,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 		"/v2/cluster-providers/p/clusters/c/networks":           "ncm",
 		"/v2/cluster-providers/p/clusters/c/apply":              "ncm",
 		"/v2/cluster-providers/p/ca-certs/x/enrollment/status":  "ca-certs",
-		"/v2/projects/p/logical-clouds/l/user-permissions":      "dcm",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			w := httptest.NewRecorder()

@@ -23,7 +23,7 @@ import (
 const cloudPath = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 
 // Clouds serves the actions, status and events of logical clouds. A cloud of level 0 has no
-// objects, so its actions are complete when they are answered.
+// objects, so its actions are complete when they are answered. One of level 1 is a deployment.
 type Clouds struct {
 	db       *store.DB
 	contexts *appcontext.Store
@@ -47,7 +47,7 @@ func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
 // answers 200.
 func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Action]int{
-		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
+		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Update: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
 		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.WithDryRun(c.action(e, status)))
 	}
@@ -82,6 +82,18 @@ func (c *Clouds) action(a lifecycle.Action, status int) func(http.ResponseWriter
 
 // decide returns the changes of a request.
 func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
+	cloud, err := store.Decode[v2.LogicalCloud](now.Doc)
+	if err != nil {
+		return nil, err
+	}
+	if cloud.Spec.Level != v2.LevelAdmin {
+		return c.decideStandard(ctx, now, ask)
+	}
+	return c.decideAdmin(ctx, now, ask)
+}
+
+// decideAdmin returns the changes of a request for a cloud of level 0.
+func (c *Clouds) decideAdmin(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
 	next, err := c.table.Next(now.Head.State, ask.Action)
 	if err != nil {
 		return nothingToDo(now, ask, err)
@@ -93,6 +105,8 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 	case lifecycle.Instantiate:
 		to.LastRev++
 		rev, err = to.LastRev, c.checkInstantiable(ctx, now.Doc)
+	case lifecycle.Update:
+		return nothingToDo(now, ask, nil) // a cloud of level 0 has nothing to change on clusters
 	case lifecycle.Terminate:
 		uses, err = c.checkUnused(ctx, now.Doc)
 	}
@@ -102,10 +116,11 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 	return []appcontext.HeadChange{m}, err
 }
 
-// nothingToDo accepts the termination of a cloud that was never instantiated, as upstream EMCO
-// does. It writes only if the request has an idempotency key, which must be stored.
+// nothingToDo accepts the termination of a cloud that was never instantiated, and the update of
+// one that is not instantiated, as upstream EMCO does. It writes only if the request has an idempotency key, which must be stored.
 func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.HeadChange, error) {
-	if ask.Action != lifecycle.Terminate || now.Head.State != appcontext.Created {
+	idle := ask.Action == lifecycle.Terminate && now.Head.State == appcontext.Created || ask.Action == lifecycle.Update
+	if !idle {
 		return nil, refusal
 	}
 	if ask.Key == "" {

@@ -39,7 +39,7 @@ func newCloudFixture(t *testing.T) cloudFixture {
 		actions.Mount(r)
 	})
 	for _, key := range []store.Key{"projects/p", "cluster-providers/edge/clusters/c1"} {
-		if _, err := c.DB.Create(t.Context(), store.Write{Key: key}); err != nil {
+		if _, err := c.DB.Create(t.Context(), store.Write{Key: key, Body: json.RawMessage("{}")}); err != nil {
 			t.Fatal(err)
 		}
 	}

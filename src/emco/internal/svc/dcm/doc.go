@@ -1,3 +1,4 @@
-// Package dcm owns logical clouds: sets of clusters that a project deploys to. Only level 0
-// is supported; such clouds have no objects on clusters.
+// Package dcm owns logical clouds: sets of clusters that a project deploys to. A cloud of
+// level 0 has no objects on clusters. One of level 1 prepares each cluster with a namespace, a
+// user, permissions and quotas, which rsync delivers as it delivers deployments.
 package dcm

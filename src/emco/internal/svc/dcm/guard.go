@@ -52,5 +52,12 @@ func (c *Clouds) uninstantiatedHead(ctx context.Context, doc store.Doc, advice s
 	if err == nil && head.State.Live() {
 		err = errs.New(errs.Conflict, "the logical cloud is instantiated; "+advice)
 	}
+	if err != nil || head.LastRev == 0 {
+		return head, err
+	}
+	left, err := c.reader.Left(ctx, head.UID)
+	if err == nil && len(left) > 0 {
+		err = errs.New(errs.Conflict, "the logical cloud is being terminated; wait until its status is Terminated")
+	}
 	return head, err
 }

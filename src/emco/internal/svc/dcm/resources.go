@@ -32,7 +32,6 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.LogicalCloud]{
 		Kind: "LogicalCloud", Orphan: "Project not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds", Item: "{logicalCloud}", Put: resource.PutCreated,
-		Check:  checkLevel,
 		Guards: s.Clouds,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
@@ -44,12 +43,33 @@ func (s Resources) Mount(r *mux.Router) {
 		},
 		Guards: s.References,
 	})
+	resource.Mount(r, s.DB, resource.Def[v2.UserPermission]{
+		Kind: "UserPermission", Orphan: "LogicalCloud not found",
+		Collection: cloudDocuments + "/user-permissions", Item: "{userPermission}", Put: resource.PutOK,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.ClusterQuota]{
+		Kind: "Cluster Quota", Orphan: "LogicalCloud not found", Explicit: true,
+		Collection: cloudDocuments + "/cluster-quotas", Item: "{clusterQuota}", Put: resource.PutOK,
+		Check: s.checkQuota,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.KV]{
+		Kind: "KV Pair", Orphan: "LogicalCloud not found",
+		Collection: cloudDocuments + "/kv-pairs", Item: "{logicalCloudKv}", Put: resource.PutOK,
+	})
 }
 
-// checkLevel refuses levels that would be stored but have no effect.
-func checkLevel(_ context.Context, _ resource.Place, l v2.LogicalCloud) error {
-	if l.Spec.Level != v2.LevelAdmin {
-		return errs.New(errs.Invalid, "Invalid Input:\n- spec.level: logical clouds of level 1 are not supported yet; set it to \"0\"")
+// cloudDocuments is the collection path of a logical cloud's own documents.
+const cloudDocuments = "projects/{project}/logical-clouds/{logicalCloud}"
+
+// checkQuota refuses quotas of clouds of level 0, which have no namespace of their own.
+func (s Resources) checkQuota(ctx context.Context, at resource.Place, _ v2.ClusterQuota) error {
+	doc, err := s.DB.Get(ctx, at.Parent)
+	if err != nil {
+		return err
 	}
-	return nil
+	cloud, err := store.Decode[v2.LogicalCloud](doc)
+	if err == nil && cloud.Spec.Level == v2.LevelAdmin {
+		err = errs.New(errs.Invalid, "Cluster Quotas not allowed for Logical Cloud Level 0")
+	}
+	return err
 }

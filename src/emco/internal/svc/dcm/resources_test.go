@@ -28,7 +28,7 @@ func TestLogicalClouds(t *testing.T) {
 		}
 	}
 	s.Run(t,
-		step{Do: "POST " + all, Body: `{"metadata":{"name":"lc"}}`, Status: 400, Text: "level 1 are not supported yet"},
+		step{Do: "POST " + all, Body: `{"metadata":{"name":"lc"}}`, Status: 400, Text: "spec.namespace: is empty; a logical cloud of level 1 needs a namespace"},
 		step{Do: "POST " + all, Body: `{"metadata":{"name":"lc"},"spec":{"level":0}}`, Status: 422},
 		step{Do: "POST " + all, Body: lc, Status: 201, Text: `"spec":{"namespace":"","level":"0","user":{"userName":"u","type":"certificate"}}`},
 		step{Do: "POST " + all, Body: lc, Status: 409, Text: "=LogicalCloud already exists"},

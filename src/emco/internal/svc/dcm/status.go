@@ -43,11 +43,19 @@ func (c *Clouds) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 		if err != nil {
 			return statusview.Answer{}, err
 		}
+		of := statusview.Subject{Doc: doc, Identity: identity(doc)}
+		cloud, err := store.Decode[v2.LogicalCloud](doc)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
+		if cloud.Spec.Level != v2.LevelAdmin {
+			return c.reader.Group(ctx, of, q)
+		}
 		clusters, err := c.members(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		return c.reader.Cloud(ctx, statusview.Subject{Doc: doc, Identity: identity(doc)}, q, clusters)
+		return c.reader.Cloud(ctx, of, q, clusters)
 	}}
 }
 

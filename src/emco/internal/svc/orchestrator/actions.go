@@ -3,11 +3,8 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"net/http"
 	"slices"
 	"strconv"
@@ -416,10 +413,10 @@ func (g *Groups) instantiatedCloud(ctx context.Context, cloud store.Doc) (appcon
 func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation {
 	instance := string(head.UID)
 	if head.LastRev > 0 || req.request.Action == lifecycle.Migrate {
-		instance = contextID()
+		instance = appcontext.NewContextID()
 	}
 	return appcontext.Operation{
-		ID: contextID(), UID: head.UID, Kind: req.request.Action.String(), Instance: instance,
+		ID: appcontext.NewContextID(), UID: head.UID, Kind: req.request.Action.String(), Instance: instance,
 		Rev: head.LastRev + 1, From: req.from, Force: req.force, Actor: req.request.Actor, Reason: req.request.Reason, At: req.request.At,
 	}
 }
@@ -437,14 +434,4 @@ func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Oper
 func withEvents(m appcontext.HeadChange, events ...appcontext.Event) appcontext.HeadChange {
 	m.Events = events
 	return m
-}
-
-// contextID returns a new id in the form of upstream's run-time contexts: a positive number of 63
-// bits, in decimal.
-func contextID() string {
-	n, err := rand.Int(rand.Reader, big.NewInt(math.MaxInt64-1))
-	if err != nil {
-		panic("no random numbers: " + err.Error()) // crypto/rand.Reader never fails
-	}
-	return n.Add(n, big.NewInt(1)).String()
 }

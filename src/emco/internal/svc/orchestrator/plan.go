@@ -221,8 +221,16 @@ func namespaceOf(lc v2.LogicalCloud) string {
 // cloudOf returns what reconcilers on clusters need to know of a logical cloud.
 func cloudOf(app v2.CompositeAppKey, lc v2.LogicalCloud) appcontext.Cloud {
 	return appcontext.Cloud{
-		Name: app.Project + "+" + lc.Metadata.Name, Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.Account,
+		Name: v2.CloudName(app.Project, lc.Metadata.Name), Confined: lc.Spec.Level != v2.LevelAdmin, Account: lc.Spec.ApplyAccount(), User: userOf(lc),
 	}
+}
+
+// userOf returns whom EMCO acts as for a logical cloud; empty for level 0.
+func userOf(lc v2.LogicalCloud) string {
+	if lc.Spec.Level == v2.LevelAdmin {
+		return ""
+	}
+	return lc.Spec.User.Name
 }
 
 // placementIntents returns each app's intent, merged from all that name it.

@@ -50,14 +50,21 @@ type Worker struct {
 	log      *slog.Logger
 	panics   *contain.Panics
 	slots    *fairshare.Shares // one slot per running operation, by project
+	clouds   CloudPublisher
 
 	operations, sweep *shards.Runner
 }
 
+// CloudPublisher makes the revision that the operation of a logical cloud's head asks for, and
+// returns the next head. NotFound and Invalid concern the cloud's documents.
+type CloudPublisher interface {
+	Publish(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cloud store.Doc) (appcontext.Head, error)
+}
+
 // NewWorker returns a worker that joins the other processes as member me.
-func NewWorker(g *Groups, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
+func NewWorker(g *Groups, clouds CloudPublisher, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
+		clouds: clouds, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
 		slots: fairshare.New(fairshare.Options{Slots: maxOperations, Tenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -164,13 +171,17 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 		return recordPermanent(ctx, b.contexts, head, err)
 	}
 	var next appcontext.Head
-	if head.Op.From > 0 {
+	_, isCloud := v2.LogicalCloudOf(string(doc.Key))
+	switch {
+	case isCloud:
+		next, err = w.clouds.Publish(ctx, b.contexts, head, doc)
+	case head.Op.From > 0:
 		policies, policyErr := w.planner.policiesOf(ctx, doc)
 		if policyErr != nil {
 			return recordPermanent(ctx, b.contexts, head, policyErr)
 		}
 		next, err = b.restore(ctx, head, policies)
-	} else {
+	default:
 		p, planErr := w.planner.plan(ctx, doc, head.Deployment())
 		if planErr == nil {
 			planErr = p.checkOutcome(head.Op, b.renderer)

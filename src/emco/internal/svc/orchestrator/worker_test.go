@@ -51,7 +51,7 @@ func (p workerFixture) must(err error) {
 func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
 	me := shards.Member{Holder: holder, TTL: time.Minute}
-	return NewWorker(&Groups{db: p.db, contexts: contexts, planner: revisionPlanner{db: p.db}}, nil, me, nil, slog.New(slog.DiscardHandler))
+	return NewWorker(&Groups{db: p.db, contexts: contexts, planner: revisionPlanner{db: p.db}}, nil, nil, me, nil, slog.New(slog.DiscardHandler))
 }
 
 // start runs a worker until the test ends.
