@@ -156,6 +156,7 @@ func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 		propose: reqs[0].job.Propose,
 	}
 	t.removeDerived, t.onExternalEdits = removedOf(reqs, t.derived), reqs[0].job.OnExternalEdits
+	t.onOwnCommits = reqs[0].job.OnOwnCommits
 	t.message.Guard, t.message.Signer = t.guard, q.owner.opt.Signer
 	if q.owner.cooldowns.failing(t.repo) {
 		t.outages = 1
@@ -214,6 +215,8 @@ type commitAttempt struct {
 	derived         []git.DerivedBranch
 	removeDerived   []string
 	onExternalEdits func(context.Context, []git.Commit) ([]string, error)
+	onOwnCommits    func(context.Context, []git.Commit) error
+	reportedOwn     git.Hash // own commits up to this one were reported
 	reportedHead    git.Hash // external commits up to this one were reported
 	derivedResult   git.DerivedResult
 	newCommits      []git.Commit // since the last check of the branch, newest first

@@ -132,6 +132,12 @@ type Job struct {
 	// nil.
 	OnExternalEdits func(ctx context.Context, commits []git.Commit) (keep []string, err error)
 
+	// OnOwnCommits is called with commits since Base that carry a fence, and that this process did
+	// not make: those that a crash left unrecorded, and those that the caller has forgotten because
+	// its state was restored from a backup. It is called as OnExternalEdits is, before it. It may be
+	// nil.
+	OnOwnCommits func(ctx context.Context, commits []git.Commit) error
+
 	// Derived branches are updated with the commit. The host must be a git.DerivedWriter; else the
 	// job fails with Invalid.
 	Derived []git.DerivedBranch

@@ -84,7 +84,28 @@ func (t *commitAttempt) checkHistory(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := t.reportOwn(ctx); err != nil {
+		return err
+	}
 	return t.checkExternal(ctx)
+}
+
+// reportOwn reports commits that carry a fence, and that this process did not make.
+func (t *commitAttempt) reportOwn(ctx context.Context) error {
+	var ours []git.Commit
+	for _, c := range t.newCommits {
+		if fenceOf(c).Shard != "" {
+			ours = append(ours, c)
+		}
+	}
+	if t.onOwnCommits == nil || len(ours) == 0 || t.reportedOwn == t.queue.head {
+		return nil
+	}
+	err := t.onOwnCommits(ctx, ours)
+	if err == nil {
+		t.reportedOwn = t.queue.head
+	}
+	return err
 }
 
 // checkExternal reports the commits of others, and refuses to write over those of their edits that

@@ -31,6 +31,10 @@ type Options struct {
 	Differ   Differ        // nil: edits by others are not looked for
 	Interval time.Duration // between two checks of a branch for edits; 0: only before commits
 
+	// LastRevision returns the last revision of a deployment that the AppContext knows; 0 if it knows
+	// none.
+	LastRevision func(ctx context.Context, deployment v2.DeploymentID) (int64, error)
+
 	Requeue      func(ctx context.Context, targets []pair.Target)
 	RequeueLater func(t pair.Target) // when the commit in progress is done
 	WriteEvents  func(ctx context.Context)

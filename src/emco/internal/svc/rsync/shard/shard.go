@@ -147,10 +147,11 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		Record: s.Record,
 	})
 	s.guard = branchguard.New(branchguard.Options{
-		Shard: number, Fence: fence, Routes: shared.Routes, Pairs: s.pairs, Records: shared.Branches, Submit: s.git.Submit,
+		Shard: number, Fence: fence, Routes: shared.Routes, Pairs: s.pairs, Records: shared.Branches, Submit: s.git.Submit, LastRevision: s.lastRevision,
 		Differ: shared.Differ, Interval: shared.Interval, Requeue: s.Requeue,
 		RequeueLater: func(t pair.Target) { s.retries.Set(t, 0) }, WriteEvents: s.writeEvents, Log: shared.Log,
 	})
+	s.git.InspectOwn = s.guard.InspectOwn
 	if shared.Differ != nil {
 		s.git.Inspect = s.guard.Inspect
 	}
@@ -227,6 +228,19 @@ func (s *Shard) storeReports(ctx context.Context, batch []appcontext.Report) (du
 	first, err := s.storeReports(ctx, batch[:half])
 	rest, errOfRest := s.storeReports(ctx, batch[half:])
 	return append(first, rest...), errors.Join(err, errOfRest)
+}
+
+// lastRevision returns the last revision of a deployment; 0 if no head owns it.
+func (s *Shard) lastRevision(ctx context.Context, deployment v2.DeploymentID) (int64, error) {
+	id, _ := s.pairs.Head(deployment)
+	if id == "" {
+		id = appcontext.FirstHead(deployment)
+	}
+	head, err := s.Heads.Head(ctx, id)
+	if errs.Is(err, errs.NotFound) {
+		return 0, nil
+	}
+	return head.LastRev, err
 }
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.

@@ -53,6 +53,9 @@ type Writer struct {
 	// returns the paths that must not be overwritten. Nil: nothing is looked into.
 	Inspect func(ctx context.Context, r git.Repo, on route.Branch, commits []git.Commit) (keep []string, err error)
 
+	// InspectOwn looks into commits of this shard that are not recorded. Nil: nothing is looked into.
+	InspectOwn func(ctx context.Context, on route.Branch, commits []git.Commit) error
+
 	Panics *contain.Panics
 	Log    *slog.Logger
 }
@@ -243,6 +246,9 @@ func (w *Writer) Submit(ctx context.Context, job batch.Job) (derived git.Derived
 		job.OnExternalEdits = func(ctx context.Context, commits []git.Commit) ([]string, error) {
 			return w.Inspect(ctx, job.Repo, at, commits)
 		}
+	}
+	if w.InspectOwn != nil {
+		job.OnOwnCommits = func(ctx context.Context, commits []git.Commit) error { return w.InspectOwn(ctx, at, commits) }
 	}
 	// Buffered: the job may be done after this call has returned.
 	commits, derivedResults := make(chan git.Hash, 1), make(chan git.DerivedResult, 1)

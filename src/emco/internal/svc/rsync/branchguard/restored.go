@@ -1,0 +1,55 @@
+package branchguard
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// revisionTrailer names the revisions that a commit carried, as DEPLOYMENT.REVISION, separated by
+// commas; package gitwriter writes it.
+const revisionTrailer = "Emco-Revision"
+
+// InspectOwn looks into commits of this shard that are not recorded. After a crash they carry
+// revisions that the AppContext knows. A revision that is newer than all that it knows means that
+// it was restored from an older backup: then pairs may read Applied for files that the branch no
+// longer holds, so everything on the branch is written again.
+func (g *Guard) InspectOwn(ctx context.Context, on route.Branch, commits []git.Commit) error {
+	for _, c := range commits {
+		for _, name := range strings.Split(c.Trailer(revisionTrailer), ", ") {
+			deployment, number, _ := strings.Cut(name, ".")
+			carried, err := strconv.ParseInt(number, 10, 64)
+			if err != nil {
+				continue // a commit without revisions
+			}
+			last, err := g.LastRevision(ctx, v2.DeploymentID(deployment))
+			if err != nil {
+				return err
+			}
+			if carried > last {
+				return g.rewriteRestored(ctx, on, c, name)
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Guard) rewriteRestored(ctx context.Context, on route.Branch, c git.Commit, revision string) error {
+	targets, err := g.targetsOn(ctx, on)
+	if err == nil {
+		err = g.Pairs.MarkUndelivered(ctx, targets)
+	}
+	if err != nil {
+		return err
+	}
+	g.Log.Error("the AppContext is older than a branch: it was restored from a backup; everything on the branch is written again",
+		"repo", on.URL, "branch", on.Name, "commit", c.ID, "revision", revision, "targets", len(targets))
+	for _, t := range targets {
+		g.RequeueLater(t) // ctx ends with the commit in progress
+	}
+	return nil
+}
