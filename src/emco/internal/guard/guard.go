@@ -17,7 +17,8 @@ import (
 // Policy is a set of rules for objects. The zero Policy is the one of projects without
 // policies: it reports objects that reach beyond a namespace, and allows all custom kinds.
 type Policy struct {
-	Name       string   // of the document; empty: the built-in policy
+	Name       string   // of the document, or of the logical cloud; empty: the built-in policy
+	Cloud      bool     // it holds the bounds of a logical cloud, and no document has it
 	Strict     bool     // breaches refuse the app
 	Namespaces []string // patterns of allowed namespaces; empty: all except those of the system
 	Allow      []string // rules that do not apply
@@ -33,10 +34,28 @@ func FromSpec(name string, s v2.PolicySpec) Policy {
 	}
 }
 
+// Confined returns the bounds of a logical cloud of level 1: apps may have objects in its
+// namespaces only. namespaces are those of its permissions; an empty one is the whole cluster,
+// where the cluster's own permissions decide. What pods do on their node is left to documents.
+func Confined(cloud string, namespaces []string) Policy {
+	p := Policy{
+		Name: cloud, Cloud: true, Strict: true, Namespaces: namespaces, Kinds: []string{"*"},
+		Allow: []string{v2.RuleHost, v2.RulePrivileged, v2.RuleExternalIPs},
+	}
+	if slices.Contains(namespaces, "") {
+		p.Namespaces = []string{"*"}
+		p.Allow = append(p.Allow, v2.RuleClusterScoped, v2.RuleDefinitions, v2.RuleWebhooks, v2.RulePermissions)
+	}
+	return p
+}
+
 // String names the policy for people.
 func (p Policy) String() string {
-	if p.Name == "" {
+	switch {
+	case p.Name == "":
 		return "the built-in policy"
+	case p.Cloud:
+		return "logical cloud " + p.Name
 	}
 	return "policy " + p.Name
 }

@@ -147,3 +147,38 @@ func TestRefusalsNameFileAndLine(t *testing.T) {
 		t.Errorf("Findings = %q", findings)
 	}
 }
+
+// The bounds of a logical cloud of level 1 follow from its permissions.
+func TestTheBoundsOfALogicalCloud(t *testing.T) {
+	t.Parallel()
+	const (
+		own       = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+		other     = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: bank}\n"
+		system    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kube-system}\n"
+		wide      = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: cluster-admin}\n"
+		custom    = "apiVersion: example.org/v1\nkind: Site\nmetadata: {name: a}\n"
+		reconcile = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\n"
+	)
+	standard, two, privileged := guard.Confined("team", []string{"shop"}), guard.Confined("team", []string{"bank", "shop"}), guard.Confined("team", []string{"", "shop"})
+	for _, tt := range []struct{ name, text, standard, two, privileged string }{
+		{"its own namespace", own, "", "", ""},
+		{"another namespace", other, "namespaces", "", ""},
+		{"a namespace of the system", system, "namespaces", "namespaces", ""},
+		{"the whole cluster", wide, "cluster-scoped permissions", "cluster-scoped permissions", ""},
+		{"a custom kind", custom, "", "", ""},
+		{"a reconciler", reconcile, "gitops", "gitops", "gitops"},
+		{"the node, which policies bound", pod("hostPID: true,", "image: a"), "", "", ""},
+	} {
+		for _, of := range []struct {
+			policy guard.Policy
+			want   string
+		}{{standard, tt.standard}, {two, tt.two}, {privileged, tt.privileged}} {
+			if got := rulesOf(t, tt.text, of.policy); got != of.want {
+				t.Errorf("%s, namespaces %q: got %q, want %q", tt.name, of.policy.Namespaces, got, of.want)
+			}
+		}
+	}
+	if text := standard.String(); text != "logical cloud team" {
+		t.Errorf("it is called %q", text)
+	}
+}

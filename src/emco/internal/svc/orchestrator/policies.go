@@ -38,9 +38,38 @@ func (p revisionPlanner) policies(ctx context.Context, project, cloud string) (d
 	}
 	slices.SortFunc(out, func(a, b guard.Policy) int { return cmp.Compare(a.Name, b.Name) })
 	if len(out) == 0 {
-		return deploymentPolicies{{}}, nil
+		out = deploymentPolicies{{}}
 	}
-	return out, nil
+	bounds, confined, err := p.cloudBounds(ctx, store.Key(v2.LogicalCloudKey{Project: project, Name: cloud}.StoreKey()))
+	if confined {
+		out = append(out, bounds)
+	}
+	return out, err
+}
+
+// cloudBounds returns the bounds of a logical cloud of level 1; false for one of level 0, and for
+// a cloud that does not exist.
+func (p revisionPlanner) cloudBounds(ctx context.Context, cloud store.Key) (guard.Policy, bool, error) {
+	doc, err := p.db.Get(ctx, cloud)
+	if errs.Is(err, errs.NotFound) {
+		return guard.Policy{}, false, nil // the plan is refused for it
+	}
+	if err != nil {
+		return guard.Policy{}, false, err
+	}
+	lc, err := store.Decode[v2.LogicalCloud](doc)
+	if err != nil || lc.Spec.Level == v2.LevelAdmin {
+		return guard.Policy{}, false, err
+	}
+	namespaces := []string{lc.Spec.Namespace}
+	for item, err := range store.All[v2.UserPermission](ctx, p.db, cloud+"/user-permissions", store.Query{Depth: 1}) {
+		if err != nil {
+			return guard.Policy{}, false, err
+		}
+		namespaces = append(namespaces, item.Value.Spec.Namespace)
+	}
+	slices.Sort(namespaces)
+	return guard.Confined(lc.Metadata.Name, slices.Compact(namespaces)), true, nil
 }
 
 // policiesOf returns the policies that concern a deployment intent group.

@@ -103,3 +103,30 @@ func TestF73AStrictPolicyRefusesWithFileAndLine(t *testing.T) {
 		t.Errorf("allowed, and refused: %+v", plan.Apps[0].Failure)
 	}
 }
+
+// An app of a level 1 cloud that leaves the cloud's namespaces is refused before anything is
+// delivered, with file and line, without any policy of the project.
+func TestALevel1CloudBoundsItsApps(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	team := p.clouds() + "/team"
+	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
+	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
+	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
+	p.want(202, "POST "+team+"/instantiate", "")
+	g := p.group("v1", "g")
+	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
+	g.intend("edge")
+	g.acts("approve")
+	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil {
+		t.Errorf("an app within the namespace is refused: %+v", plan.Apps[0].Failure)
+	}
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: bank}\n"))
+	plan := g.planOf("instantiate")
+	f := plan.Apps[0].Failure
+	if f == nil || f.Stage != "policy" || f.File != "web/templates/object.yaml:1" || !strings.Contains(f.Reason, `is in namespace "bank", which logical cloud team does not allow`) {
+		t.Errorf("the plan has the failure %+v", f)
+	}
+}
