@@ -26,15 +26,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
+	"github.com/emco-orchestrator/emco/scripts/bench/suite"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var r recorder
-	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row; writer: the packages that write Git, with content of each cluster's own")
+	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row; p7: heartbeats and news by HTTPS; writer: the packages that write Git, with content of each cluster's own")
 	flag.StringVar(&r.bin, "bin", "../../bin", "folder of the built programs")
 	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
 	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
@@ -61,7 +64,8 @@ type recorder struct {
 	settings       []string // of its repository
 
 	address string // of emco's profiles
-	emco    *peers.Emco
+	program *program.Emco
+	emco    *peers.Emco // unless the case is p7
 	world   *world.World
 }
 
@@ -69,9 +73,12 @@ func (r *recorder) run(ctx context.Context) error {
 	if r.name == "writer" {
 		return r.compareWriter(ctx)
 	}
-	cases := []string{"writer", "p1", "p2", "p3", "restart", "all"}
+	cases := []string{"writer", "p1", "p2", "p3", "p7", "restart", "all"}
 	if !slices.Contains(cases, r.name) {
 		return fmt.Errorf("-case is %q, want one of %s", r.name, strings.Join(cases, ", "))
+	}
+	if r.name == "p7" {
+		return r.floods(ctx)
 	}
 	if err := r.prepare(ctx); err != nil {
 		return err
@@ -95,11 +102,35 @@ func (r *recorder) run(ctx context.Context) error {
 	}
 	return r.step(ctx, "restart", func() error {
 		r.emco.Program.Kill()
-		return r.emco.Start(ctx)
+		err := r.emco.Start(ctx)
+		r.program = r.emco.Program
+		return err
 	})
 }
 
-func (r *recorder) prepare(ctx context.Context) (err error) {
+// floods profiles the loads of reports.
+func (r *recorder) floods(ctx context.Context) error {
+	if err := r.listen(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "emco-profile-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return suite.Floods(ctx, r.bin, filepath.Join(dir, "reports"), r.spec.Clusters, func(name string, p *program.Emco, flood func() (figures.Sample, error)) error {
+		r.program, r.name = p, name
+		return r.step(ctx, name, func() error {
+			got, err := flood()
+			v := got.Values
+			fmt.Printf("%s: %.0f/s, answers after %.1f ms (median), %.1f ms (p99), %.0f µs of processor time each\n", name, v["rate"], v["p50"], v["p99"], 1e6*v["cpu"]/max(1, v["rate"]*suite.Period.Seconds()))
+			return err
+		})
+	})
+}
+
+// listen makes the output folder and chooses the address of the program's profiles.
+func (r *recorder) listen() (err error) {
 	if r.bin, err = filepath.Abs(r.bin); err != nil {
 		return err
 	}
@@ -109,7 +140,11 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if r.address, err = freeAddress(); err != nil {
 		return err
 	}
-	if err := os.Setenv("EMCO_DEBUG_ADDRESS", r.address); err != nil {
+	return os.Setenv("EMCO_DEBUG_ADDRESS", r.address)
+}
+
+func (r *recorder) prepare(ctx context.Context) error {
+	if err := r.listen(); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "emco-profile-")
@@ -119,6 +154,7 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	r.emco, r.world = peers.NewEmco(r.bin, dir), world.New(r.spec)
 	began := time.Now()
 	err = r.emco.Prepare(ctx, r.spec, nil)
+	r.program = r.emco.Program
 	fmt.Printf("%s: prepared in %.1f s\n", r.spec, time.Since(began).Seconds())
 	return err
 }
@@ -144,26 +180,26 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	if wanted && name != "restart" {
 		stop = r.startCPU(ctx, name)
 	}
-	before, err := r.emco.Program.Metrics(ctx)
+	before, err := r.program.Metrics(ctx)
 	if err != nil {
 		return err
 	}
-	began, used := time.Now(), peers.CPUOf(r.emco.Program.PID())
+	began, used := time.Now(), peers.CPUOf(r.program.PID())
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	took, spent := time.Since(began), peers.CPUOf(r.emco.Program.PID())-used
+	took, spent := time.Since(began), peers.CPUOf(r.program.PID())-used
 	if err := stop(); err != nil || !wanted {
 		return err
 	}
-	after, err := r.emco.Program.Metrics(ctx)
+	after, err := r.program.Metrics(ctx)
 	if err != nil {
 		return err
 	}
 	if name == "restart" {
 		before, spent = map[string]float64{}, spent+used
 	}
-	memory, err := r.emco.Program.Memory()
+	memory, err := r.program.Memory()
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,35 @@ func (s *Suite) reports(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Period is how long a load of Floods is measured, after as long to fill the caches.
+const Period = period
+
+// Floods starts the program of folder bin with clusters that report over HTTPS, and has do run the two
+// loads of P7: heartbeats, and reports that are news. It needs an empty folder.
+func Floods(ctx context.Context, bin, dir string, clusters int, do func(name string, p *program.Emco, flood func() (figures.Sample, error)) error) error {
+	h := reportFleet{suite: &Suite{Options: Options{Bin: bin}}, name: fmt.Sprintf("%d clusters", clusters), apps: 1}
+	defer h.close()
+	if err := h.open(ctx, dir, clusters); err != nil {
+		return err
+	}
+	for _, load := range []struct {
+		name string
+		news bool
+	}{{"heartbeats", false}, {"news", true}} {
+		err := do(load.name, h.program, func() (figures.Sample, error) {
+			out := h.flood(ctx, load.news)
+			if out.Failed != "" {
+				return out, errors.New(out.Failed)
+			}
+			return out, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // withFleet runs a fleet that reports to its own program while do runs.
 func (s *Suite) withFleet(ctx context.Context, h reportFleet, dir string, clusters int, do func(*reportFleet)) {
 	h.suite = s
