@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -41,10 +42,45 @@ func Open(path string) (*Driver, error) {
 	if err == nil {
 		err = migrate(context.Background(), d.write, path)
 	}
+	if err == nil {
+		err = check(context.Background(), d.read)
+	}
 	if err != nil {
-		return nil, errors.Join(classify("open", store.Key(path), err), d.Close())
+		return nil, errors.Join(classify("open", store.Key(path), wayBack(err)), d.Close())
 	}
 	return d, nil
+}
+
+// check reads all pages of the file, so that a damaged one is found at the start.
+func check(ctx context.Context, db *sql.DB) error {
+	var result string
+	err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result)
+	if err == nil && result != "ok" {
+		err = &damageError{errors.New(result)}
+	}
+	return err
+}
+
+// damageError says that the file is damaged, and what helps.
+type damageError struct{ reason error }
+
+// Error returns the text.
+func (e *damageError) Error() string {
+	return fmt.Sprintf("the file is damaged: %v; restore the data folder from a backup", e.reason)
+}
+
+// Unwrap returns SQLite's error.
+func (e *damageError) Unwrap() error { return e.reason }
+
+// wayBack adds what helps to the errors of a damaged file.
+func wayBack(err error) error {
+	if se, ok := errors.AsType[*sqlite3.Error](err); ok {
+		switch se.Code() & 0xff {
+		case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+			return &damageError{err}
+		}
+	}
+	return err
 }
 
 // Close closes the file; current calls fail.

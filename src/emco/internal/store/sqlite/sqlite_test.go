@@ -164,3 +164,48 @@ func TestListingsWalkAnIndexAndSortNothing(t *testing.T) {
 		}
 	}
 }
+
+// A damaged file is found when it is opened, and the error names the file and the way back.
+func TestF65ADamagedFileIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(text []byte) []byte{
+		"overwritten": func(text []byte) []byte { return []byte(strings.Repeat("spoiled", len(text)/7)) },
+		"cut":         func(text []byte) []byte { return text[:len(text)/2+100] },
+		"a page in the middle": func(text []byte) []byte {
+			copy(text[len(text)/2/4096*4096:], strings.Repeat("spoiled", 4096/7))
+			return text
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "docs.db")
+			d, err := sqlite.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 300 {
+				doc := store.Doc{Key: store.Key(fmt.Sprint("a", i)), Tag: 1, Body: []byte(`"` + strings.Repeat("x", 500) + `"`)}
+				if err := d.Put(t.Context(), doc, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, damage(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if d, err = sqlite.Open(path); err == nil {
+				d.Close()
+				t.Fatal("the file is opened")
+			}
+			if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "restore the data folder from a backup") {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
