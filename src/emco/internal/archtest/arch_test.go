@@ -44,7 +44,7 @@ var groups = map[string]packageGroup{
 		packages: []string{
 			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/bytelru", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
-			"internal/customize", "internal/patch",
+			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard", // policies of projects
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},

@@ -198,7 +198,7 @@ func TestAnIntentThatNamesAControllerIsCarriedOut(t *testing.T) {
 	g := p.group("v1", "g")
 	g.make("edge")
 	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"sizes":"large","size":"x"}}}`)
-	g.refused("approve", "", 400, `intent k8s: controller "size" is not known: the program has sizes; `)
+	g.refused("approve", "", 400, `intent k8s: controller "size" is not known: the program has sizes, and no other of this name is registered; register it below /v2/controllers`)
 	p.want(200, "PUT "+g.path()+"/intents/k8s", `{"metadata":{"name":"k8s"},"spec":{"intent":{"sizes":"large"}}}`)
 	g.acts("approve")
 	plan := p.want(200, "POST "+g.path()+"/instantiate?dryRun=true", "")
@@ -214,6 +214,43 @@ func TestAnIntentThatNamesAControllerIsCarriedOut(t *testing.T) {
 
 	controller.failure = errs.New(errs.Invalid, "there is no such size")
 	g.refused("update", "", 400, "controller sizes: there is no such size")
+}
+
+// A registered controller is called in the order of the priorities. If it fails, the action does,
+// and nothing changes.
+func TestARegisteredControllerIsCalled(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	far := &sizes{}
+	var dialled []string
+	p.groups.WithControllers(map[string]customize.Controller{"near": &sizes{}}, nil).WithExternal(func(c v2.Controller) customize.Controller {
+		dialled = append(dialled, fmt.Sprint(c.Spec.Host, ":", c.Spec.Port))
+		return far
+	})
+	p.fleet("edge", "a", "b")
+	p.want(201, "POST cluster-providers/edge/clusters/a/labels", `{"clusterLabel":"small"}`)
+	p.want(201, "POST cluster-providers/edge/clusters/a/labels", `{"clusterLabel":"large"}`)
+	p.want(201, "POST controllers", `{"metadata":{"name":"far"},"spec":{"host":"far.example.org","port":9000,"type":"action","priority":5}}`)
+	p.want(201, "POST controllers", `{"metadata":{"name":"places"},"spec":{"host":"places.example.org","port":9000,"type":"placement","priority":1}}`)
+	p.onboard("v1")
+	g := p.group("v1", "g")
+	g.make("edge")
+	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"places":"x"}}}`)
+	g.refused("approve", "", 400, `controller "places" is registered with type "placement"`)
+	p.want(200, "PUT "+g.path()+"/intents/k8s", `{"metadata":{"name":"k8s"},"spec":{"intent":{"far":"small","near":"large"}}}`)
+	g.acts("approve", "instantiate")
+	p.work()
+	p.settle()
+	if a, b := p.dataOf(g, "edge+a"), p.dataOf(g, "edge+b"); !strings.Contains(a, `"size":"small"`) || strings.Contains(b, "size") {
+		t.Errorf("a holds %s, b holds %s: the controller of the higher priority number is called last", a, b)
+	}
+	if len(dialled) == 0 || dialled[0] != "far.example.org:9000" {
+		t.Errorf("dialled %v", dialled)
+	}
+	before := g.history()
+	far.failure = errs.New(errs.Unavailable, "it does not answer")
+	g.refused("update", "", 503, "controller far: it does not answer")
+	equal(t, "history", g.history(), before)
 }
 
 // dataOf returns what a cluster holds of a group.

@@ -68,6 +68,12 @@ func (g *Groups) WithControllers(actions map[string]customize.Controller, values
 	return g
 }
 
+// WithExternal adds action controllers that are other processes.
+func (g *Groups) WithExternal(external ExternalControllers) *Groups {
+	g.planner.external = external
+	return g
+}
+
 // Mount adds the routes. Actions answer 202 without a body, except update. Bodies of
 // actions that need none are ignored, because upstream's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {

@@ -61,6 +61,7 @@ type revisionPlanner struct {
 	inventory *inventory.Inventory
 	decisions *placement.DecisionCache
 	actions   map[string]customize.Controller // action controllers within the program, by name
+	external  ExternalControllers             // nil: none are called
 }
 
 func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) revisionPlanner {
@@ -137,7 +138,7 @@ func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.De
 	}
 	for _, call := range calls {
 		c.Intent = call.intent
-		edits, err := p.actions[call.controller].Customize(ctx, c)
+		edits, err := call.called.Customize(ctx, c)
 		if err != nil {
 			return fmt.Errorf("controller %s: %w", call.controller, err)
 		}
@@ -264,7 +265,16 @@ type controllerCall struct {
 	priority   int // lower is called earlier
 	controller string
 	intent     string
+	called     customize.Controller
 }
+
+// same reports whether two calls would do the same.
+func (c controllerCall) same(other controllerCall) bool {
+	return c.controller == other.controller && c.intent == other.intent
+}
+
+// ExternalControllers returns the controller that a document registers.
+type ExternalControllers func(v2.Controller) customize.Controller
 
 // groupIntents returns what the group's intents name, calls in their order. It refuses
 // controllers that are not known, because they would have no effect.
@@ -288,30 +298,44 @@ func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (out
 	slices.SortFunc(out.calls, func(a, b controllerCall) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
 	})
-	out.calls = slices.Compact(out.calls)
+	out.calls = slices.CompactFunc(out.calls, controllerCall.same)
 	return out, nil
 }
 
-// call finds a controller. Its registration, if there is one, has its place in the order.
+// call finds a controller: one of the program, or one that is registered. The registration, if
+// there is one, has its place in the order.
 func (p revisionPlanner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
-	out := controllerCall{controller: controller, intent: intent}
-	if _, known := p.actions[controller]; !known {
-		names := "the program has none"
-		if len(p.actions) > 0 {
-			names = "the program has " + strings.Join(slices.Sorted(maps.Keys(p.actions)), ", ")
-		}
-		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: %s; remove it from the group's intents", controller, names))
-	}
+	out := controllerCall{controller: controller, intent: intent, called: p.actions[controller]}
 	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
-	if errs.Is(err, errs.NotFound) {
-		return out, nil
-	}
-	if err != nil {
+	absent := errs.Is(err, errs.NotFound)
+	if err != nil && !absent {
 		return out, err
 	}
-	registered, err := store.Decode[v2.Controller](doc)
-	out.priority = registered.Spec.Priority
-	return out, err
+	var registered v2.Controller
+	if !absent {
+		if registered, err = store.Decode[v2.Controller](doc); err != nil {
+			return out, err
+		}
+		out.priority = registered.Spec.Priority
+	}
+	switch {
+	case out.called != nil:
+	case absent || p.external == nil:
+		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: the program has %s, and no other of this name is registered; register it below /v2/controllers with type \"action\", or remove it from the group's intents", controller, p.ownControllers()))
+	case registered.Spec.Type != "action":
+		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is registered with type %q; only controllers of type \"action\" are called: remove it from the group's intents", controller, registered.Spec.Type))
+	default:
+		out.called = p.external(registered)
+	}
+	return out, nil
+}
+
+// ownControllers names the controllers of the program.
+func (p revisionPlanner) ownControllers() string {
+	if len(p.actions) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(p.actions)), ", ")
 }
 
 // requests returns the rendering inputs of each app of the composite app.
