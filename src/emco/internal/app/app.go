@@ -121,7 +121,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk}, services, profiler, probes)
+	all := slices.Concat([]run.Service{disk}, services, a.backups(c, st), profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}

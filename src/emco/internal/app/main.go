@@ -35,6 +35,10 @@ const usage = `emco is the multi-cluster orchestrator.
   emco [flags]                 run the services
   emco config check [flags]    check the configuration
   emco config print [flags]    print the configuration, with secrets masked
+  emco backup -to FILE         back up a running emco with embedded stores
+  emco restore -from FILE      make a data folder from a backup
+  emco migrate-store -from DRIVER -to DRIVER
+                               copy documents and packages to another store while no emco runs
   emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
   emco version, emco -version  print the version, the commit and the Go release
 
@@ -52,6 +56,12 @@ func Main(args []string, std IO) int {
 		return child(args[1:], std)
 	case "config":
 		return configCommand(args[1:], std)
+	case "backup":
+		return backupCommand(args[1:], std)
+	case "restore":
+		return restoreCommand(args[1:], std)
+	case "migrate-store":
+		return migrateCommand(args[1:], std)
 	case "doctor":
 		return doctorCommand(args[1:], std)
 	}
@@ -117,7 +127,17 @@ func check(c config.Config, std IO) int {
 
 // load reads the configuration; nil if the user requested help.
 func load(args []string, std IO, warn func(string)) (*config.Config, int) {
+	return loadFlags(flag.NewFlagSet("emco", flag.ContinueOnError), args, std, warn)
+}
+
+// loadWith reads the configuration of a command that has flags of its own.
+func loadWith(args []string, std IO, add func(flags)) (*config.Config, int) {
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
+	add(fs)
+	return loadFlags(fs, args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+}
+
+func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*config.Config, int) {
 	fs.SetOutput(io.Discard) // the error would disappear in the full help
 	c, err := config.Load(fs, args, os.LookupEnv, warn)
 	switch {

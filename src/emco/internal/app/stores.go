@@ -29,11 +29,12 @@ import (
 type openStores struct {
 	db       *store.DB
 	contexts *appcontext.Store
-	reclaim  func(context.Context) error // frees space in an embedded etcd; nil for another etcd
+	embedded *embedded.Server // nil for another etcd
+	source   backupSource     // of an embedded etcd
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
-	client, reclaim, err := a.openEtcd(ctx, c, p.etcdTLS)
+	client, server, err := a.openEtcd(ctx, c, p.etcdTLS)
 	if err != nil {
 		return openStores{}, err
 	}
@@ -62,7 +63,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
-	return openStores{db: db, contexts: contexts, reclaim: reclaim}, nil
+	return openStores{db: db, contexts: contexts, embedded: server, source: backupSource{server, driver, blobs, name, c.Data}}, nil
 }
 
 // openDocuments opens a store. It waits until a server answers; a file that cannot be opened is an error.
@@ -122,9 +123,16 @@ func ensureKey(ctx context.Context, c config.Config, read *seal.Key, driver stor
 	return seal.LoadOrCreateKey(path)
 }
 
-// openEtcd connects to the configured etcd, or starts one in the data folder. For the latter
-// it also returns the function that frees space.
-func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) (*clientv3.Client, func(context.Context) error, error) {
+// reclaim returns the function that frees space in an embedded etcd; nil for another etcd.
+func (s openStores) reclaim() func(context.Context) error {
+	if s.embedded == nil {
+		return nil
+	}
+	return s.embedded.Reclaim
+}
+
+// openEtcd connects to the configured etcd, or starts one in the data folder, which it also returns.
+func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) (*clientv3.Client, *embedded.Server, error) {
 	if len(c.Etcd.Endpoints) > 0 {
 		client, err := a.dialEtcd(c.Etcd, certs)
 		return client, nil, err
@@ -134,7 +142,7 @@ func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) 
 		return nil, nil, err
 	}
 	a.onClose(server.Close)
-	return server.Client(), server.Reclaim, nil
+	return server.Client(), server, nil
 }
 
 func (a *App) dialEtcd(c config.Etcd, certs *tls.Config) (*clientv3.Client, error) {

@@ -70,7 +70,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	services := []run.Service{
 		&upkeep.Service{DB: st.db, Log: a.log},
-		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim, OnProbe: m.etcdFull, Log: a.log},
+		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		overview := a.views(c, m, st, seen, reader, groups)

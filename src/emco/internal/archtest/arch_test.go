@@ -46,7 +46,7 @@ var groups = map[string]packageGroup{
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard", // policies of projects
-			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
+			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -22,8 +23,10 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -215,6 +218,39 @@ func start(c *embed.Config) (e *embed.Etcd, err error) {
 		}
 	}()
 	return embed.StartEtcd(c)
+}
+
+// Snapshot writes all data of one moment to w, with a checksum at its end.
+func (s *Server) Snapshot(ctx context.Context, w io.Writer) error {
+	r, err := s.client.Snapshot(ctx)
+	if err != nil {
+		return errs.E(errs.Unavailable, "snapshot", "etcd", err)
+	}
+	defer r.Close()
+	if _, err := io.Copy(w, r); err != nil {
+		return errs.E(errs.Unavailable, "snapshot", "etcd", err)
+	}
+	return nil
+}
+
+// revisionBump is above the number of writes between a snapshot and its restore. Revisions that processes and
+// repositories remember, such as those of fences, stay below all later ones.
+const revisionBump = 1_000_000_000
+
+// Restore makes the data of a server in dir, which must have none, from a snapshot in a file.
+func Restore(file, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return errs.E(errs.Unavailable, "restore", "etcd in "+dir, err)
+	}
+	c := config(Options{Dir: dir})
+	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: file, Name: c.Name, OutputDataDir: c.Dir, PeerURLs: []string{"http://localhost:2380"},
+		InitialCluster: c.InitialCluster, InitialClusterToken: c.InitialClusterToken, RevisionBump: revisionBump, MarkCompacted: true,
+	})
+	if err != nil {
+		return errs.E(errs.Invalid, "restore", "etcd in "+dir, err)
+	}
+	return nil
 }
 
 // Client returns the client. It is closed by Close.

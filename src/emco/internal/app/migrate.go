@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/transfer"
+)
+
+// migrateCommand copies documents and packages from one store to another while no process runs.
+func migrateCommand(args []string, std IO) int {
+	var from, to string
+	c, code := loadWith(args, std, func(fs flags) {
+		fs.StringVar(&from, "from", "", "migrate-store: the driver that has the documents")
+		fs.StringVar(&to, "to", "", "migrate-store: the driver that gets them")
+	})
+	if code != exitOK || c == nil {
+		return code
+	}
+	all := drivers.Drivers()
+	if all[from] == nil || all[to] == nil || from == to {
+		_, _ = fmt.Fprintln(std.Err, "emco migrate-store: name two drivers with -from and -to: sqlite, etcd or mongo")
+		return exitUsage
+	}
+	if err := migrate(context.Background(), *c, from, to, std.Out); err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco migrate-store:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func migrate(ctx context.Context, c config.Config, from, to string, out io.Writer) (err error) {
+	log := slog.New(slog.DiscardHandler)
+	a := &App{log: log}
+	defer func() { err = errors.Join(err, a.close()) }()
+	p, err := readParts(c)
+	if err != nil {
+		return err
+	}
+	a.onClose(p.azure.Close)
+	a.disk = diskspace.New(diskspace.Options{Dir: c.Data, Bytes: 0, OnProbe: func(int64) {}, Log: log})
+	client, server, err := a.openEtcd(ctx, c, p.etcdTLS)
+	if err == nil && server == nil { // an embedded one has a lock
+		err = checkNoMember(ctx, client, c.Etcd.Prefix)
+	}
+	if err != nil {
+		return err
+	}
+	place := drivers.Place{
+		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
+		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: log}),
+	}
+	open := func(name string) (drivers.Driver, store.Blobs, error) {
+		d, blobs, err := drivers.Drivers()[name](ctx, place)
+		if err == nil {
+			a.onClose(d.Close)
+		}
+		return d, blobs, err
+	}
+	source, packages, err := open(from)
+	if err != nil {
+		return err
+	}
+	target, targetPackages, err := open(to)
+	if err != nil {
+		return err
+	}
+	n, missing, err := transfer.Copy(ctx, source, packages, target, targetPackages)
+	if err != nil {
+		return err
+	}
+	for _, digest := range missing {
+		_, _ = fmt.Fprintf(out, "package %s is missing in %s: upload it again\n", digest, from)
+	}
+	_, err = fmt.Fprintf(out, "%s has the %d documents of %s, compared one by one; start all processes with -store.driver=%s, and keep %s until they work\n", to, n, from, to, from)
+	return err
+}
+
+// checkNoMember wants no running process: its writes would be lost. A killed one is gone when its lease ends.
+func checkNoMember(ctx context.Context, client *clientv3.Client, prefix string) error {
+	r, err := client.Get(ctx, strings.TrimSuffix(prefix, "/")+"/member/", clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("read the processes that run: %w", err)
+	}
+	var names []string
+	for _, kv := range r.Kvs {
+		if kv.Lease != 0 {
+			names = append(names, string(kv.Key[strings.LastIndex(string(kv.Key), "/")+1:]))
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) > 0 {
+		return fmt.Errorf("processes still run, stop them first: %s", strings.Join(names, ", "))
+	}
+	return nil
+}
