@@ -149,6 +149,7 @@ func (a *App) renderer(c config.Config, p parts, m *metrics) (render.Renderer, e
 		}
 		r = isolated.New(r.Edition(), []string{self, renderChild, c.Render.KubeVersion}, renderLimits(c, p.weights))
 	}
+	r = render.Scrubbed(r)
 	if c.Render.Anew {
 		r = render.Uncached(r)
 	}

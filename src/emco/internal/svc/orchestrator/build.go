@@ -291,7 +291,7 @@ func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req rend
 		out.failure, err = failureFrom(err)
 		return out, err
 	}
-	findings, refusal, err := policies.check(result)
+	findings, refusal, err := policies.check(result, render.Scrubber(req))
 	if err != nil || refusal != nil {
 		out.failure = refusal
 		return out, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -95,7 +96,8 @@ func (d deploymentPolicies) digest(class manifest.Digest) manifest.Digest {
 }
 
 // check returns the findings about a rendering, and the failure if a policy refuses it.
-func (d deploymentPolicies) check(r render.Result) (findings []string, failure *appcontext.Failure, err error) {
+// scrub hides override values in its texts, which name objects.
+func (d deploymentPolicies) check(r render.Result, scrub *strings.Replacer) (findings []string, failure *appcontext.Failure, err error) {
 	objects := slices.Concat(r.CRDs, r.Objects)
 	for _, h := range r.Hooks {
 		objects = append(objects, h.Object)
@@ -106,12 +108,15 @@ func (d deploymentPolicies) check(r render.Result) (findings []string, failure *
 	}
 	file, line, reason, refused := guard.Refusal(breaches)
 	if refused {
-		failure = &appcontext.Failure{Stage: policyStage, File: file, Reason: reason}
+		failure = &appcontext.Failure{Stage: policyStage, File: file, Reason: scrub.Replace(reason)}
 		if line > 0 {
 			failure.File = fmt.Sprintf("%s:%d", file, line)
 		}
 	}
-	return guard.Findings(breaches), failure, nil
+	for _, f := range guard.Findings(breaches) {
+		findings = append(findings, scrub.Replace(f))
+	}
+	return findings, failure, nil
 }
 
 // strict reports whether a policy refuses anything.
@@ -135,7 +140,7 @@ func (b revisionBuilder) checkRestored(ctx context.Context, d revisionDraft, pol
 			if err != nil {
 				return err
 			}
-			_, failure, err := policies.check(content)
+			_, failure, err := policies.check(content, strings.NewReplacer())
 			if err != nil {
 				return err
 			}
