@@ -21,12 +21,27 @@ type PolicySpec struct {
 	Allow        []string `json:"allow,omitempty"`        // rules that do not apply, such as "cluster-scoped"
 	Kinds        []string `json:"kinds,omitempty"`        // kinds beyond those of Kubernetes that are allowed, such as "Certificate.cert-manager.io" or "*.cert-manager.io"
 	DenyKinds    []string `json:"denyKinds,omitempty"`    // kinds that are refused, such as "Service" or "Ingress.networking.k8s.io"
+	Secrets      string   `json:"secrets,omitempty"`      // "refuse": an app with values in a Secret is refused, in either mode, unless SOPS has encrypted them; empty or "allow": Secrets are delivered as rendered
+	Quota        *Quota   `json:"quota,omitempty"`        // what the project may use, for policies without logicalCloud
+}
+
+// Quota bounds what a project uses. The lowest number of all its policies holds.
+type Quota struct {
+	Deployments *int `json:"deployments,omitempty"` // instantiated deployment intent groups; no number: no limit
+	Clusters    *int `json:"clusters,omitempty"`    // clusters of one deployment; no number: no limit
+	Operations  *int `json:"operations,omitempty"`  // actions at the same time that make a revision; no number: no limit
 }
 
 // Modes of policies.
 const (
 	PolicyReport = "report" // deliver, with findings
 	PolicyStrict = "strict" // refuse
+)
+
+// What a policy does with rendered Secrets.
+const (
+	SecretsAllow  = "allow"
+	SecretsRefuse = "refuse"
 )
 
 // Rules that a policy may allow to be broken.
@@ -40,6 +55,7 @@ const (
 	RulePrivileged    = "privileged"     // privileged containers, and capabilities beyond the runtime's
 	RuleGitOps        = "gitops"         // objects that make a reconciler apply other content
 	RuleExternalIPs   = "external-ips"   // services that take over addresses
+	RuleSecrets       = "secrets"        // values in Secrets, if the policy refuses them
 	RuleKinds         = "kinds"          // kinds that the policy neither knows nor allows, and denied ones
 )
 
@@ -70,6 +86,10 @@ func (p *Policy) Validate() error {
 	if p.Spec.Mode != PolicyReport && p.Spec.Mode != PolicyStrict {
 		c.fail("spec.mode", "%s is neither \"report\" nor \"strict\"", quote(p.Spec.Mode))
 	}
+	if s := p.Spec.Secrets; s != "" && s != SecretsAllow && s != SecretsRefuse {
+		c.fail("spec.secrets", "%s is neither \"allow\" nor \"refuse\"", quote(s))
+	}
+	p.Spec.Quota.check(c, p.Spec.LogicalCloud)
 	for _, rule := range p.Spec.Allow {
 		if !slices.Contains(PolicyRules(), rule) {
 			c.fail("spec.allow", "%s is no rule; there are %s", quote(rule), strings.Join(PolicyRules(), ", "))
@@ -91,4 +111,22 @@ func (p *Policy) Validate() error {
 		}
 	}
 	return c.err()
+}
+
+// check records negative numbers, and a quota of a logical cloud.
+func (q *Quota) check(c *violationList, cloud string) {
+	if q == nil {
+		return
+	}
+	if cloud != "" {
+		c.fail("spec.quota", "counts for a project; leave logicalCloud out")
+	}
+	for _, n := range []struct {
+		member string
+		value  *int
+	}{{"deployments", q.Deployments}, {"clusters", q.Clusters}, {"operations", q.Operations}} {
+		if n.value != nil && *n.value < 0 {
+			c.fail("spec.quota."+n.member, "must not be negative")
+		}
+	}
 }

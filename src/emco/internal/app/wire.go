@@ -68,6 +68,9 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithExternal(external.Dialer{Admit: p.outward.Check}.Controller)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
+	usage := orchestrator.NewUsage()
+	seen.Observe(usage)
+	groups.WithUsage(usage)
 	services := []run.Service{
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},

@@ -24,13 +24,15 @@ type Policy struct {
 	Allow      []string // rules that do not apply
 	Kinds      []string // patterns of allowed custom kinds
 	DenyKinds  []string // patterns of refused kinds
+
+	RefuseSecrets bool // values in Secrets refuse the app, in either mode
 }
 
 // FromSpec returns the policy of a document.
 func FromSpec(name string, s v2.PolicySpec) Policy {
 	return Policy{
 		Name: name, Strict: s.Mode == v2.PolicyStrict, Namespaces: s.Namespaces,
-		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds,
+		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds, RefuseSecrets: s.Secrets == v2.SecretsRefuse,
 	}
 }
 
@@ -115,6 +117,7 @@ func (c *objectCheck) run() {
 	c.checkReconciler()
 	c.checkPermissions()
 	c.checkAddresses()
+	c.checkSecret()
 	c.checkPods(c.tree, 0)
 	slices.SortStableFunc(c.breaches, func(a, b Breach) int { return cmp.Or(cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Text, b.Text)) })
 }
@@ -234,6 +237,33 @@ func (c *objectCheck) checkAddresses() {
 			c.breach(v2.RuleExternalIPs, "takes external addresses")
 		}
 	}
+}
+
+// checkSecret finds values in a Secret that everyone who reads the cluster's files can read.
+func (c *objectCheck) checkSecret() {
+	id := c.object.ID
+	if !c.policy.RefuseSecrets || id.Group != "" || id.Kind != "Secret" {
+		return
+	}
+	data, _ := c.tree["data"].(map[string]any)
+	text, _ := c.tree["stringData"].(map[string]any)
+	if sealed(data) && sealed(text) {
+		return
+	}
+	c.breaches = append(c.breaches, Breach{
+		Policy: c.policy.String(), Strict: true, Rule: v2.RuleSecrets, Object: c.object,
+		Text: "holds values, which the policy refuses; encrypt it with SOPS, or create it on the clusters by other means",
+	})
+}
+
+// sealed reports whether SOPS has encrypted all values.
+func sealed(values map[string]any) bool {
+	for _, v := range values {
+		if text, _ := v.(string); !strings.HasPrefix(text, "ENC[") {
+			return false
+		}
+	}
+	return true
 }
 
 func builtIn(group string) bool {

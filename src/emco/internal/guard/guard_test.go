@@ -111,6 +111,10 @@ func TestPoliciesAllowAndDeny(t *testing.T) {
 		policy     guard.Policy
 		want       string
 	}{
+		{"a Secret with values", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: b}\n", guard.Policy{RefuseSecrets: true}, "secrets"},
+		{"a Secret without values", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", guard.Policy{RefuseSecrets: true}, ""},
+		{"an encrypted Secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: 'ENC[AES256_GCM,data:x]'}\nsops: {version: 3.9.0}\n", guard.Policy{RefuseSecrets: true}, ""},
+		{"a Secret that pretends to be encrypted", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: b}\nsops: {version: 3.9.0}\n", guard.Policy{RefuseSecrets: true}, "secrets"},
 		{"an allowed rule", pod("hostNetwork: true,", "image: a"), guard.Policy{Allow: []string{v2.RuleHost}}, ""},
 		{"an allowed kind", issuer, guard.Policy{Name: "p", Kinds: []string{"*.cert-manager.io"}}, ""},
 		{"another kind", issuer, guard.Policy{Name: "p", Kinds: []string{"Issuer.cert-manager.io"}}, "kinds"},

@@ -323,6 +323,9 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 		}
 		out.outcome = outcome
 	}
+	if err := g.checkQuota(ctx, group.Head, next); err != nil {
+		return out, err
+	}
 	if !req.force {
 		text, err := needsConfirmation(ctx, g.contexts, requested.Head, next)
 		if err != nil {

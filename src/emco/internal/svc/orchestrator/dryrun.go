@@ -170,6 +170,9 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if out.from > 0 {
 		next, outcome = out.draft.placements, restoredOutcome(out.from)
 	}
+	if err := g.checkQuota(ctx, group, next); err != nil {
+		return dryRunResult{}, err
+	}
 	out.digest = planDigest(req, out.before, group, outcome)
 	out.confirm, err = needsConfirmation(ctx, g.contexts, out.before, next)
 	return out, err

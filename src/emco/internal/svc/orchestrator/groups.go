@@ -35,6 +35,7 @@ type Groups struct {
 	executor  lifecycle.Executor
 	events    *eventlog.Log
 	dryRunner dryRunner
+	usage     *Usage // nil: quotas are not obeyed
 	reader    *statusview.Reader
 	values    customize.Values // that patches fetch; nil: none
 	now       func() time.Time
