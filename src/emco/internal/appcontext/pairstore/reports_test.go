@@ -184,6 +184,27 @@ func TestReportsThatMustNotBeSharedHaveRecords(t *testing.T) {
 	s.wantReports(t, keys, want)
 }
 
+// A cluster may report twice in a batch, and a key may be removed and written again.
+func TestTheLastReportOfAKeyCounts(t *testing.T) {
+	t.Parallel()
+	s := newSpace(t, etcd)
+	keys := s.fleet(t, 5)
+	var put []pairstore.Report
+	for _, says := range []string{"Failed", "Current"} {
+		for i := range 5 {
+			put = append(put, reportOf(i, "web", says))
+		}
+	}
+	must(t, s.writer.WriteReports(t.Context(), pairstore.ReportChange{Put: put, Repeated: put[:1], Remove: keys[:4], Shared: shared}))
+	s.wantReports(t, keys, byKey(put[5:]...))
+	failed := reportOf(0, "web", "Failed")
+	s.writeReports(t, put[0], put[5], failed)
+	put[5] = failed
+	s.wantReports(t, keys, byKey(put[5:]...))
+	must(t, s.writer.WriteReports(t.Context(), pairstore.ReportChange{Remove: keys}))
+	s.wantReports(t, keys, nil)
+}
+
 // Programs before report tables wrote a record for each report. Reports that repeat what they say join
 // a group.
 func TestRecordsOfReportsJoinAGroup(t *testing.T) {

@@ -56,15 +56,21 @@ func (w *Writer) addReportRecord(k Key) { w.reportPlacement(w.tableOf(k)).alone[
 
 // WriteReports changes reports, as few transactions as possible; each is refused with ErrFenced if the
 // shard is lost. Equal reports on an app share a value if at least minTogether of them come together,
-// or if others share it already. A report too large for one value is cut, see cutReport. No key may
-// be named twice.
+// or if others share it already. A report too large for one value is cut, see cutReport. A key that is
+// both put and removed is put; the last of two with the same key counts.
 //
 // After an error some may be written. What was not answered is looked up before the next call
 // that concerns it.
 func (w *Writer) WriteReports(ctx context.Context, c ReportChange) error {
-	moves := map[TableID][]reportMove{}
+	moves := map[TableID]map[v2.ClusterKey]reportMove{}
+	move := func(id TableID, m reportMove) {
+		if moves[id] == nil {
+			moves[id] = map[v2.ClusterKey]reportMove{}
+		}
+		moves[id][m.cluster] = m
+	}
 	for _, k := range c.Remove {
-		moves[w.tableOf(k)] = append(moves[w.tableOf(k)], reportMove{cluster: k.Cluster})
+		move(w.tableOf(k), reportMove{cluster: k.Cluster})
 	}
 	add := func(reports []Report, repeated bool) error {
 		for i := range reports {
@@ -81,12 +87,12 @@ func (w *Writer) WriteReports(ctx context.Context, c ReportChange) error {
 				m.text, _ = sharedText(*r)
 			}
 			if !repeated || m.text != "" {
-				moves[id] = append(moves[id], m)
+				move(id, m)
 			}
 		}
 		return nil
 	}
-	if err := cmp.Or(add(c.Put, false), add(c.Repeated, true)); err != nil {
+	if err := cmp.Or(add(c.Repeated, true), add(c.Put, false)); err != nil {
 		return err
 	}
 	if err := w.settleReports(ctx, maps.Keys(moves)); err != nil {
@@ -130,9 +136,9 @@ type reportPlan struct {
 }
 
 // planReports decides where the changed reports of a table are stored.
-func (w *Writer) planReports(id TableID, moves []reportMove) *reportPlan {
+func (w *Writer) planReports(id TableID, changes map[v2.ClusterKey]reportMove) *reportPlan {
 	at := w.reportPlacement(id)
-	slices.SortFunc(moves, func(a, b reportMove) int { return cmp.Compare(a.cluster, b.cluster) })
+	moves := slices.SortedFunc(maps.Values(changes), func(a, b reportMove) int { return cmp.Compare(a.cluster, b.cluster) })
 	for i := range moves {
 		m := &moves[i]
 		if n, known := w.roster.find(m.cluster); known {
