@@ -253,6 +253,47 @@ func TestARegisteredControllerIsCalled(t *testing.T) {
 	equal(t, "history", g.history(), before)
 }
 
+// adder is a controller that adds one object everywhere.
+type adder string
+
+func (a adder) Customize(_ context.Context, c customize.AppContext) (out customize.Edits, err error) {
+	for _, app := range c.Apps {
+		out.Edits = append(out.Edits, customize.Edit{App: app.Name, Origin: "the adder", Object: []byte(a)})
+	}
+	return out, nil
+}
+
+// What controllers add is within the bounds of a logical cloud of level 1, too.
+func TestALevel1CloudBoundsItsControllers(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	team := p.clouds() + "/team"
+	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
+	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
+	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
+	p.want(202, "POST "+team+"/instantiate", "")
+	g := p.group("v1", "g")
+	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
+	g.intend("edge")
+	p.groups.WithControllers(map[string]customize.Controller{"adder": adder("")}, nil)
+	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"adder":"i"}}}`)
+	g.acts("approve")
+	for object, refused := range map[string]bool{
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n":                                                     false,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: bank}\n":                                    true,
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: bank}\n":                                                      true,
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: all}\nrules: []\n":                true,
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: e, namespace: bank}}]\n": true,
+	} {
+		p.groups.WithControllers(map[string]customize.Controller{"adder": adder(object)}, nil)
+		if f := g.planOf("instantiate").Apps[0].Failure; (f != nil) != refused {
+			t.Errorf("%q: the failure is %+v, want one: %v", object, f, refused)
+		}
+	}
+}
+
 // dataOf returns what a cluster holds of a group.
 func (p *controlPlane) dataOf(g testGroup, cluster v2.ClusterKey) string {
 	p.Helper()
