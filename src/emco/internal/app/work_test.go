@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/emco-orchestrator/emco/src/api/status"
 )
 
@@ -169,12 +171,16 @@ func (f *workFleet) report() func() string {
 	return f.reportShown()
 }
 
-// reportAll has all clusters say that all is well: the first one says so for the second time.
+// reportAll has all clusters report that all is well, many at the same time, as clusters do: the
+// first one reports so for the second time.
 func (f *workFleet) reportAll() func() string {
 	f.Helper()
+	var g errgroup.Group
+	g.SetLimit(32)
 	for i := range f.agents {
-		f.post(i)
+		g.Go(func() error { return f.send(i) })
 	}
+	f.must("report", g.Wait())
 	return func() string {
 		return unless(fmt.Sprint(f.query("?status=ready").ReadyCounts["Ready"]), fmt.Sprint(f.apps*len(f.agents)))
 	}
@@ -183,11 +189,15 @@ func (f *workFleet) reportAll() func() string {
 // post sends the report of an agent.
 func (f *workFleet) post(i int) {
 	f.Helper()
+	f.must("report", f.send(i))
+}
+
+func (f *workFleet) send(i int) error {
 	got, err := f.agents[i].post(f.address, f.tokens[i], f.agents[i].sees(status.Current))
-	f.must("report", err)
-	if got.code != http.StatusNoContent {
-		f.Fatalf("the report was answered with %d", got.code)
+	if err == nil && got.code != http.StatusNoContent {
+		err = fmt.Errorf("the report of agent %d was answered with %d", i, got.code)
 	}
+	return err
 }
 
 // reportShown complains until the status shows the report of the first cluster.
