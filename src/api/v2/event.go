@@ -20,5 +20,6 @@ type Event struct {
 // when the client disconnects.
 type EventsAnswer struct {
 	Identity
-	Events []Event `json:"events"`
+	Events   []Event `json:"events"`
+	Continue string  `json:"continue,omitempty"` // token of the next page, with ?limit=
 }

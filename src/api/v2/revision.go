@@ -40,4 +40,5 @@ type RevisionCommit struct {
 type RevisionsAnswer struct {
 	Identity
 	Revisions []Revision `json:"revisions"`
+	Continue  string     `json:"continue,omitempty"` // token of the next page, with ?limit=
 }

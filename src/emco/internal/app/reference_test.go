@@ -44,7 +44,7 @@ const (
 	stateQuery    = "`reason`, `dryRun=true`"
 	tryQuery      = "`dryRun=true`"
 	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
-	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `follow=true`"
+	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
 	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
 	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
 )
@@ -59,7 +59,7 @@ var restActions = map[string]restAction{
 	"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
 	"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
 	"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "", "", "200; 404"},
+	"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "`limit`, `continue`", "", "200; 400; 404"},
 	"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},
 	"POST " + cloudRoute + "/update":                                          {"prepares the clusters again, from the current documents; nothing for level 0, or while it is not instantiated", stateQuery, "", actionAnswers},
 	"GET " + cloudRoute + "/cluster-references/{clusterReference}/kubeconfig": {"a kubeconfig for the user of a cloud of level 1, with a new certificate; empty for a cluster that pulls", "`valid=720h`, the life of the certificate", "", "200; 400; 404; 409 the cloud is not instantiated; 503 the cluster does not sign"},
@@ -288,8 +288,10 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
   every fault. What is not JSON, or has a wrong type, is 422. A method that a path does not have is 405 with ` + "`Allow`" + `.
 - **` + "`?strict=true`" + `** on POST and PUT of documents refuses unknown members with 400. Otherwise they are dropped.
 - **Lists** are JSON arrays. With ` + "`?limit=N`" + ` (at most 1000) they come in pages: the header ` + "`X-Continue`" + ` holds the token of the
-  next page, for ` + "`?continue=TOKEN`" + `. A page without the header is the last one.
-- **ETag**: answers with a document carry one. PUT and DELETE with ` + "`If-Match`" + ` change only that revision, otherwise they answer 412.
+  next page, for ` + "`?continue=TOKEN`" + `. A page without the header is the last one. Events and revisions are objects, and have the
+  token as member ` + "`continue`" + `.
+- **ETag**: answers with a document carry one. PUT and DELETE with ` + "`If-Match`" + ` change only that revision, and with
+  ` + "`If-None-Match`" + ` only another one (` + "`*`" + `: a PUT creates and replaces nothing); otherwise they answer 412.
   A PUT with equal content changes nothing; one without ` + "`metadata`" + ` is 400. Answers to GET of an item, a status, a revision
   and a view have an ETag too, and ` + "`If-None-Match`" + ` with it is answered 304 while nothing has changed.
 - **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on every POST, PUT and DELETE but an agent's report runs all checks and writes nothing. The

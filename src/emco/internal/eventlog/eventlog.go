@@ -4,6 +4,8 @@ package eventlog
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"iter"
 	"net/http"
@@ -45,10 +47,17 @@ type eventQuery struct {
 	since  time.Time
 	kind   string // empty for all
 	follow bool
+	page   web.Page
+}
+
+// nameOf identifies an event in a token. Events have no names: two that are equal are one.
+func nameOf(e v2.Event) string {
+	sum := sha256.Sum256([]byte(e.Time.UTC().Format(time.RFC3339Nano) + "\x00" + e.Reason + "\x00" + e.App + "\x00" + e.Cluster + "\x00" + e.Message))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Serve answers with the events of the deployment uid, oldest first: all that are kept, or
-// those that ?since=TIME and ?type=TYPE select. With ?follow=true the answer is a stream
+// those that ?since=TIME and ?type=TYPE select, in pages with ?limit=. With ?follow=true the answer is a stream
 // that continues with new events. A client that reads too slowly is disconnected.
 func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.HeadID, who v2.Identity) error {
 	q, err := parse(r)
@@ -62,18 +71,24 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.Head
 	if err != nil {
 		return err
 	}
-	out := v2.EventsAnswer{Identity: who, Events: []v2.Event{}}
+	var chosen []v2.Event
 	for _, e := range events {
 		if q.admits(e) {
-			out.Events = append(out.Events, event(e))
+			chosen = append(chosen, event(e))
 		}
 	}
+	out := v2.EventsAnswer{Identity: who, Events: []v2.Event{}}
+	page, next, err := web.Cut(q.page, chosen, nameOf)
+	if err != nil {
+		return err
+	}
+	out.Events, out.Continue = append(out.Events, page...), next
 	return web.JSON(w, http.StatusOK, out)
 }
 
 func parse(r *http.Request) (q eventQuery, err error) {
 	v := r.URL.Query()
-	if err := web.CheckQuery(v, "since", "type", "follow"); err != nil {
+	if err := web.CheckQuery(v, "since", "type", "follow", "limit", "continue"); err != nil {
 		return q, err
 	}
 	if s := v.Get("since"); s != "" {
@@ -84,12 +99,18 @@ func parse(r *http.Request) (q eventQuery, err error) {
 	if q.kind = v.Get("type"); q.kind != "" && q.kind != appcontext.Normal && q.kind != appcontext.Warning {
 		return q, errs.New(errs.Invalid, "Invalid query type: "+strconv.Quote(q.kind)+" is neither Normal nor Warning")
 	}
+	if q.page, err = web.ReadPage(v); err != nil {
+		return q, err
+	}
 	switch s := v.Get("follow"); s {
 	case "", "false":
 	case "true":
 		q.follow = true
 	default:
 		return q, errs.New(errs.Invalid, "Invalid query follow: "+strconv.Quote(s)+" is neither true nor false")
+	}
+	if q.follow && q.page != (web.Page{}) {
+		return q, errs.New(errs.Invalid, "Invalid query limit: a stream has no pages; leave limit and continue out, or follow")
 	}
 	return q, nil
 }

@@ -101,7 +101,14 @@ func TestEventsAreListedAndNarrowed(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", query, got, want)
 		}
 	}
-	for _, query := range []string{"since=yesterday", "type=warning", "follow=maybe"} {
+	first, next := v2.EventsAnswer{}, v2.EventsAnswer{}
+	s.must(json.NewDecoder(s.get("limit=2").Body).Decode(&first))
+	s.happens(3, "Normal", "Later")
+	s.must(json.NewDecoder(s.get("limit=2&continue=" + first.Continue).Body).Decode(&next))
+	if len(first.Events) != 2 || len(next.Events) != 2 || next.Events[0].Reason != "Terminated" || next.Events[1].Reason != "Later" || next.Continue != "" {
+		t.Errorf("pages: %+v, then %+v", first, next)
+	}
+	for _, query := range []string{"limit=0", "continue=!", "continue=eA", "limit=1&follow=true", "since=yesterday", "type=warning", "follow=maybe"} {
 		if res := s.get(query); res.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s: got %d", query, res.StatusCode)
 		}

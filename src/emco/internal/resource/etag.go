@@ -17,13 +17,15 @@ func etag(doc store.Doc) string {
 // conditional reports whether the client insists on a certain revision.
 func conditional(r *http.Request) bool { return r.Header.Get("If-Match") != "" }
 
-// matches reports whether the request may change doc: If-Match is absent, "*", or
-// lists doc's ETag.
+// matches reports whether the request may change doc: If-Match is absent, "*", or lists doc's
+// ETag, and If-None-Match is neither.
 func matches(r *http.Request, doc store.Doc) bool {
-	if !conditional(r) {
-		return true
-	}
-	for _, header := range r.Header.Values("If-Match") {
+	return (!conditional(r) || lists(r, "If-Match", doc)) && !lists(r, "If-None-Match", doc)
+}
+
+// lists reports whether a header is "*" or lists doc's ETag.
+func lists(r *http.Request, name string, doc store.Doc) bool {
+	for _, header := range r.Header.Values(name) {
 		for tag := range strings.SplitSeq(header, ",") {
 			if tag = strings.TrimSpace(tag); tag == "*" || tag == etag(doc) {
 				return true

@@ -181,6 +181,19 @@ func TestF20ReadsAreConditional(t *testing.T) {
 	)
 }
 
+// A PUT with If-None-Match creates, and replaces nothing.
+func TestAPutCanBeMadeToCreateOnly(t *testing.T) {
+	t.Parallel()
+	s := serve(t, resource.Def[v2.Project]{Put: resource.PutUpsert})
+	tag := s.Run(t, step{Do: "PUT " + all + "/a", Body: named("a"), Header: "If-None-Match: *", Status: 201}).Header.Get("ETag")
+	s.Run(t,
+		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: "If-None-Match: *", Status: 412, Text: "read it again"},
+		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: "If-None-Match: " + tag, Status: 412},
+		step{Do: "DELETE " + all + "/a", Header: "If-None-Match: " + tag, Status: 412},
+		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: `If-None-Match: "other"`, Status: 200},
+	)
+}
+
 func TestF20StrictIsTrueOrFalse(t *testing.T) {
 	t.Parallel()
 	s := serve(t, resource.Def[v2.Project]{})

@@ -2,14 +2,11 @@ package resource
 
 import (
 	"context"
-	"encoding/base64"
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -143,7 +140,7 @@ func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p
 	if len(docs) > p.limit {
 		docs = docs[:p.limit]
 		last := strings.TrimPrefix(string(docs[p.limit-1].Key), string(at.Collection)+"/")
-		w.Header().Set(HeaderContinue, base64.RawURLEncoding.EncodeToString([]byte(last)))
+		w.Header().Set(HeaderContinue, web.Token(last))
 	}
 	return h.stream(w, r, at, func(yield func(store.Doc, error) bool) {
 		for _, doc := range docs {
@@ -154,28 +151,17 @@ func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p
 	}, shape)
 }
 
-// maxPage bounds a page, which is held in memory.
-const maxPage = 1000
-
 type page struct {
 	limit int // 0: no pages
 	after store.Key
 }
 
 // pageOf reads the parameters limit and continue.
-func pageOf(values url.Values, coll store.Key) (p page, err error) {
-	if text := values.Get("limit"); text != "" {
-		if p.limit, err = strconv.Atoi(text); err != nil || p.limit < 1 {
-			return p, errs.New(errs.Invalid, "limit is not a positive number")
-		}
-		p.limit = min(p.limit, maxPage)
+func pageOf(values url.Values, coll store.Key) (page, error) {
+	p, err := web.ReadPage(values)
+	out := page{limit: p.Limit}
+	if p.After != "" {
+		out.after = coll + "/" + store.Key(p.After)
 	}
-	if text := values.Get("continue"); text != "" {
-		name, err := base64.RawURLEncoding.DecodeString(text)
-		if err != nil {
-			return p, errs.New(errs.Invalid, "continue is not a token of a page before")
-		}
-		p.after = coll + "/" + store.Key(name)
-	}
-	return p, nil
+	return out, err
 }

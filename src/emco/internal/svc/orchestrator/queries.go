@@ -71,8 +71,12 @@ func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
 func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err == nil {
-		err = web.CheckQuery(r.URL.Query())
+		err = web.CheckQuery(r.URL.Query(), "limit", "continue")
 	}
+	if err != nil {
+		return err
+	}
+	page, err := web.ReadPage(r.URL.Query())
 	if err != nil {
 		return err
 	}
@@ -80,7 +84,11 @@ func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	if out.Identity, err = g.identity(doc); err != nil {
 		return err
 	}
-	if out.Revisions, err = g.revisionsOf(r.Context(), doc); err != nil {
+	all, err := g.revisionsOf(r.Context(), doc)
+	if err == nil {
+		out.Revisions, out.Continue, err = web.Cut(page, all, func(rev v2.Revision) string { return strconv.FormatInt(rev.Number, 10) })
+	}
+	if err != nil {
 		return err
 	}
 	return web.JSON(w, http.StatusOK, out)
