@@ -25,6 +25,30 @@ func filled(template string, names map[string]string) string {
 	})
 }
 
+// everything makes one of most documents, with a deployment that is instantiated, and returns
+// their names by the variables of paths.
+func (s *testStage) everything() map[string]string {
+	s.Helper()
+	s.fleet("a", "b")
+	s.onboard("web", "cache")
+	s.expect(201, "POST", "controllers", `{"metadata":{"name":"action"},"spec":{"host":"h","port":1,"type":"action","priority":1}}`)
+	s.expect(201, "POST", "clm-controllers", `{"metadata":{"name":"events"},"spec":{"host":"h","port":1,"priority":1}}`)
+	s.expect(201, "POST", "dtc-controllers", `{"metadata":{"name":"traffic"},"spec":{"host":"h","port":1,"type":"action","priority":1}}`)
+	s.expect(201, "POST", till+"/apps/cache/dependency", `{"metadata":{"name":"first"},"spec":{"app":"web","opStatus":"Deployed"}}`)
+	s.expect(201, "POST", provider+"/clusters/a/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	g := s.group("autumn", appPlaces{"web": {"a"}, "cache": {"a"}})
+	s.expect(201, "POST", g.path+"/generic-k8s-intents", named("extra"))
+	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	return map[string]string{
+		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "logicalCloudKv": "facts", "dtcController": "traffic",
+		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
+		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
+		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",
+	}
+}
+
 // writes returns the method and the template of every declared route that writes.
 func writes(t *testing.T) (out [][2]string) {
 	t.Helper()
@@ -56,19 +80,7 @@ func TestF13NoDryRunChangesAnything(t *testing.T) {
 	cluster, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
 	s.must("reach etcd", err)
 	t.Cleanup(func() { _ = cluster.Close() })
-	s.fleet("a", "b")
-	s.onboard("web")
-	s.expect(201, "POST", "controllers", `{"metadata":{"name":"action"},"spec":{"host":"h","port":1,"type":"action","priority":1}}`)
-	s.expect(201, "POST", provider+"/clusters/a/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
-	g := s.group("autumn", appPlaces{"web": {"a"}})
-	g.act("instantiate")
-	g.becomes("Instantiated")
-	names := map[string]string{
-		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "web", "compositeProfile": "small", "profile": "web",
-		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
-		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
-		"clusterSyncObject": "repo", "controller": "action", "controller-name": "action",
-	}
+	names := s.everything()
 	bodies := []string{
 		"", "{}", named("fresh"), `{"clusterLabel":"fresh"}`, `{"metadata":{"name":"fresh"},"spec":{"compositeAppVersion":"v9"}}`,
 		`{"metadata":{"description":"another"},"spec":{"kv":[{"url":"` + s.git.URL("fleet") + `"},{"branch":"` + branch + `"}]}}`,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
@@ -35,51 +36,6 @@ const (
 	cloudRoute    = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 	clusterRoute  = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
 )
-
-// restAction describes a route that is no document.
-type restAction struct{ what, parameters, body, answers string }
-
-const (
-	actionAnswers = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it; 422"
-	stateQuery    = "`reason`, `dryRun=true`"
-	tryQuery      = "`dryRun=true`"
-	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
-	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
-	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
-	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
-)
-
-var restActions = map[string]restAction{
-	"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
-	"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
-	"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
-	"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
-	"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
-	"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
-	"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
-	"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 400; 404"},
-	"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "`limit`, `continue`", "", "200; 400; 404"},
-	"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},
-	"POST " + cloudRoute + "/update":                                          {"prepares the clusters again, from the current documents; nothing for level 0, or while it is not instantiated", stateQuery, "", actionAnswers},
-	"GET " + cloudRoute + "/cluster-references/{clusterReference}/kubeconfig": {"a kubeconfig for the user of a cloud of level 1, with a new certificate; empty for a cluster that pulls", "`valid=720h`, the life of the certificate", "", "200; 400; 404; 409 the cloud is not instantiated; 503 the cluster does not sign"},
-	"POST " + cloudRoute + "/instantiate":                                     {"prepares the clusters of a cloud of level 1; permits deployments to use the logical cloud", stateQuery, "", actionAnswers},
-	"POST " + cloudRoute + "/terminate":                                       {"ends the use of the logical cloud", stateQuery, "", actionAnswers},
-	"POST " + cloudRoute + "/stop":                                            {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
-	"GET " + cloudRoute + "/status":                                           {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 400; 404"},
-	"GET " + cloudRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
-	"POST " + clusterRoute + "/move":                                          {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
-	"GET " + clusterRoute + "/move":                                           {"the progress of the last move", "", "", "200; 404"},
-	"GET " + clusterRoute + "/monitor":                                        {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
-	"POST " + clusterRoute + "/monitor/report":                                {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
-	"POST " + clusterRoute + "/monitor/token":                                 {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
-	"GET " + clusterRoute + "/monitor/token":                                  {"the tokens, without their secrets", "", "", "200; 404"},
-	"DELETE " + clusterRoute + "/monitor/token":                               {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
-	"POST /v2/webhooks/git":                                                   {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 401; 413"},
-	"GET /v2/git/branches":                                                    {"the branches that EMCO has written", "", "", "200"},
-	"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
-	"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
-}
 
 // declaredRoutes returns the routes of the whole program, without what serves them.
 func declaredRoutes() *mux.Router {
@@ -115,7 +71,7 @@ func TestTheRESTReferenceIsCurrent(t *testing.T) {
 
 func restPage(t *testing.T, r *mux.Router) string {
 	t.Helper()
-	documents, actions, fleet := map[string]resource.Description{}, map[string]restAction{}, []string{}
+	documents, actions, viewed, fleet := map[string]resource.Description{}, map[string]openapi.Action{}, map[string]bool{}, []string{}
 	err := r.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		template, err := route.GetPathTemplate()
 		if err != nil {
@@ -126,14 +82,14 @@ func restPage(t *testing.T, r *mux.Router) string {
 			return err
 		}
 		key := methods[0] + " " + template
-		action, known := restActions[key]
+		action, known := openapi.Actions()[key]
 		switch d, ok := route.GetHandler().(resource.Described); {
 		case ok:
 			documents[d.Describe().Collection] = d.Describe()
-		case strings.HasPrefix(template, "/v2/views/"):
-			fleet = append(fleet, template)
 		case !known:
-			t.Errorf("%s has no row in restActions", key)
+			t.Errorf("%s has no row in Actions of package openapi", key)
+		case strings.HasPrefix(template, "/v2/views/"):
+			fleet, viewed[key] = append(fleet, template), true
 		default:
 			actions[key] = action
 		}
@@ -142,9 +98,9 @@ func restPage(t *testing.T, r *mux.Router) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key := range restActions {
-		if _, served := actions[key]; !served {
-			t.Errorf("restActions describes %s, which is not served", key)
+	for key := range openapi.Actions() {
+		if _, served := actions[key]; !served && !viewed[key] {
+			t.Errorf("Actions of package openapi describes %s, which is not served", key)
 		}
 	}
 	if len(fleet) == 0 {
@@ -163,7 +119,7 @@ func restPage(t *testing.T, r *mux.Router) string {
 	b.WriteString("## Actions and queries\n\n| route | what it does | parameters | body | answers |\n|---|---|---|---|---|\n")
 	for _, key := range sortedKeys(actions) {
 		a := actions[key]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", key, a.what, a.parameters, a.body, a.answers)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", key, a.What, a.Parameters, a.Body, a.Answers)
 	}
 	b.WriteString("\n## Views\n\n[Views](../views.md) describes their parameters and answers. All are `GET`.\n\n")
 	slices.Sort(fleet)

@@ -45,7 +45,8 @@ var groups = map[string]packageGroup{
 			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/bytelru", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
-			"internal/guard", // policies of projects
+			"internal/guard",   // policies of projects
+			"internal/openapi", // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},
@@ -175,7 +176,7 @@ var homes = map[string][]string{
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
 	"go.mongodb.org/":           {"internal/store/mongo"},
-	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
+	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -3,6 +3,7 @@ package resource
 import (
 	"reflect"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -18,11 +19,13 @@ type Description struct {
 	File       bool // a file comes with the document
 	Optional   bool // some documents have no file
 	FileLimit  int64
-	Masked     bool     // some members are write-only
-	Refs       bool     // documents that it names must exist
-	Guarded    bool     // what runs may forbid a change or deletion
-	Queries    []string // parameters of GET of the collection
-	OnItem     []string // parameters of GET of an item
+	Masked     bool        // some members are write-only
+	Refs       bool        // documents that it names must exist
+	Guarded    bool        // what runs may forbid a change or deletion
+	Queries    []string    // parameters of GET of the collection
+	OnItem     []string    // parameters of GET of an item
+	Members    []v2.Member // of a document
+	Shaped     bool        // a list is no array of documents
 }
 
 // Described is implemented by the handlers of a resource's routes.
@@ -40,6 +43,7 @@ func (d Def[T]) describe() Description {
 	out := Description{
 		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put,
 		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Refs: d.Refs != nil,
+		Members: v2.MembersOf[T](), Shaped: d.Shape != nil,
 		Guarded: d.Guards.Replace != nil || d.Guards.Delete != nil,
 	}
 	if f := d.File; f != nil {

@@ -1,0 +1,74 @@
+package openapi
+
+import "strings"
+
+// Action describes a route that is no document.
+type Action struct {
+	What       string // it does
+	Parameters string // of the query: `name` or `name=example`, separated by commas
+	Body       string
+	Answers    string // statuses, each with what it means if that is not clear
+}
+
+const (
+	groupRoute    = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	cloudRoute    = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
+	clusterRoute  = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
+	viewRoute     = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	pageQuery     = "`limit`, `continue`, `sort`, `q`"
+	viewAnswers   = "200; 304; 400; 503 the records are still being read"
+	actionAnswers = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it; 422"
+	stateQuery    = "`reason`, `dryRun=true`"
+	tryQuery      = "`dryRun=true`"
+	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
+	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
+	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
+	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
+)
+
+// Actions returns the routes that are no documents, by method and path template.
+func Actions() map[string]Action {
+	return map[string]Action{
+		"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
+		"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
+		"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
+		"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
+		"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
+		"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
+		"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
+		"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 304; 400; 404"},
+		"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+		"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "`limit`, `continue`", "", "200; 400; 404"},
+		"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},
+		"POST " + cloudRoute + "/update":                                          {"prepares the clusters again, from the current documents; nothing for level 0, or while it is not instantiated", stateQuery, "", actionAnswers},
+		"GET " + cloudRoute + "/cluster-references/{clusterReference}/kubeconfig": {"a kubeconfig for the user of a cloud of level 1, with a new certificate; empty for a cluster that pulls", "`valid=720h`, the life of the certificate", "", "200; 400; 404; 409 the cloud is not instantiated; 503 the cluster does not sign"},
+		"POST " + cloudRoute + "/instantiate":                                     {"prepares the clusters of a cloud of level 1; permits deployments to use the logical cloud", stateQuery, "", actionAnswers},
+		"POST " + cloudRoute + "/terminate":                                       {"ends the use of the logical cloud", stateQuery, "", actionAnswers},
+		"POST " + cloudRoute + "/stop":                                            {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
+		"GET " + cloudRoute + "/status":                                           {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 304; 400; 404"},
+		"GET " + cloudRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+		"POST " + clusterRoute + "/move":                                          {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
+		"GET " + clusterRoute + "/move":                                           {"the progress of the last move", "", "", "200; 404"},
+		"GET " + clusterRoute + "/monitor":                                        {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
+		"POST " + clusterRoute + "/monitor/report":                                {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
+		"POST " + clusterRoute + "/monitor/token":                                 {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
+		"GET " + clusterRoute + "/monitor/token":                                  {"the tokens, without their secrets", "", "", "200; 404"},
+		"DELETE " + clusterRoute + "/monitor/token":                               {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
+		"POST /v2/webhooks/git":                                                   {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 400; 401; 403 no secret is configured; 413"},
+		"GET /v2/git/branches":                                                    {"the branches that EMCO has written", "", "", "200"},
+		"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
+		"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
+
+		"GET /v2/views/fleet":                                {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
+		"GET /v2/views/fleet/nth":                            {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
+		"GET /v2/views/clusters":                             {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},
+		"GET /v2/views/clusters/{clusterProvider}/{cluster}": {"one cluster, and all apps on it", "", "", viewAnswers + "; 404"},
+		"GET /v2/views/deployments":                          {"a page of deployment intent groups", pageQuery + ", `project`, `state`", "", viewAnswers},
+		"GET " + viewRoute + "/matrix":                       {"a page of a deployment's clusters, with a letter per app", pageQuery + ", `app`, `state`", "", viewAnswers + "; 404"},
+		"GET " + viewRoute + "/placement":                    {"where the current documents place the apps, and where not, with reasons", pageQuery + ", `app`, `verdict=in`", "", viewAnswers + "; 404"},
+		"GET /v2/views/events":                               {"a page of the events of all deployments", pageQuery + ", `before=TIME`, `after=TIME`, `actor`, `type=action`, `project`, `cluster`, `app`", "", viewAnswers},
+		"GET /v2/views/git":                                  {"a page of the branches that EMCO writes", pageQuery + ", `state`", "", "200; 304; 400"},
+		"GET /v2/views/search":                               {"clusters, labels, deployments and apps by a part of their names", "`q`", "", viewAnswers},
+		"GET /v2/views/stream":                               {"server-sent events about what has changed", "`topics=fleet`", "", "200; 400; 404; 429; 503"},
+	}
+}
