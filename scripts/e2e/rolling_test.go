@@ -19,13 +19,17 @@ import (
 // do, and a request that fails is not sent twice.
 type balancer struct {
 	mu    sync.Mutex
-	urls  []string        // guarded by mu
-	ready map[string]bool // guarded by mu
-	next  int             // guarded by mu
+	urls  []string             // guarded by mu
+	ready map[string]time.Time // when a process was last found ready; guarded by mu
+	next  int                  // guarded by mu
 
 	sent, failed atomic.Int64
 	last         atomic.Value // the last failure, a string
 }
+
+// grace is how long a process may fail its probes before it gets no more requests. Load balancers allow a few
+// failures: a process that takes over shards is not ready for a moment.
+const grace = 3 * time.Second
 
 func (b *balancer) add(url string) {
 	b.mu.Lock()
@@ -38,13 +42,17 @@ func (b *balancer) probe(ctx context.Context) {
 	b.mu.Lock()
 	urls := append([]string(nil), b.urls...)
 	b.mu.Unlock()
-	ready := map[string]bool{}
 	for _, url := range urls {
-		ready[url] = ask(ctx, url+"/readyz") == nil
+		if ask(ctx, url+"/readyz") == nil {
+			b.found(url)
+		}
 	}
+}
+
+func (b *balancer) found(url string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ready = ready
+	b.ready[url] = time.Now()
 }
 
 // pick returns a ready process; empty if none is.
@@ -53,7 +61,7 @@ func (b *balancer) pick() string {
 	defer b.mu.Unlock()
 	for range b.urls {
 		b.next++
-		if url := b.urls[b.next%len(b.urls)]; b.ready[url] {
+		if url := b.urls[b.next%len(b.urls)]; time.Since(b.ready[url]) < grace {
 			return url
 		}
 	}
@@ -120,10 +128,10 @@ func TestReplicasRestartWithoutFailedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	dir, front := t.TempDir(), &balancer{}
+	dir, front := t.TempDir(), &balancer{ready: map[string]time.Time{}}
 	start := func(name string) *program.Emco {
 		e, err := program.Start(t.Context(), program.Options{Bin: binaries(), Dir: filepath.Join(dir, name), Args: []string{
-			"-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/emco-" + filepath.Base(dir) + "/", "-http.linger", "2s",
+			"-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/emco-" + filepath.Base(dir) + "/", "-http.linger", "6s",
 			"-data", filepath.Join(dir, "shared"), // for the sealing key
 		}})
 		if err != nil {
@@ -147,7 +155,7 @@ func TestReplicasRestartWithoutFailedRequests(t *testing.T) {
 			eventually(t, "the balancer sees "+name, func() error {
 				front.mu.Lock()
 				defer front.mu.Unlock()
-				if !front.ready[all[i].URL()] {
+				if front.ready[all[i].URL()].IsZero() {
 					return fmt.Errorf("it is not ready")
 				}
 				return nil
