@@ -3,7 +3,6 @@ package app_test
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -293,6 +292,6 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	slices.Sort(missing)
 	t.Logf("%d routes; %d of %d pairs of route and status were seen; the others:\n%s", len(all), documented-len(missing), documented, strings.Join(missing, "\n"))
 	if seen := documented - len(missing); seen*100 < documented*75 { // some need clusters that sign, or a server that is too busy
-		t.Error(fmt.Sprintf("only %d of %d documented statuses were seen", seen, documented))
+		t.Errorf("only %d of %d documented statuses were seen", seen, documented)
 	}
 }

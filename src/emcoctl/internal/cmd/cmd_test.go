@@ -98,22 +98,23 @@ func TestExitCodes(t *testing.T) {
 
 func TestPauseEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // enough for the answer, also on a busy machine
 	defer cancel()
 	env := map[string]string{"EMCO_URL": answering(t, "")}
-	began := time.Now()
-	code, out, _ := run(ctx, env, "-o", "emco", "-w", "60", "apply", "projects/p/logical-clouds/l/instantiate")
-	if code != 6 || time.Since(began) > 30*time.Second || !strings.Contains(out, "API Response code 202. Waiting...") {
-		t.Errorf("exit code %d after %v, want 6 at once\n%s", code, time.Since(began), out)
+	code, out, _ := run(ctx, env, "-o", "emco", "-w", "3600", "apply", "projects/p/logical-clouds/l/instantiate")
+	if code != 6 || !strings.Contains(out, "API Response code 202. Waiting...") {
+		t.Errorf("exit code %d, want 6 when the context ends\n%s", code, out)
 	}
 }
 
-// TestHelpIsQuick holds a start-up that does no work and no network.
-func TestHelpIsQuick(t *testing.T) {
+func TestHelpNeedsNoServer(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
-	code, out, _ := run(t.Context(), nil, "--help")
-	if took := time.Since(began); code != 0 || !strings.Contains(out, "emcoctl <command> -f file") || took > time.Second {
-		t.Errorf("help: exit code %d in %v\n%s", code, took, out)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("help requests %s", r.URL)
+	}))
+	t.Cleanup(server.Close)
+	code, out, _ := run(t.Context(), map[string]string{"EMCO_URL": server.URL}, "--help")
+	if code != 0 || !strings.Contains(out, "emcoctl <command> -f file") {
+		t.Errorf("help: exit code %d\n%s", code, out)
 	}
 }

@@ -95,11 +95,13 @@ func upload(t *testing.T, s *resourcetest.Server, method, path, body string, fil
 	t.Helper()
 	var text bytes.Buffer
 	form := multipart.NewWriter(&text)
-	err := form.WriteField("metadata", body)
+	if err := form.WriteField("metadata", body); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range files {
 		name, content, _ := strings.Cut(f, "=")
-		part, partErr := form.CreateFormFile("files", name)
-		if err = partErr; err == nil {
+		part, err := form.CreateFormFile("files", name)
+		if err == nil {
 			_, err = part.Write([]byte(content))
 		}
 		if err != nil {
