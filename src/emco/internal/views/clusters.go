@@ -24,12 +24,12 @@ type clusterSum struct {
 }
 
 // sums returns what the tally knows of clusters, and the mark.
-func (t *Tally) sums(names []string) (map[string]clusterSum, int64) {
+func (t *Tally) sums(clusters []v2.ClusterKey) (map[v2.ClusterKey]clusterSum, int64) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := make(map[string]clusterSum, len(names))
-	for _, name := range names {
-		out[name] = t.clusters[name].sum()
+	out := make(map[v2.ClusterKey]clusterSum, len(clusters))
+	for _, cluster := range clusters {
+		out[cluster] = t.clusters[cluster].sum()
 	}
 	return out, t.mark
 }
@@ -46,20 +46,20 @@ func (c *clusterTally) sum() clusterSum {
 	return out
 }
 
-// named returns the registered clusters that pass a filter, in order of their keys.
-func (v *Views) named(ctx context.Context, f filter) (names []string, byName map[string]placement.Cluster, err error) {
+// registered returns the registered clusters that pass a filter, in order of their keys.
+func (v *Views) registered(ctx context.Context, f filter) (keys []v2.ClusterKey, byKey map[v2.ClusterKey]placement.Cluster, err error) {
 	fleet, err := v.Inventory.Fleet(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	byName = map[string]placement.Cluster{}
+	byKey = map[v2.ClusterKey]placement.Cluster{}
 	for key, c := range fleet.Clusters() {
 		if f.admits(c.Provider, c.Labels) {
-			names, byName[string(key)] = append(names, string(key)), c
+			keys, byKey[key] = append(keys, key), c
 		}
 	}
-	slices.Sort(names)
-	return names, byName, nil
+	slices.Sort(keys)
+	return keys, byKey, nil
 }
 
 // clusters answers with a page of clusters.
@@ -69,14 +69,14 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	names, known, err := v.named(r.Context(), readFilter(values))
+	keys, known, err := v.registered(r.Context(), readFilter(values))
 	if err != nil {
 		return err
 	}
-	sums, mark := v.Tally.sums(names)
+	sums, mark := v.Tally.sums(keys)
 	var rows []row
-	for _, name := range names {
-		s := sums[name]
+	for _, cluster := range keys {
+		s, name := sums[cluster], string(cluster)
 		if !q.admits(s.state, name) {
 			continue
 		}
@@ -92,7 +92,8 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	out := v2.ClusterViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.ClusterView{}}
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
-		item, err := v.clusterRow(r.Context(), known[row.name], sums[row.name], v.Pairs.Cluster(v2.ClusterKey(row.name)))
+		cluster := v2.ClusterKey(row.name)
+		item, err := v.clusterRow(r.Context(), known[cluster], sums[cluster], v.Pairs.Cluster(cluster))
 		if err != nil {
 			return err
 		}
@@ -203,19 +204,18 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := key.String()
-	_, known, err := v.named(r.Context(), filter{})
+	_, known, err := v.registered(r.Context(), filter{})
 	if err != nil {
 		return err
 	}
-	c, there := known[name]
+	c, there := known[key]
 	if !there {
 		return errs.New(errs.NotFound, "Cluster not found")
 	}
-	sums, mark := v.Tally.sums([]string{name})
-	pairs := v.Pairs.Cluster(v2.ClusterKey(name))
+	sums, mark := v.Tally.sums([]v2.ClusterKey{key})
+	pairs := v.Pairs.Cluster(key)
 	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
-	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[name], pairs); err != nil {
+	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[key], pairs); err != nil {
 		return err
 	}
 	owners, err := v.owners(r.Context())
@@ -224,7 +224,7 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, e := range pairs {
 		if e.State != nil {
-			out.Places = append(out.Places, pairView(e, sums[name], owners[e.UID]))
+			out.Places = append(out.Places, pairView(e, sums[key], owners[e.UID]))
 		}
 	}
 	slices.SortFunc(out.Places, func(a, b v2.PlaceView) int {

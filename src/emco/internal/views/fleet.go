@@ -25,7 +25,7 @@ const (
 // member is a cluster of a group: for a group that is a deployment, with the pairs of that
 // deployment alone.
 type member struct {
-	cluster string
+	cluster v2.ClusterKey
 	state   State
 	counts  Counts
 }
@@ -34,8 +34,8 @@ type member struct {
 type fleetGroups struct {
 	members map[string][]member // in order of the clusters' names
 	order   []string            // the largest group first
-	known   map[string]placement.Cluster
-	sums    map[string]clusterSum
+	known   map[v2.ClusterKey]placement.Cluster
+	sums    map[v2.ClusterKey]clusterSum
 	mark    int64
 }
 
@@ -56,16 +56,16 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 	if err != nil {
 		return out, err
 	}
-	names, known, err := v.named(r.Context(), readFilter(values))
+	keys, known, err := v.registered(r.Context(), readFilter(values))
 	if err != nil {
 		return out, err
 	}
 	out.known, out.members = known, map[string][]member{}
-	out.sums, out.mark = v.Tally.sums(names)
+	out.sums, out.mark = v.Tally.sums(keys)
 	if values.Get("by") == byDeployment {
 		err = v.groupByDeployment(r.Context(), &out, q, values["app"])
 	} else {
-		err = v.groupByCluster(&out, q, values.Get("by"), values["app"], names)
+		err = v.groupByCluster(&out, q, values.Get("by"), values["app"], keys)
 	}
 	if err != nil {
 		return out, err
@@ -76,28 +76,28 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 
 // groupByCluster puts clusters into groups by their providers or labels. With apps it leaves out
 // clusters without one of them, and counts only these.
-func (v *Views) groupByCluster(out *fleetGroups, q pageQuery, by string, apps, names []string) error {
+func (v *Views) groupByCluster(out *fleetGroups, q pageQuery, by string, apps []string, keys []v2.ClusterKey) error {
 	groupOf, err := grouping(by)
 	if err != nil {
 		return err
 	}
-	var ofApps map[string]Counts
+	var ofApps map[v2.ClusterKey]Counts
 	if len(apps) > 0 {
 		ofApps = v.Tally.appCounts(apps)
 	}
-	for _, name := range names {
-		m := member{name, out.sums[name].state, out.sums[name].counts}
+	for _, cluster := range keys {
+		m := member{cluster, out.sums[cluster].state, out.sums[cluster].counts}
 		if len(apps) > 0 {
-			counts, has := ofApps[name]
+			counts, has := ofApps[cluster]
 			if !has {
 				continue
 			}
 			m.state, m.counts = counts.Worst(), counts
 		}
-		if !q.admits(m.state, name) {
+		if !q.admits(m.state, string(cluster)) {
 			continue
 		}
-		for _, group := range groupOf(out.known[name]) {
+		for _, group := range groupOf(out.known[cluster]) {
 			out.members[group] = append(out.members[group], m)
 		}
 	}
@@ -117,7 +117,7 @@ func (v *Views) groupByDeployment(ctx context.Context, out *fleetGroups, q pageQ
 			continue // the group was deleted, and its pairs are leaving
 		}
 		for _, m := range members {
-			if _, registered := out.known[m.cluster]; registered && q.admits(m.state, m.cluster) {
+			if _, registered := out.known[m.cluster]; registered && q.admits(m.state, string(m.cluster)) {
 				out.members[group] = append(out.members[group], m)
 			}
 		}
@@ -128,10 +128,10 @@ func (v *Views) groupByDeployment(ctx context.Context, out *fleetGroups, q pageQ
 
 // appCounts counts, for each cluster, the pairs of apps with these names. It reads one cell for
 // each target of the deployments that have such an app.
-func (t *Tally) appCounts(apps []string) map[string]Counts {
+func (t *Tally) appCounts(apps []string) map[v2.ClusterKey]Counts {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := map[string]Counts{}
+	out := map[v2.ClusterKey]Counts{}
 	for _, d := range t.deployments {
 		for column := range d.columns(apps) {
 			for cluster, on := range d.targets {
@@ -187,7 +187,7 @@ func (d *deploymentTally) columns(apps []string) iter.Seq[int] {
 }
 
 // stateLocked returns the state of a pair; None if the app is not on the cluster.
-func (t *Tally) stateLocked(cluster string, on *target, column int) State {
+func (t *Tally) stateLocked(cluster v2.ClusterKey, on *target, column int) State {
 	if column >= len(on.cells) {
 		return None
 	}
@@ -242,7 +242,7 @@ func (v *Views) fleet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.FleetView{Mark: f.mark, Groups: []v2.FleetGroup{}}
-	worst, pairs := map[string]State{}, Counts{} // of clusters, each of which counts once
+	worst, pairs := map[v2.ClusterKey]State{}, Counts{} // of clusters, each of which counts once
 	many := 0
 	for _, members := range f.members {
 		many += len(members)
@@ -297,8 +297,8 @@ func (v *Views) nth(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || i < 0 || i >= len(members) {
 		return errs.New(errs.NotFound, "the group "+strconv.Quote(values.Get("group"))+" has no cluster of this number; ask for the fleet again")
 	}
-	name := members[i].cluster
-	item, err := v.clusterRow(r.Context(), f.known[name], f.sums[name], v.Pairs.Cluster(v2.ClusterKey(name)))
+	cluster := members[i].cluster
+	item, err := v.clusterRow(r.Context(), f.known[cluster], f.sums[cluster], v.Pairs.Cluster(cluster))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type deploymentMatrix struct {
 	counts  Counts
 	apps    []string // chosen, sorted
 	allApps int
-	rows    map[string]matrixRow // by cluster
+	rows    map[v2.ClusterKey]matrixRow
 	mark    int64
 }
 
@@ -36,7 +36,7 @@ type deploymentMatrix struct {
 func (t *Tally) matrix(head appcontext.HeadID, chosen []string) deploymentMatrix {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := deploymentMatrix{head: t.heads[head], rows: map[string]matrixRow{}, mark: t.mark}
+	out := deploymentMatrix{head: t.heads[head], rows: map[v2.ClusterKey]matrixRow{}, mark: t.mark}
 	d := t.deployments[out.head.Deployment()]
 	if d == nil || !out.head.Owns() {
 		return out
@@ -90,14 +90,15 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	m := v.Tally.matrix(appcontext.HeadID(doc.UID), values["app"])
 	var rows []row
 	for cluster, states := range m.rows {
-		if !q.admits(states.worst, cluster) {
+		name := string(cluster)
+		if !q.admits(states.worst, name) {
 			continue
 		}
-		order := cluster
+		order := name
 		if q.sort == "-worst" {
-			order = worstFirst(states.worst, cluster)
+			order = worstFirst(states.worst, name)
 		}
-		rows = append(rows, row{order, cluster})
+		rows = append(rows, row{order, name})
 	}
 	out := v2.MatrixView{
 		ViewPage: v2.ViewPage{Mark: m.mark, Total: len(rows)}, Apps: append([]string{}, m.apps...), AllApps: m.allApps,
@@ -105,15 +106,15 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	}
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
-		out.Items = append(out.Items, v.matrixRow(row.name, m))
+		out.Items = append(out.Items, v.matrixRow(v2.ClusterKey(row.name), m))
 	}
 	return answer(w, r, &out, func(o *v2.MatrixView) { o.At = v.Now().UTC() })
 }
 
 // matrixRow returns a row of a page.
-func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
-	states, name := m.rows[cluster], clusterKey(cluster)
-	out := v2.MatrixRow{Provider: name.Provider(), Cluster: name.Cluster(), Revision: make([]int64, len(m.apps)), LastHeard: states.sum.heard.UTC()}
+func (v *Views) matrixRow(cluster v2.ClusterKey, m deploymentMatrix) v2.MatrixRow {
+	states := m.rows[cluster]
+	out := v2.MatrixRow{Provider: cluster.Provider(), Cluster: cluster.Cluster(), Revision: make([]int64, len(m.apps)), LastHeard: states.sum.heard.UTC()}
 	if states.sum.heard.IsZero() {
 		out.LastHeard = time.Time{}
 	}
@@ -121,7 +122,7 @@ func (v *Views) matrixRow(cluster string, m deploymentMatrix) v2.MatrixRow {
 		out.Cells += letters[s : s+1]
 	}
 	worst := Idle
-	for _, e := range v.Pairs.Cluster(v2.ClusterKey(cluster)) {
+	for _, e := range v.Pairs.Cluster(cluster) {
 		if e.State == nil || e.UID != m.head.Deployment() {
 			continue
 		}

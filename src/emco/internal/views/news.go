@@ -1,17 +1,11 @@
 package views
 
-// topic is what a piece of news is about.
-type topic uint8
+import v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
-const (
-	topicCluster topic = iota
-	topicDeployment
-)
-
-// newsItem says that a cluster or a deployment has changed.
+// newsItem says that a cluster or a deployment has changed; the other field is empty.
 type newsItem struct {
-	about topic
-	name  string
+	cluster    v2.ClusterKey
+	deployment v2.DeploymentID
 }
 
 // keptNews bounds the news that are kept for slow readers.
@@ -33,12 +27,12 @@ func (r *newsRing) restart() {
 	r.items, r.first = r.items[:0], r.next
 }
 
-func (r *newsRing) add(about topic, name string) {
+func (r *newsRing) add(item newsItem) {
 	if len(r.items) == keptNews {
 		r.items = append(r.items[:0], r.items[keptNews/2:]...)
 		r.first = r.next - int64(len(r.items))
 	}
-	r.items = append(r.items, newsItem{about, name})
+	r.items = append(r.items, item)
 	r.next++
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -127,9 +126,4 @@ func readFilter(values url.Values) filter { return filter{values["provider"], va
 func (f filter) admits(provider string, labels []string) bool {
 	return (len(f.providers) == 0 || slices.Contains(f.providers, provider)) &&
 		(len(f.labels) == 0 || slices.ContainsFunc(f.labels, func(l string) bool { return slices.Contains(labels, l) }))
-}
-
-func clusterKey(name string) v2.ClusterKey {
-	key, _ := v2.ParseClusterKey(name)
-	return key
 }

@@ -61,11 +61,11 @@ func (v *Views) remember(ctx context.Context) {
 	if !v.Tally.Whole() || !v.past.due(now) {
 		return
 	}
-	names, _, err := v.named(ctx, filter{})
+	keys, _, err := v.registered(ctx, filter{})
 	if err != nil {
 		return // the next look is a second later
 	}
-	sums, _ := v.Tally.sums(names)
+	sums, _ := v.Tally.sums(keys)
 	var clusters Counts
 	for _, s := range sums {
 		clusters[s.state]++

@@ -25,7 +25,7 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	if text == "" {
 		return errs.New(errs.Invalid, "Invalid query q: give a part of a name")
 	}
-	names, known, err := v.named(r.Context(), filter{})
+	keys, known, err := v.registered(r.Context(), filter{})
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,11 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 			out.Hits = append(out.Hits, v2.SearchHit{Kind: kind, Title: title, Sub: sub, Href: href})
 		}
 	}
-	sums, _ := v.Tally.sums(names)
+	sums, _ := v.Tally.sums(keys)
 	labels := map[string]bool{}
-	for _, name := range names {
-		key := clusterKey(name)
-		add("cluster", name, name, sums[name].state.String(), "/v2/views/clusters/"+key.Provider()+"/"+key.Cluster())
-		for _, l := range known[name].Labels {
+	for _, key := range keys {
+		add("cluster", string(key), string(key), sums[key].state.String(), "/v2/views/clusters/"+key.Provider()+"/"+key.Cluster())
+		for _, l := range known[key].Labels {
 			if !labels[l] {
 				labels[l] = true
 				add("label", l, l, "label", "/v2/views/clusters?label="+l)

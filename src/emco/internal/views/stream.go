@@ -148,13 +148,13 @@ func (t *Tally) events(id int64, about []subject, news map[newsItem]bool) (out [
 		case s.topic == "fleet":
 			out = append(out, event(id, "fleet", t.fleetEventLocked(news)))
 		case s.head == "":
-			if news[newsItem{topicCluster, string(s.cluster)}] {
-				sum := t.clusters[string(s.cluster)].sum()
+			if news[newsItem{cluster: s.cluster}] {
+				sum := t.clusters[s.cluster].sum()
 				out = append(out, event(id, "rows", v2.StreamEvent{Topic: s.topic, State: sum.state.String(), Counts: sum.counts.answer()}))
 			}
 		default:
 			deployment := t.heads[s.head].Deployment()
-			if !news[newsItem{topicDeployment, string(deployment)}] {
+			if !news[newsItem{deployment: deployment}] {
 				continue
 			}
 			e := v2.StreamEvent{Topic: s.topic, State: Idle.String(), Counts: v2.ViewCounts{}}
@@ -171,14 +171,13 @@ func (t *Tally) events(id int64, about []subject, news map[newsItem]bool) (out [
 func (t *Tally) fleetEventLocked(news map[newsItem]bool) v2.StreamEvent {
 	out := v2.StreamEvent{Pairs: t.pairs.answer()}
 	for item := range news {
-		if item.about != topicCluster {
+		if item.cluster == "" {
 			continue
 		}
 		if len(out.Clusters) == maxChanged {
 			return v2.StreamEvent{Resync: true}
 		}
-		key := v2.ClusterKey(item.name)
-		out.Clusters = append(out.Clusters, v2.ClusterChange{Cluster: key, State: t.clusters[item.name].sum().state.String()})
+		out.Clusters = append(out.Clusters, v2.ClusterChange{Cluster: item.cluster, State: t.clusters[item.cluster].sum().state.String()})
 	}
 	slices.SortFunc(out.Clusters, func(a, b v2.ClusterChange) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	return out

@@ -21,7 +21,7 @@ type Tally struct {
 	mark        int64                                // guarded by mu, as all below
 	whole       bool                                 // all records were counted
 	pairs       Counts                               // of all pairs
-	clusters    map[string]*clusterTally             // by key; those with pairs or an agent
+	clusters    map[v2.ClusterKey]*clusterTally      // those with pairs or an agent
 	deployments map[v2.DeploymentID]*deploymentTally // those with pairs
 	heads       map[appcontext.HeadID]appcontext.Head
 	states      map[appcontext.State]int // number of deployment intent groups
@@ -41,8 +41,8 @@ type clusterTally struct {
 
 // deploymentTally is the pairs of a deployment.
 type deploymentTally struct {
-	apps    []string           // in the order of the cells of its targets
-	targets map[string]*target // by cluster
+	apps    []string // in the order of the cells of its targets
+	targets map[v2.ClusterKey]*target
 	counts  Counts
 }
 
@@ -63,7 +63,7 @@ var _ mirror.Observer = (*Tally)(nil)
 
 func (t *Tally) clear() {
 	t.pairs, t.whole = Counts{}, false
-	t.clusters, t.deployments, t.heads = map[string]*clusterTally{}, map[v2.DeploymentID]*deploymentTally{}, map[appcontext.HeadID]appcontext.Head{}
+	t.clusters, t.deployments, t.heads = map[v2.ClusterKey]*clusterTally{}, map[v2.DeploymentID]*deploymentTally{}, map[appcontext.HeadID]appcontext.Head{}
 	t.states, t.silent = map[appcontext.State]int{}, 0
 	t.news.restart()
 }
@@ -89,7 +89,7 @@ func (t *Tally) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	}
 	t.countGroupLocked(*h, 1)
 	t.heads[id] = *h
-	t.news.add(topicDeployment, string(h.Deployment()))
+	t.news.add(newsItem{deployment: h.Deployment()})
 }
 
 func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
@@ -123,7 +123,7 @@ func (t *Tally) Totals() Totals {
 func (t *Tally) PairChanged(key appcontext.PairKey, e *mirror.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cluster, deployment, to := string(key.Cluster), key.UID, cellOf(e)
+	cluster, deployment, to := key.Cluster, key.UID, cellOf(e)
 	if e != nil && e.Report != nil {
 		t.heardLocked(cluster, e.Heard(), e.Report.Seq > 0)
 	}
@@ -134,15 +134,15 @@ func (t *Tally) PairChanged(key appcontext.PairKey, e *mirror.Entry) {
 func (t *Tally) AgentHeard(cluster v2.ClusterKey, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.clusters[string(cluster)]; at.IsZero() && c != nil { // the agent was forgotten with its cluster
+	if c := t.clusters[cluster]; at.IsZero() && c != nil { // the agent was forgotten with its cluster
 		c.agent = false
-		t.silenceLocked(string(cluster), c, false)
+		t.silenceLocked(cluster, c, false)
 		if len(c.targets) == 0 {
-			delete(t.clusters, string(cluster))
+			delete(t.clusters, cluster)
 		}
 		return
 	}
-	t.heardLocked(string(cluster), at, true)
+	t.heardLocked(cluster, at, true)
 }
 
 // Advanced says that all records up to a revision were taken in.
@@ -164,34 +164,34 @@ func (t *Tally) Age() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	for name, c := range t.clusters {
-		t.silenceLocked(name, c, c.agent && now.Sub(c.heard) > t.stale)
+	for cluster, c := range t.clusters {
+		t.silenceLocked(cluster, c, c.agent && now.Sub(c.heard) > t.stale)
 	}
 }
 
-func (t *Tally) clusterLocked(name string) *clusterTally {
-	c := t.clusters[name]
+func (t *Tally) clusterLocked(cluster v2.ClusterKey) *clusterTally {
+	c := t.clusters[cluster]
 	if c == nil {
 		c = &clusterTally{targets: map[v2.DeploymentID]*target{}}
-		t.clusters[name] = c
+		t.clusters[cluster] = c
 	}
 	return c
 }
 
-func (t *Tally) heardLocked(name string, at time.Time, agent bool) {
+func (t *Tally) heardLocked(cluster v2.ClusterKey, at time.Time, agent bool) {
 	if at.IsZero() {
 		return
 	}
-	c := t.clusterLocked(name)
+	c := t.clusterLocked(cluster)
 	c.agent = c.agent || agent
 	if at.After(c.heard) {
 		c.heard = at
 	}
-	t.silenceLocked(name, c, c.agent && t.now().Sub(c.heard) > t.stale)
+	t.silenceLocked(cluster, c, c.agent && t.now().Sub(c.heard) > t.stale)
 }
 
 // silenceLocked makes a cluster silent, or not. Its pairs change their states with it.
-func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
+func (t *Tally) silenceLocked(cluster v2.ClusterKey, c *clusterTally, silent bool) {
 	if c.silent == silent {
 		return
 	}
@@ -199,7 +199,7 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 		for _, old := range on.cells {
 			t.countLocked(c, t.deployments[deployment], on, old.at(c.silent), old.at(silent))
 		}
-		t.news.add(topicDeployment, string(deployment))
+		t.news.add(newsItem{deployment: deployment})
 	}
 	c.silent = silent
 	if silent {
@@ -208,7 +208,7 @@ func (t *Tally) silenceLocked(name string, c *clusterTally, silent bool) {
 		t.silent--
 	}
 	t.version++
-	t.news.add(topicCluster, name)
+	t.news.add(newsItem{cluster: cluster})
 }
 
 // countLocked moves one pair from a state to another.
@@ -224,10 +224,10 @@ func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, on *target, fro
 }
 
 // setLocked sets the cell of a pair.
-func (t *Tally) setLocked(cluster string, deployment v2.DeploymentID, app string, to cell) {
+func (t *Tally) setLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, app string, to cell) {
 	c, d := t.clusterLocked(cluster), t.deployments[deployment]
 	if d == nil {
-		d = &deploymentTally{targets: map[string]*target{}}
+		d = &deploymentTally{targets: map[v2.ClusterKey]*target{}}
 		t.deployments[deployment] = d
 	}
 	on := d.targets[cluster]
@@ -247,8 +247,8 @@ func (t *Tally) setLocked(cluster string, deployment v2.DeploymentID, app string
 	if before, after := from.at(c.silent), to.at(c.silent); before != after {
 		t.countLocked(c, d, on, before, after)
 		t.version++
-		t.news.add(topicCluster, cluster)
-		t.news.add(topicDeployment, string(deployment))
+		t.news.add(newsItem{cluster: cluster})
+		t.news.add(newsItem{deployment: deployment})
 	}
 	if !slices.ContainsFunc(on.cells, func(c cell) bool { return c != cell(None) }) {
 		delete(d.targets, cluster)

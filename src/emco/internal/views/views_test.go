@@ -511,15 +511,15 @@ func TestTheTallyEqualsACount(t *testing.T) {
 		}
 		w.tally.Age()
 		var all Counts
-		byCluster, byDeployment, byTarget := map[string]Counts{}, map[v2.DeploymentID]Counts{}, map[string]Counts{}
+		byCluster, byDeployment, byTarget := map[v2.ClusterKey]Counts{}, map[v2.DeploymentID]Counts{}, map[string]Counts{}
 		for k, e := range w.pairs {
-			c := w.tally.clusters[string(k.Cluster)]
+			c := w.tally.clusters[k.Cluster]
 			silent := c.agent && w.now.Sub(c.heard) > stale
 			s := cellOf(e).at(silent)
 			all[s]++
-			one := byCluster[string(k.Cluster)]
+			one := byCluster[k.Cluster]
 			one[s]++
-			byCluster[string(k.Cluster)] = one
+			byCluster[k.Cluster] = one
 			one = byDeployment[k.UID]
 			one[s]++
 			byDeployment[k.UID] = one
@@ -540,8 +540,8 @@ func TestTheTallyEqualsACount(t *testing.T) {
 				t.Fatalf("after %d changes deployment %s has %v, a count %v", i, uid, d.counts, byDeployment[uid])
 			}
 			for cluster, on := range d.targets {
-				if on.counts != byTarget[string(uid)+cluster] {
-					t.Fatalf("after %d changes deployment %s on %s has %v, a count %v", i, uid, cluster, on.counts, byTarget[string(uid)+cluster])
+				if on.counts != byTarget[string(uid)+string(cluster)] {
+					t.Fatalf("after %d changes deployment %s on %s has %v, a count %v", i, uid, cluster, on.counts, byTarget[string(uid)+string(cluster)])
 				}
 			}
 		}
