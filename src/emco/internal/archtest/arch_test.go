@@ -96,6 +96,10 @@ var groups = map[string]packageGroup{
 		packages: []string{"internal/svc/", "internal/views"},
 		may:      []string{"ground", "kernel", "port"},
 	},
+	"part": { // of the orchestrator; the exceptions list who sees it
+		packages: []string{"internal/svc/orchestrator/"},
+		may:      []string{"ground", "kernel", "port"},
+	},
 	"reconciler": { // the parts of rsync; inRsync lists their imports of each other
 		packages: []string{"internal/svc/rsync/", "internal/svc/rsync/deliver/"},
 		may:      []string{"ground", "kernel", "port"},
@@ -132,7 +136,9 @@ var exceptions = map[string][]string{
 	// It passes jobs to the writers of their kinds.
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud always limit a placement.
-	"internal/svc/orchestrator": {module + "/internal/placement/cloud"},
+	"internal/svc/orchestrator/plan": {module + "/internal/placement/cloud"},
+	// The service alone sees its parts.
+	"internal/svc/orchestrator": {module + "/internal/svc/orchestrator/plan"},
 }
 
 // inRsync lists the parts of rsync from the bottom up, and which of the parts above them in
@@ -311,7 +317,11 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/app", in("svc/rsync/pair"), false, true},
 		{"internal/svc/clm", in("route"), false, false},
 		{"internal/svc/orchestrator", root + "git/batch", false, true},
-		{"internal/svc/orchestrator", in("placement/cloud"), false, false},
+		{"internal/svc/orchestrator", in("placement/cloud"), false, true},
+		{"internal/svc/orchestrator", in("svc/orchestrator/plan"), false, false},
+		{"internal/svc/orchestrator/plan", in("placement/cloud"), false, false},
+		{"internal/svc/orchestrator/plan", in("svc/orchestrator"), false, true},
+		{"internal/svc/dcm", in("svc/orchestrator/plan"), false, true},
 		{"internal/svc/dcm", in("placement/cloud"), false, true},
 		{"internal/app", in("store/all"), false, false},
 		{"internal/app", in("resource/resourcetest"), false, true},

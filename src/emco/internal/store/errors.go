@@ -55,3 +55,11 @@ func conflict(op string, k Key, why error) error {
 func invalid(op string, k Key, why string) error {
 	return errs.E(errs.Invalid, op, string(k), errors.New(why))
 }
+
+// NotFoundAs replaces the text of a NotFound error; other errors, and nil, stay as they are.
+func NotFoundAs(err error, text string) error {
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.NotFound, text)
+	}
+	return err
+}

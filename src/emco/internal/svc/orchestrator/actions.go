@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -120,7 +121,7 @@ func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Approve)
 	if err == nil {
-		_, err = g.planner.groupIntents(ctx, s.Doc.Key)
+		err = g.planner.CheckIntents(ctx, s.Doc.Key)
 	}
 	if err != nil || next == s.Head.State && req.request.Key == "" {
 		return nil, err
@@ -227,7 +228,7 @@ func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.Mi
 	}
 	doc, err := g.groupAt(ctx, key)
 	if err != nil {
-		return lifecycle.Snapshot{}, notFoundAs(err, "DeploymentIntentGroup not found: "+string(key))
+		return lifecycle.Snapshot{}, store.NotFoundAs(err, "DeploymentIntentGroup not found: "+string(key))
 	}
 	target, err := g.executor.Load(ctx, doc)
 	if err != nil {
@@ -345,16 +346,16 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appcontext.Head, from int64) ([]appcontext.Placement, string, error) {
 	if from > 0 {
 		placements, err := g.restorablePlacements(ctx, now, from)
-		return placements, restoredOutcome(from), err
+		return placements, plan.RestoredOutcome(from), err
 	}
-	p, err := g.planner.plan(ctx, doc, now.Deployment())
+	p, err := g.planner.Plan(ctx, doc, now.Deployment())
 	if err == nil {
-		err = p.refused()
+		err = p.Refused()
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	return p.placements(), p.outcome(g.dryRunner.edition()), nil
+	return plannedPlacements(p), p.Outcome(g.dryRunner.edition()), nil
 }
 
 // restorablePlacements returns the placements of a revision that a rollback restores.
@@ -379,7 +380,7 @@ func isRestorable(head appcontext.Head, rev appcontext.Revision) bool {
 
 // revisionNotFound makes a NotFound error name the revision.
 func revisionNotFound(err error, n int64) error {
-	return notFoundAs(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
+	return store.NotFoundAs(err, "revision "+strconv.FormatInt(n, 10)+" not found; GET …/revisions lists those that are kept")
 }
 
 // cloudOf returns the head of a group's logical cloud, which must be instantiated.

@@ -1,10 +1,12 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
 // maxRenderings bounds the renderings of one app that wait for the renderer at the same time.
@@ -44,7 +47,7 @@ type revisionDraft struct {
 }
 
 // publish makes the draft of a plan the desired revision.
-func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p revisionPlan) (appcontext.Head, error) {
+func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p plan.Plan) (appcontext.Head, error) {
 	d, err := b.draft(ctx, head, p)
 	if err != nil {
 		return head, err
@@ -59,7 +62,7 @@ func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p re
 // draft renders each class of an app once, or not at all if the newest revision made it from
 // equal inputs. The revision records why an app fails; such an app stays unchanged on the
 // clusters where it runs.
-func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revisionPlan) (revisionDraft, error) {
+func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p plan.Plan) (revisionDraft, error) {
 	before, err := b.renderedBefore(ctx, head)
 	if err != nil {
 		return revisionDraft{}, err
@@ -73,7 +76,7 @@ func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p revi
 		return revisionDraft{}, err
 	}
 	rev := revisionOf(head.Op)
-	rev.Namespace, rev.Cloud = p.namespace, p.cloud
+	rev.Namespace, rev.Cloud = p.Namespace, p.Cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 		placed = append(placed, a.placed...)
@@ -95,7 +98,7 @@ func (b revisionBuilder) confirm(ctx context.Context, head appcontext.Head, d re
 }
 
 // restore publishes an earlier revision's content as the next revision.
-func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head, policies deploymentPolicies) (appcontext.Head, error) {
+func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head, policies plan.Policies) (appcontext.Head, error) {
 	d, err := b.restoredDraft(ctx, head, policies)
 	if err != nil {
 		return head, err
@@ -104,7 +107,7 @@ func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head, poli
 }
 
 // restoredDraft returns the draft of a rollback. It is Invalid if a policy refuses the content.
-func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head, policies deploymentPolicies) (revisionDraft, error) {
+func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head, policies plan.Policies) (revisionDraft, error) {
 	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
 	if err != nil {
 		return revisionDraft{}, err
@@ -165,24 +168,24 @@ func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Hea
 
 // renderAll builds the apps in parallel; the renderer bounds how many run. Errors are failures
 // of the system; an app that is wrong itself has a Failure instead.
-func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before builtBefore) ([]builtApp, error) {
-	out := make([]builtApp, len(p.apps))
+func (b revisionBuilder) renderAll(ctx context.Context, p plan.Plan, before builtBefore) ([]builtApp, error) {
+	out := make([]builtApp, len(p.Apps))
 	g, ctx := errgroup.WithContext(ctx)
-	names := make([]string, len(p.apps))
-	for i, a := range p.apps {
-		names[i] = a.name
+	names := make([]string, len(p.Apps))
+	for i, a := range p.Apps {
+		names[i] = a.Name
 	}
 	budget := render.NewBudget(names...)
-	for i, a := range p.apps {
-		a.request.Budget = budget
+	for i, a := range p.Apps {
+		a.Request.Budget = budget
 		g.Go(func() (err error) {
-			defer budget.Done(a.name)
-			err = b.panics.Do(contain.Orchestrator, "app "+a.name, func() (err error) {
+			defer budget.Done(a.Name)
+			err = b.panics.Do(contain.Orchestrator, "app "+a.Name, func() (err error) {
 				out[i], err = b.build(ctx, a, before)
 				return err
 			})
 			if contain.Is(err) { // the others go on
-				out[i] = builtApp{app: a.unbuilt()}
+				out[i] = builtApp{app: unbuilt(a)}
 				out[i].app.Failure, err = &appcontext.Failure{Stage: "rendering", Reason: err.Error()}, nil
 			}
 			return err
@@ -192,31 +195,31 @@ func (b revisionBuilder) renderAll(ctx context.Context, p revisionPlan, before b
 }
 
 // unbuilt returns the app as a revision records it, before it is rendered.
-func (a appPlan) unbuilt() appcontext.App {
-	return appcontext.App{Name: a.name, DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout}
+func unbuilt(a plan.App) appcontext.App {
+	return appcontext.App{Name: a.Name, DependsOn: a.Order.DependsOn, LeaveLast: a.Order.LeaveLast, Rollout: a.Order.Rollout}
 }
 
 // build builds each class of an app. If one of them fails, the app does.
-func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefore) (builtApp, error) {
-	out := builtApp{app: a.unbuilt()}
-	if a.refusal != nil {
-		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.refusal.Error()}
+func (b revisionBuilder) build(ctx context.Context, a plan.App, before builtBefore) (builtApp, error) {
+	out := builtApp{app: unbuilt(a)}
+	if a.Refusal != nil {
+		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.Refusal.Error()}
 		return out, nil
 	}
-	for _, v := range a.decision.Refused[:min(len(a.decision.Refused), maxVerdicts)] {
+	for _, v := range a.Decision.Refused[:min(len(a.Decision.Refused), maxVerdicts)] {
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
-	edits, err := customize.Resolve(ctx, a.name, a.edits, b.values)
+	edits, err := customize.Resolve(ctx, a.Name, a.Edits, b.values)
 	if err != nil {
 		out.app.Failure, err = failureFrom(err)
 		return out, err
 	}
-	classes := customize.Classes(a.name, a.decision.Clusters, edits)
+	classes := customize.Classes(a.Name, a.Decision.Clusters, edits)
 	built, digests, err := b.buildClasses(ctx, a, classes, before)
 	if err != nil {
 		return out, err
 	}
-	out.app.Findings = slices.Clone(a.findings)
+	out.app.Findings = slices.Clone(a.Findings)
 	for i, c := range built {
 		if c.failure != nil {
 			out.app.Failure = c.failure
@@ -236,7 +239,7 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefor
 	for i, c := range built {
 		out.app.Bundles = append(out.app.Bundles, c.bundle)
 		if len(classes[i].Clusters) > 0 {
-			out.placed = append(out.placed, appPlacement{a.name, c.bundle, classes[i].Clusters})
+			out.placed = append(out.placed, appPlacement{a.Name, c.bundle, classes[i].Clusters})
 		}
 	}
 	return out, nil
@@ -244,14 +247,14 @@ func (b revisionBuilder) build(ctx context.Context, a appPlan, before builtBefor
 
 // buildClasses returns the bundle of each class, and the digest of its inputs. It takes those that
 // were built before, and renders the others once for all classes with equal values.
-func (b revisionBuilder) buildClasses(ctx context.Context, a appPlan, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
+func (b revisionBuilder) buildClasses(ctx context.Context, a plan.App, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
 	edition := b.renderer.Edition()
 	built, digests := make([]builtClass, len(classes)), make([]manifest.Digest, len(classes))
 	var renderings []manifest.Digest // that are needed, in order of their first class
 	sharing := map[manifest.Digest][]int{}
 	for i, c := range classes {
-		rendering := render.Class(edition, c.Request(a.request))
-		digests[i] = a.policies.digest(c.Digest(rendering))
+		rendering := render.Class(edition, c.Request(a.Request))
+		digests[i] = a.Policies.Digest(c.Digest(rendering))
 		if same, ok := before[digests[i]]; ok {
 			built[i] = same
 			continue
@@ -267,11 +270,11 @@ func (b revisionBuilder) buildClasses(ctx context.Context, a appPlan, classes []
 		g.Go(func() error {
 			return b.panics.Do(contain.Orchestrator, "a rendering", func() error {
 				share := sharing[rendering]
-				req := classes[share[0]].Request(a.request)
+				req := classes[share[0]].Request(a.Request)
 				result, failed := b.renderer.Render(ctx, req)
 				for _, i := range share {
 					var err error
-					if built[i], err = b.finish(ctx, classes[i], req, a.policies, result, failed); err != nil {
+					if built[i], err = b.finish(ctx, classes[i], req, a.Policies, result, failed); err != nil {
 						return err
 					}
 				}
@@ -283,7 +286,7 @@ func (b revisionBuilder) buildClasses(ctx context.Context, a appPlan, classes []
 }
 
 // finish makes the bundle of a class from its rendering, or its failure from the rendering's error.
-func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, policies deploymentPolicies, result render.Result, err error) (out builtClass, _ error) {
+func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, policies plan.Policies, result render.Result, err error) (out builtClass, _ error) {
 	if err == nil {
 		result, err = c.Apply(result, req)
 	}
@@ -291,7 +294,7 @@ func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req rend
 		out.failure, err = failureFrom(err)
 		return out, err
 	}
-	findings, refusal, err := policies.check(result, render.Scrubber(req))
+	findings, refusal, err := policies.Check(result, render.Scrubber(req))
 	if err != nil || refusal != nil {
 		out.failure = refusal
 		return out, err
@@ -368,4 +371,55 @@ func (b revisionBuilder) runningPlacements(ctx context.Context, head appcontext.
 		}
 	}
 	return out, nil
+}
+
+// checkRestored refuses the draft of a rollback with content that a policy refuses now.
+func (b revisionBuilder) checkRestored(ctx context.Context, d revisionDraft, policies plan.Policies) error {
+	if !policies.Strict() {
+		return nil
+	}
+	checked := map[appcontext.Digest]bool{}
+	for _, p := range d.placements {
+		for app, bundle := range p.Apps {
+			if checked[bundle] {
+				continue
+			}
+			checked[bundle] = true
+			content, err := b.readBundle(ctx, bundle)
+			if err != nil {
+				return err
+			}
+			_, failure, err := policies.Check(content, strings.NewReplacer())
+			if err != nil {
+				return err
+			}
+			if failure != nil {
+				return errs.New(errs.Invalid, fmt.Sprintf("revision %d is not restored: app %s: %s", d.rev.From, app, failure.Reason))
+			}
+		}
+	}
+	return nil
+}
+
+// readBundle reads the objects of a bundle. Their files are not stored.
+func (b revisionBuilder) readBundle(ctx context.Context, d appcontext.Digest) (out render.Result, err error) {
+	bundle, err := b.contexts.GetBundle(ctx, d)
+	if err != nil {
+		return out, err
+	}
+	read := func(ref appcontext.Ref) manifest.Object {
+		content, readErr := b.contexts.GetBlob(ctx, ref.Digest)
+		err = cmp.Or(err, readErr)
+		return manifest.Object{ID: ref.ID, Digest: ref.Digest, Content: content}
+	}
+	for _, ref := range bundle.CRDs {
+		out.CRDs = append(out.CRDs, read(ref))
+	}
+	for _, ref := range bundle.Objects {
+		out.Objects = append(out.Objects, read(ref))
+	}
+	for _, h := range bundle.Hooks {
+		out.Hooks = append(out.Hooks, render.Hook{Object: read(h.Ref)})
+	}
+	return out, err
 }

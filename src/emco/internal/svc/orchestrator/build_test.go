@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
 const (
@@ -36,7 +37,7 @@ func newBuildFixture(t *testing.T) buildFixture {
 }
 
 // app is a chart with one template, placed on clusters.
-func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) appPlan {
+func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) plan.App {
 	s.Helper()
 	packed, err := rendertest.Pack(map[string]string{
 		name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n", name + "/templates/object.yaml": template,
@@ -44,9 +45,9 @@ func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) appP
 	if err != nil {
 		s.Fatal(err)
 	}
-	return appPlan{
-		name: name, decision: placement.Decision{Clusters: clusters},
-		request: render.Request{App: name, Package: rendertest.Archive(packed), Release: "r1", Namespace: "default"},
+	return plan.App{
+		Name: name, Decision: placement.Decision{Clusters: clusters},
+		Request: render.Request{App: name, Package: rendertest.Archive(packed), Release: "r1", Namespace: "default"},
 	}
 }
 
@@ -62,9 +63,9 @@ func (s buildFixture) wait(head appcontext.Head, rev int64) appcontext.Head {
 	return next
 }
 
-func (s buildFixture) mustPublish(head appcontext.Head, apps ...appPlan) appcontext.Head {
+func (s buildFixture) mustPublish(head appcontext.Head, apps ...plan.App) appcontext.Head {
 	s.Helper()
-	next, err := s.publish(s.Context(), head, revisionPlan{namespace: "default", apps: apps})
+	next, err := s.publish(s.Context(), head, plan.Plan{Namespace: "default", Apps: apps})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
 	t.Parallel()
 	s := newBuildFixture(t)
 	lost := s.app("lost", sound)
-	lost.refusal = errors.New("no cluster has the label")
+	lost.Refusal = errors.New("no cluster has the label")
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("bad", nameless, "p+a"), s.app("good", sound, "p+a", "p+b"), lost)
 	if head.Rev != 1 || head.Op != nil || head.Gone {
 		t.Errorf("head is %+v", head)
@@ -162,7 +163,7 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 			s := newBuildFixture(t)
 			s.renderer = brokenRenderer{errs.New(kind, "the disk is away")}
 			head := s.wait(appcontext.Head{}, 1)
-			_, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("a", sound, "p+a")}})
+			_, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
 			if !errs.Is(err, kind) {
 				t.Errorf("got %v, want kind %s", err, kind)
 			}
@@ -191,12 +192,12 @@ func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 	}
 
 	other := s.app("a", sound, "p+a")
-	other.request.Overrides = []render.Override{{Key: "k", Value: "v"}}
-	if _, err := s.publish(t.Context(), s.wait(head, 3), revisionPlan{apps: []appPlan{other}}); !errs.Is(err, errs.Unavailable) {
+	other.Request.Overrides = []render.Override{{Key: "k", Value: "v"}}
+	if _, err := s.publish(t.Context(), s.wait(head, 3), plan.Plan{Apps: []plan.App{other}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another value: got %v, want it to be rendered", err)
 	}
 	s.renderer = brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}
-	if _, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
+	if _, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another edition: got %v, want it to be rendered", err)
 	}
 }
@@ -218,7 +219,7 @@ func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 	if _, err := s.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.publish(t.Context(), head, revisionPlan{apps: []appPlan{s.app("a", sound, "p+a")}})
+	_, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
 	if !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
@@ -232,7 +233,7 @@ func TestVerdictsAreCapped(t *testing.T) {
 	s := newBuildFixture(t)
 	a := s.app("a", sound, "p+a")
 	for i := range maxVerdicts + 10 {
-		a.decision.Refused = append(a.decision.Refused, placement.Verdict{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), Reason: "full"})
+		a.Decision.Refused = append(a.Decision.Refused, placement.Verdict{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), Reason: "full"})
 	}
 	s.mustPublish(s.wait(appcontext.Head{}, 1), a)
 	if got := s.revision(1).Apps[0].Verdicts; len(got) != maxVerdicts || got[0] != (appcontext.Verdict{Cluster: "p+0", Reason: "full"}) {
@@ -246,9 +247,9 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 	t.Parallel()
 	s := newBuildFixture(t)
 	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
-	web.order = deliveryOrder{dependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 5}}, leaveLast: true}
+	web.Order = plan.Order{DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 5}}, LeaveLast: true}
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
-	web.order = deliveryOrder{rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
+	web.Order = plan.Order{Rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
 	head = s.mustPublish(s.wait(head, 2), db, web)
 
 	head = s.wait(head, 3)

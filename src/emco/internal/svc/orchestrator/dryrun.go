@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/objectdiff"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -125,8 +126,8 @@ type dryRunResult struct {
 	action   lifecycle.Action
 	before   appcontext.Head
 	current  []appcontext.Placement
-	plan     revisionPlan // that the draft was made from; empty for a rollback
-	from     int64        // of a rollback
+	plan     plan.Plan // that the draft was made from; empty for a rollback
+	from     int64     // of a rollback
 	draft    revisionDraft
 	confirm  string // why the action must be forced; empty if it need not
 	blobs    *objectdiff.Overlay
@@ -166,9 +167,9 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if out.current, err = desiredPlacements(ctx, g.contexts, out.before); err != nil {
 		return dryRunResult{}, err
 	}
-	next, outcome := out.plan.placements(), out.plan.outcome(g.dryRunner.edition())
+	next, outcome := plannedPlacements(out.plan), out.plan.Outcome(g.dryRunner.edition())
 	if out.from > 0 {
-		next, outcome = out.draft.placements, restoredOutcome(out.from)
+		next, outcome = out.draft.placements, plan.RestoredOutcome(out.from)
 	}
 	if err := g.checkQuota(ctx, group, next); err != nil {
 		return dryRunResult{}, err
@@ -180,27 +181,27 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 
 // draft returns the revision that the head's operation would publish, and the plan that it
 // is made from; a rollback has no plan.
-func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) (revisionDraft, revisionPlan, error) {
+func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) (revisionDraft, plan.Plan, error) {
 	if head.Op.From > 0 {
 		if _, err := g.restorablePlacements(ctx, head, head.Op.From); err != nil {
-			return revisionDraft{}, revisionPlan{}, err
+			return revisionDraft{}, plan.Plan{}, err
 		}
 		if _, err := g.cloudOf(ctx, doc); err != nil {
-			return revisionDraft{}, revisionPlan{}, err
+			return revisionDraft{}, plan.Plan{}, err
 		}
-		policies, err := g.planner.policiesOf(ctx, doc)
+		policies, err := g.planner.PoliciesOf(ctx, doc)
 		if err != nil {
-			return revisionDraft{}, revisionPlan{}, err
+			return revisionDraft{}, plan.Plan{}, err
 		}
 		d, err := b.restoredDraft(ctx, head, policies)
-		return d, revisionPlan{}, revisionNotFound(err, head.Op.From)
+		return d, plan.Plan{}, revisionNotFound(err, head.Op.From)
 	}
-	p, err := g.planner.plan(ctx, doc, head.Deployment())
+	p, err := g.planner.Plan(ctx, doc, head.Deployment())
 	if err == nil {
-		err = p.refused()
+		err = p.Refused()
 	}
 	if err != nil {
-		return revisionDraft{}, revisionPlan{}, err
+		return revisionDraft{}, plan.Plan{}, err
 	}
 	d, err := b.draft(ctx, head, p)
 	return d, p, err
@@ -316,7 +317,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 		}
 	}
 	if p := r.plannedApp(name); p != nil {
-		for _, v := range slices.Concat(p.decision.Refused, p.decision.Spared) {
+		for _, v := range slices.Concat(p.Decision.Refused, p.Decision.Spared) {
 			out.Refused = append(out.Refused, v2.PlanRefusal{Cluster: string(v.Cluster), Reason: v.Reason})
 		}
 	}
@@ -334,9 +335,9 @@ func (r dryRunResult) draftedApp(app string) *appcontext.App {
 }
 
 // plannedApp returns an app of the plan, nil if there is no plan or it lacks the app.
-func (r dryRunResult) plannedApp(app string) *appPlan {
-	if i := slices.IndexFunc(r.plan.apps, func(a appPlan) bool { return a.name == app }); i >= 0 {
-		return &r.plan.apps[i]
+func (r dryRunResult) plannedApp(app string) *plan.App {
+	if i := slices.IndexFunc(r.plan.Apps, func(a plan.App) bool { return a.Name == app }); i >= 0 {
+		return &r.plan.Apps[i]
 	}
 	return nil
 }
@@ -355,10 +356,10 @@ func (r dryRunResult) reasonFunc(app string, c bundleChange) func(cluster v2.Clu
 	case drafted.Failure != nil:
 		return always("stays as it is, because the app fails")
 	case c.to != "":
-		return func(cluster v2.ClusterKey) string { return planned.decision.Why[cluster] }
+		return func(cluster v2.ClusterKey) string { return planned.Decision.Why[cluster] }
 	}
 	reasons := map[v2.ClusterKey]string{}
-	for _, v := range slices.Concat(planned.decision.Refused, planned.decision.Spared) {
+	for _, v := range slices.Concat(planned.Decision.Refused, planned.Decision.Spared) {
 		reasons[v.Cluster] = v.Reason
 	}
 	return func(cluster v2.ClusterKey) string { return cmp.Or(reasons[cluster], "the intent no longer selects it") }

@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -30,7 +31,7 @@ const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{composi
 type Groups struct {
 	db        *store.DB
 	contexts  *appcontext.Store
-	planner   revisionPlanner
+	planner   plan.Planner
 	table     lifecycle.Table
 	executor  lifecycle.Executor
 	events    *eventlog.Log
@@ -49,7 +50,7 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
-	g.planner = newRevisionPlanner(db, func(ctx context.Context, cloud store.Doc) error {
+	g.planner = plan.New(db, func(ctx context.Context, cloud store.Doc) error {
 		_, err := g.instantiatedCloud(ctx, cloud)
 		return err
 	})
@@ -65,13 +66,13 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 // WithControllers adds the action controllers that intents of groups may name, and the reader of
 // the values that their patches fetch.
 func (g *Groups) WithControllers(actions map[string]customize.Controller, values customize.Values) *Groups {
-	g.planner.actions, g.values = actions, values
+	g.planner.Actions, g.values = actions, values
 	return g
 }
 
 // WithExternal adds action controllers that are other processes.
-func (g *Groups) WithExternal(external ExternalControllers) *Groups {
-	g.planner.external = external
+func (g *Groups) WithExternal(external plan.ExternalControllers) *Groups {
+	g.planner.External = external
 	return g
 }
 
@@ -173,7 +174,7 @@ func (g *Groups) group(r *http.Request) (store.Doc, error) {
 
 func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
 	doc, err := g.db.Get(ctx, key)
-	return doc, notFoundAs(err, "DeploymentIntentGroup not found")
+	return doc, store.NotFoundAs(err, "DeploymentIntentGroup not found")
 }
 
 // identity returns what names the group in an answer.
@@ -192,10 +193,7 @@ func compositeApp(doc store.Doc) v2.CompositeAppKey {
 	return app
 }
 
-// notFoundAs replaces the text of a NotFound error by upstream's.
-func notFoundAs(err error, msg string) error {
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.NotFound, msg)
-	}
-	return err
+// logicalCloudKey returns the key of a logical cloud of the project that a composite app belongs to.
+func logicalCloudKey(app v2.CompositeAppKey, name string) store.Key {
+	return store.Key(v2.LogicalCloudKey{Project: app.Project, Name: name}.StoreKey())
 }

@@ -9,6 +9,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
 // Users must confirm with ?force=true a revision that removes more than manyPlacements, or
@@ -179,4 +180,13 @@ func countRemoved(now, next []appcontext.Placement) (gone, all int) {
 		gone, all = gone+n, all+len(was.Apps)
 	}
 	return gone, all
+}
+
+// plannedPlacements returns where the apps of a plan should run, whether or not they can be rendered.
+func plannedPlacements(p plan.Plan) []appcontext.Placement {
+	all := make([]appPlacement, 0, len(p.Apps))
+	for _, a := range p.Apps {
+		all = append(all, appPlacement{app: a.Name, clusters: a.Decision.Clusters})
+	}
+	return placementsByCluster(all)
 }

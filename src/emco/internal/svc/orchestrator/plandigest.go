@@ -2,17 +2,14 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -22,69 +19,11 @@ import (
 // the worker that carries it out can both compare it again, each time with the documents
 // that they read.
 
-// digestOf returns the digest of values that have one JSON form.
-func digestOf[T any](values T) string {
-	text, err := json.Marshal(values)
-	if err != nil {
-		panic("orchestrator: a digest of what has no JSON form: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// appOutcome decides what a revision does with one app.
-type appOutcome struct {
-	Name      string                  `json:"name"`
-	Class     string                  `json:"class"`
-	Clusters  []v2.ClusterKey         `json:"clusters"`
-	Classes   []classOutcome          `json:"classes,omitempty"` // if clusters get different content
-	DependsOn []appcontext.Dependency `json:"dependsOn"`
-	LeaveLast bool                    `json:"leaveLast"`
-	Rollout   *appcontext.Rollout     `json:"rollout"`
-}
-
-// classOutcome is the content of a class and its clusters.
-type classOutcome struct {
-	Class    string          `json:"class"`
-	Clusters []v2.ClusterKey `json:"clusters"`
-}
-
-// outcome returns the digest of what decides the plan's outcome. The label with the
-// deployment's id is left out: a deployment that starts anew chooses its id with the action.
-func (p revisionPlan) outcome(edition string) string {
-	apps := make([]appOutcome, 0, len(p.apps))
-	for _, a := range p.apps {
-		req := a.request
-		req.Labels = nil
-		next := appOutcome{
-			Name: a.name, Clusters: a.decision.Clusters,
-			DependsOn: a.order.dependsOn, LeaveLast: a.order.leaveLast, Rollout: a.order.rollout,
-		}
-		for _, c := range a.classes() {
-			class := string(a.policies.digest(c.Digest(render.Class(edition, c.Request(req)))))
-			next.Classes = append(next.Classes, classOutcome{class, c.Clusters})
-		}
-		if len(next.Classes) == 1 {
-			next.Class, next.Classes = next.Classes[0].Class, nil
-		}
-		apps = append(apps, next)
-	}
-	return digestOf(struct {
-		Namespace string           `json:"namespace"`
-		Cloud     appcontext.Cloud `json:"cloud"`
-		Apps      []appOutcome     `json:"apps"`
-	}{p.namespace, p.cloud, apps})
-}
-
-// restoredOutcome is the digest of what decides the outcome of a rollback: revisions never
-// change.
-func restoredOutcome(from int64) string { return digestOf(fmt.Sprintf("revision %d", from)) }
-
 // planDigest returns the digest of an action's plan. requested is the head of the group that
 // the action is requested for, group that of the one that gets the revision: the target of a
 // migration, otherwise the same.
 func planDigest(req actionRequest, requested, group appcontext.Head, outcome string) string {
-	return digestOf(struct {
+	return plan.DigestOf(struct {
 		Action  string            `json:"action"`
 		Desired int64             `json:"desired"` // the revision that runs
 		Head    appcontext.HeadID `json:"head"`
@@ -120,13 +59,4 @@ func jsonOf[T string | v2.PlanSummary](value T) json.RawMessage {
 		return json.RawMessage("null")
 	}
 	return text
-}
-
-// checkOutcome refuses a plan with another outcome than the one that the operation's user has
-// accepted: the documents have changed between the action and its execution.
-func (p revisionPlan) checkOutcome(op *appcontext.Operation, renderer render.Renderer) error {
-	if op.Outcome == "" || op.Outcome == p.outcome(renderer.Edition()) {
-		return nil
-	}
-	return errs.New(errs.Invalid, "the documents have changed since the plan of this action was accepted; nothing was done: plan the action again")
 }

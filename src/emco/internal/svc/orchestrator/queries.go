@@ -47,8 +47,8 @@ func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		apps := func(ctx context.Context) ([]string, error) { return g.planner.appNames(ctx, compositeApp(doc)) }
-		places := func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return g.planner.places(ctx, doc) }
+		apps := func(ctx context.Context) ([]string, error) { return g.planner.AppNames(ctx, compositeApp(doc)) }
+		places := func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return g.planner.Places(ctx, doc) }
 		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps, Places: places}, q)
 	}}
 }

@@ -139,30 +139,11 @@ func (e *quotaError) problem() error {
 	}
 }
 
-// quotaOf returns the lowest numbers of a project's policies.
-func (p revisionPlanner) quotaOf(ctx context.Context, project string) (out v2.Quota, err error) {
-	lowest := func(a, b *int) *int {
-		if a == nil || b != nil && *b < *a {
-			return b
-		}
-		return a
-	}
-	for item, err := range store.All[v2.Policy](ctx, p.db, store.Key(v2.ProjectStoreKey(project)+"/policies"), store.Query{Depth: 1}) {
-		if err != nil {
-			return out, err
-		}
-		if q := item.Value.Spec.Quota; q != nil {
-			out.Deployments, out.Clusters, out.Operations = lowest(out.Deployments, q.Deployments), lowest(out.Clusters, q.Clusters), lowest(out.Operations, q.Operations)
-		}
-	}
-	return out, nil
-}
-
 // checkQuota refuses an action that would use more than the project may. next is what the group
 // will have on clusters; head is the one that gets the revision.
 func (g *Groups) checkQuota(ctx context.Context, head appcontext.Head, next []appcontext.Placement) error {
 	project := store.Key(head.Subject).Project()
-	quota, err := g.planner.quotaOf(ctx, project)
+	quota, err := g.planner.Quota(ctx, project)
 	if err != nil || quota == (v2.Quota{}) || g.usage == nil {
 		return err
 	}

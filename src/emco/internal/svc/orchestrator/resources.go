@@ -150,7 +150,7 @@ func (s Resources) profileOf(ctx context.Context, at resource.Place, app string)
 		return "", err
 	}
 	doc, err := resource.Holder(ctx, s.DB, at, app)
-	return doc.Key, notFoundAs(err, "AppProfile not found")
+	return doc.Key, store.NotFoundAs(err, "AppProfile not found")
 }
 
 // appKey is the key of an app of the composite app that the URL names.
@@ -209,7 +209,7 @@ func (s Resources) intentNamed(ctx context.Context, at resource.Place, name stri
 	}
 	doc, err := s.DB.Get(ctx, at.Collection+"/"+store.Key(name))
 	if err != nil {
-		return nil, notFoundAs(err, "Intent not found")
+		return nil, store.NotFoundAs(err, "Intent not found")
 	}
 	g, err := store.Decode[v2.GroupIntent](doc)
 	if err != nil {

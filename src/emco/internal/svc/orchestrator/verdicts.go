@@ -16,20 +16,20 @@ func (g *Groups) Placement(ctx context.Context, doc store.Doc) (out []v2.Placeme
 	if err != nil {
 		return nil, err
 	}
-	plan, err := g.planner.plan(ctx, doc, head.Deployment())
+	p, err := g.planner.Plan(ctx, doc, head.Deployment())
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range plan.apps {
-		if a.refusal != nil {
-			out = append(out, v2.PlacementView{App: a.name, Verdict: "out", Reason: a.refusal.Error()})
+	for _, a := range p.Apps {
+		if a.Refusal != nil {
+			out = append(out, v2.PlacementView{App: a.Name, Verdict: "out", Reason: a.Refusal.Error()})
 			continue
 		}
-		for _, cluster := range a.decision.Clusters {
-			out = append(out, v2.PlacementView{App: a.name, Cluster: cluster, Verdict: "in", Reason: a.decision.Why[cluster]})
+		for _, cluster := range a.Decision.Clusters {
+			out = append(out, v2.PlacementView{App: a.Name, Cluster: cluster, Verdict: "in", Reason: a.Decision.Why[cluster]})
 		}
-		for _, verdict := range slices.Concat(a.decision.Refused, a.decision.Spared) {
-			out = append(out, v2.PlacementView{App: a.name, Cluster: verdict.Cluster, Verdict: "out", Reason: verdict.Reason})
+		for _, verdict := range slices.Concat(a.Decision.Refused, a.Decision.Spared) {
+			out = append(out, v2.PlacementView{App: a.Name, Cluster: verdict.Cluster, Verdict: "out", Reason: verdict.Reason})
 		}
 	}
 	return out, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
 const (
@@ -45,7 +46,7 @@ type Worker struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	renderer render.Renderer
-	planner  revisionPlanner
+	planner  plan.Planner
 	values   customize.Values // that patches fetch; nil: none
 	log      *slog.Logger
 	panics   *contain.Panics
@@ -176,15 +177,15 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 	case isCloud:
 		next, err = w.clouds.Publish(ctx, b.contexts, head, doc)
 	case head.Op.From > 0:
-		policies, policyErr := w.planner.policiesOf(ctx, doc)
+		policies, policyErr := w.planner.PoliciesOf(ctx, doc)
 		if policyErr != nil {
 			return recordPermanent(ctx, b.contexts, head, policyErr)
 		}
 		next, err = b.restore(ctx, head, policies)
 	default:
-		p, planErr := w.planner.plan(ctx, doc, head.Deployment())
+		p, planErr := w.planner.Plan(ctx, doc, head.Deployment())
 		if planErr == nil {
-			planErr = p.checkOutcome(head.Op, b.renderer)
+			planErr = p.CheckOutcome(head.Op, b.renderer)
 		}
 		if planErr != nil {
 			return recordPermanent(ctx, b.contexts, head, planErr)

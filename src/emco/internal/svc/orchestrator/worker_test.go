@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
 // workerFixture is an etcd and a document store on which several workers work.
@@ -51,7 +52,7 @@ func (p workerFixture) must(err error) {
 func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
 	me := shards.Member{Holder: holder, TTL: time.Minute}
-	return NewWorker(&Groups{db: p.db, contexts: contexts, planner: revisionPlanner{db: p.db}}, nil, nil, me, nil, slog.New(slog.DiscardHandler))
+	return NewWorker(&Groups{db: p.db, contexts: contexts, planner: plan.New(p.db, nil)}, nil, nil, me, nil, slog.New(slog.DiscardHandler))
 }
 
 // start runs a worker until the test ends.

@@ -80,14 +80,14 @@ func (k Kubeconfigs) reference(ctx context.Context, project, cloud, name string)
 	key := store.Key(v2.LogicalCloudKey{Project: project, Name: cloud}.StoreKey())
 	doc, err := k.DB.Get(ctx, key)
 	if err != nil {
-		return lc, ref, notFound(err, "LogicalCloud not found")
+		return lc, ref, store.NotFoundAs(err, "LogicalCloud not found")
 	}
 	if lc, err = store.Decode[v2.LogicalCloud](doc); err != nil {
 		return lc, ref, err
 	}
 	refDoc, err := k.DB.Get(ctx, key+"/cluster-references/"+store.Key(name))
 	if err != nil {
-		return lc, ref, notFound(err, "Cluster Reference not found")
+		return lc, ref, store.NotFoundAs(err, "Cluster Reference not found")
 	}
 	if ref, err = store.Decode[v2.ClusterReference](refDoc); err != nil {
 		return lc, ref, err
@@ -110,7 +110,7 @@ func (k Kubeconfigs) kubeconfig(ctx context.Context, lc v2.LogicalCloud, ref v2.
 	key := v2.NewClusterKey(ref.Spec.ClusterProvider, ref.Spec.Cluster)
 	doc, err := k.DB.Get(ctx, store.Key(key.StoreKey()))
 	if err != nil {
-		return nil, notFound(err, "cluster "+string(key)+" is not registered")
+		return nil, store.NotFoundAs(err, "cluster "+string(key)+" is not registered")
 	}
 	cluster, err := store.Decode[v2.Cluster](doc)
 	if err != nil || !cluster.Direct() {
@@ -127,12 +127,4 @@ func (k Kubeconfigs) kubeconfig(ctx context.Context, lc v2.LogicalCloud, ref v2.
 	defer connection.Close()
 	user := lc.Spec.User.Name
 	return connection.Kubeconfig(ctx, kube.User{Name: user, Valid: valid}, user+"@"+ref.Metadata.Name, lc.Spec.Namespace)
-}
-
-// notFound replaces the text of a NotFound error.
-func notFound(err error, text string) error {
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.NotFound, text)
-	}
-	return err
 }

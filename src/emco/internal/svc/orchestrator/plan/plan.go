@@ -1,4 +1,4 @@
-package orchestrator
+package plan
 
 import (
 	"cmp"
@@ -22,97 +22,138 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// revisionPlan is what the documents of a deployment intent group describe: each app with
-// its clusters and everything that its rendering depends on.
-type revisionPlan struct {
-	namespace string
-	cloud     appcontext.Cloud
-	apps      []appPlan // in order of name
+// Plan is what the documents of a deployment intent group describe: each app with its
+// clusters and everything that its rendering depends on.
+type Plan struct {
+	Namespace string // of objects that name none
+	Cloud     appcontext.Cloud
+	Apps      []App // in order of name
 }
 
-// appPlan is the plan of one app. A refusal affects this app only.
-type appPlan struct {
-	name     string
-	decision placement.Decision
-	refusal  error
-	request  render.Request // without edits
-	edits    []customize.Edit
-	findings []string // of controllers
-	policies deploymentPolicies
-	order    deliveryOrder
+// App is the plan of one app. A refusal affects this app only.
+type App struct {
+	Name     string
+	Decision placement.Decision
+	Refusal  error          // why the app cannot be deployed; nil if it can
+	Request  render.Request // without edits
+	Edits    []customize.Edit
+	Findings []string // of controllers
+	Policies Policies
+	Order    Order
 }
 
-// classes returns the clusters of the app by the edits that they get.
-func (a appPlan) classes() []customize.Class {
-	return customize.Classes(a.name, a.decision.Clusters, a.edits)
+// Classes returns the clusters of the app by the edits that they get.
+func (a App) Classes() []customize.Class {
+	return customize.Classes(a.Name, a.Decision.Clusters, a.Edits)
 }
 
-// deliveryOrder is the order of an app's delivery: its dependencies and its rollout waves.
-type deliveryOrder struct {
-	dependsOn []appcontext.Dependency
-	leaveLast bool
-	rollout   *appcontext.Rollout
+// Order is the order of an app's delivery: its dependencies and its rollout waves.
+type Order struct {
+	DependsOn []appcontext.Dependency
+	LeaveLast bool
+	Rollout   *appcontext.Rollout
 }
 
-// revisionPlanner makes a plan from a deployment intent group's documents.
-type revisionPlanner struct {
+// Planner reads the documents of deployment intent groups. It writes nothing and renders
+// nothing. Set its exported fields before its first use.
+type Planner struct {
+	Actions  map[string]customize.Controller // action controllers within the program, by name
+	External ExternalControllers             // nil: none are called
+
 	db        *store.DB
-	ready     func(ctx context.Context, cloud store.Doc) error // returns why a logical cloud cannot be used
+	ready     func(ctx context.Context, cloud store.Doc) error
 	inventory *inventory.Inventory
 	decisions *placement.DecisionCache
-	actions   map[string]customize.Controller // action controllers within the program, by name
-	external  ExternalControllers             // nil: none are called
 }
 
-func newRevisionPlanner(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) revisionPlanner {
-	return revisionPlanner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
+// New returns a planner that reads db. ready returns why a logical cloud cannot be used, nil
+// if it can; plans return its error.
+func New(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) Planner {
+	return Planner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
 }
 
-// plan reads all documents. deployment is the id that the group's objects carry on
-// clusters; see appcontext.Head. Errors concern the group as a whole; what concerns one app
-// is that app's refusal.
-func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.DeploymentID) (revisionPlan, error) {
-	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
+// Plan reads all documents. deployment is the id that the group's objects carry on
+// clusters; see appcontext.Head. Errors concern the group as a whole: they are Invalid or
+// NotFound if users must change documents, and those of ready, of controllers and of the
+// store otherwise. What concerns one app is that app's refusal.
+func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.DeploymentID) (Plan, error) {
+	d, err := p.read(ctx, doc)
 	if err != nil {
-		return revisionPlan{}, err
+		return Plan{}, err
 	}
-	app := compositeApp(doc)
-	lc, within, err := p.cloud(ctx, app, g.Spec.LogicalCloud)
+	apps, err := p.requests(ctx, d, deployment)
 	if err != nil {
-		return revisionPlan{}, err
-	}
-	named, err := p.groupIntents(ctx, doc.Key)
-	if err != nil {
-		return revisionPlan{}, err
-	}
-	intents, err := p.placementIntents(ctx, doc.Key, named)
-	if err != nil {
-		return revisionPlan{}, err
-	}
-	fleet, err := p.inventory.Fleet(ctx)
-	if err != nil {
-		return revisionPlan{}, err
-	}
-	apps, err := p.requests(ctx, app, g, deployment, namespaceOf(lc))
-	if err != nil {
-		return revisionPlan{}, err
+		return Plan{}, err
 	}
 	for i := range apps {
 		a := &apps[i]
-		req := placement.Request{App: a.name, Intent: intents[a.name], Inventory: fleet}
-		a.decision, a.refusal = p.decisions.Decide(ctx, req, within)
+		a.Decision, a.Refusal = p.decide(ctx, d, a.Name)
 	}
-	policies, err := p.policies(ctx, doc.Key.Project(), g.Spec.LogicalCloud)
+	policies, err := p.policies(ctx, doc.Key.Project(), d.group.Spec.LogicalCloud)
 	if err != nil {
-		return revisionPlan{}, err
+		return Plan{}, err
 	}
 	for i := range apps {
-		apps[i].policies = policies
+		apps[i].Policies = policies
 	}
-	if err := p.customize(ctx, doc.Key, g, named.calls, fleet, apps); err != nil {
-		return revisionPlan{}, err
+	if err := p.customize(ctx, doc.Key, d, apps); err != nil {
+		return Plan{}, err
 	}
-	return revisionPlan{namespace: namespaceOf(lc), cloud: cloudOf(app, lc), apps: apps}, nil
+	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps}, nil
+}
+
+// Places returns the clusters of each app by the current documents, without what rendering
+// needs. Apps that cannot be placed are left out. Errors are those of Plan.
+func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
+	d, err := p.read(ctx, doc)
+	if err != nil {
+		return nil, err
+	}
+	names, err := p.AppNames(ctx, d.app)
+	out := map[string][]v2.ClusterKey{}
+	for _, name := range names {
+		if decision, err := p.decide(ctx, d, name); err == nil {
+			out[name] = decision.Clusters
+		}
+	}
+	return out, err
+}
+
+// documents are what the placement of a group's apps depends on.
+type documents struct {
+	app     v2.CompositeAppKey
+	group   v2.DeploymentIntentGroup
+	cloud   v2.LogicalCloud
+	within  placement.Filter            // admits the clusters of the logical cloud
+	intents map[string]placement.Intent // by app
+	calls   []controllerCall
+	fleet   *inventory.Fleet
+}
+
+// read reads what places the apps of a group.
+func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err error) {
+	d.app, _ = v2.CompositeAppOf(string(doc.Key))
+	if d.group, err = store.Decode[v2.DeploymentIntentGroup](doc); err != nil {
+		return d, err
+	}
+	if d.cloud, d.within, err = p.cloud(ctx, d.app.Project, d.group.Spec.LogicalCloud); err != nil {
+		return d, err
+	}
+	named, err := p.groupIntents(ctx, doc.Key)
+	if err != nil {
+		return d, err
+	}
+	d.calls = named.calls
+	if d.intents, err = p.placementIntents(ctx, doc.Key, named); err != nil {
+		return d, err
+	}
+	d.fleet, err = p.inventory.Fleet(ctx)
+	return d, err
+}
+
+// decide places one app; its error says why the app cannot be placed.
+func (p Planner) decide(ctx context.Context, d documents, app string) (placement.Decision, error) {
+	return p.decisions.Decide(ctx, placement.Request{App: app, Intent: d.intents[app], Inventory: d.fleet}, d.within)
 }
 
 // maxClasses bounds the classes of a deployment: each is rendered or patched, and named in the
@@ -120,23 +161,23 @@ func (p revisionPlanner) plan(ctx context.Context, doc store.Doc, deployment v2.
 const maxClasses = 1000
 
 // customize adds the edits of override values and of action controllers to the apps.
-func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.DeploymentIntentGroup, calls []controllerCall, fleet *inventory.Fleet, apps []appPlan) error {
+func (p Planner) customize(ctx context.Context, group store.Key, d documents, apps []App) error {
 	pairs := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.Pairs(ctx, cluster) }
-	c := customize.AppContext{Group: string(group), Inventory: fleet, Pairs: pairs}
-	index := map[string]*appPlan{}
+	c := customize.AppContext{Group: string(group), Inventory: d.fleet, Pairs: pairs}
+	index := map[string]*App{}
 	for i := range apps {
 		a := &apps[i]
-		if a.refusal != nil {
+		if a.Refusal != nil {
 			continue
 		}
-		app := customize.App{Name: a.name, Clusters: a.decision.Clusters}
-		a.edits, a.refusal = customize.ClusterOverrides(g, app, fleet, pairs)
-		if a.refusal != nil && !errs.Is(a.refusal, errs.Invalid) {
-			return a.refusal
+		app := customize.App{Name: a.Name, Clusters: a.Decision.Clusters}
+		a.Edits, a.Refusal = customize.ClusterOverrides(d.group, app, d.fleet, pairs)
+		if a.Refusal != nil && !errs.Is(a.Refusal, errs.Invalid) {
+			return a.Refusal
 		}
-		c.Apps, index[a.name] = append(c.Apps, app), a
+		c.Apps, index[a.Name] = append(c.Apps, app), a
 	}
-	for _, call := range calls {
+	for _, call := range d.calls {
 		c.Intent = call.intent
 		edits, err := call.called.Customize(ctx, c)
 		if err != nil {
@@ -144,12 +185,12 @@ func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.De
 		}
 		for _, e := range edits.Edits {
 			if a := index[e.App]; a != nil {
-				a.edits = append(a.edits, e)
+				a.Edits = append(a.Edits, e)
 			}
 		}
 		for _, f := range edits.Findings {
 			if a := index[f.App]; a != nil {
-				a.findings = append(a.findings, f.Text)
+				a.Findings = append(a.Findings, f.Text)
 			}
 		}
 	}
@@ -157,11 +198,11 @@ func (p revisionPlanner) customize(ctx context.Context, group store.Key, g v2.De
 }
 
 // checkClasses refuses a plan with too many classes.
-func checkClasses(apps []appPlan) error {
+func checkClasses(apps []App) error {
 	all := 0
 	for _, a := range apps {
-		if len(a.edits) > 0 {
-			all += len(a.classes())
+		if len(a.Edits) > 0 {
+			all += len(a.Classes())
 		}
 	}
 	if all > maxClasses {
@@ -170,12 +211,12 @@ func checkClasses(apps []appPlan) error {
 	return nil
 }
 
-// refused joins the refusals of all apps into one error.
-func (p revisionPlan) refused() error {
+// Refused joins the refusals of all apps into one Invalid error; nil if there are none.
+func (p Plan) Refused() error {
 	var lines []string
-	for _, a := range p.apps {
-		if a.refusal != nil {
-			lines = append(lines, fmt.Sprintf("app %s: %s", a.name, a.refusal))
+	for _, a := range p.Apps {
+		if a.Refusal != nil {
+			lines = append(lines, fmt.Sprintf("app %s: %s", a.Name, a.Refusal))
 		}
 	}
 	if len(lines) == 0 {
@@ -185,8 +226,8 @@ func (p revisionPlan) refused() error {
 }
 
 // cloud reads the logical cloud and returns it with the filter that admits its clusters.
-func (p revisionPlanner) cloud(ctx context.Context, app v2.CompositeAppKey, name string) (v2.LogicalCloud, placement.Filter, error) {
-	key := logicalCloudKey(app, name)
+func (p Planner) cloud(ctx context.Context, project, name string) (v2.LogicalCloud, placement.Filter, error) {
+	key := logicalCloudKey(project, name)
 	doc, err := p.db.Get(ctx, key)
 	if errs.Is(err, errs.NotFound) {
 		return v2.LogicalCloud{}, nil, errs.New(errs.Invalid, "LogicalCloud not found: "+name)
@@ -205,9 +246,9 @@ func (p revisionPlanner) cloud(ctx context.Context, app v2.CompositeAppKey, name
 	return lc, within, err
 }
 
-// logicalCloudKey returns the key of a logical cloud of the project that a composite app belongs to.
-func logicalCloudKey(app v2.CompositeAppKey, name string) store.Key {
-	return store.Key(v2.LogicalCloudKey{Project: app.Project, Name: name}.StoreKey())
+// logicalCloudKey returns the key of a logical cloud of a project.
+func logicalCloudKey(project, name string) store.Key {
+	return store.Key(v2.LogicalCloudKey{Project: project, Name: name}.StoreKey())
 }
 
 // namespaceOf returns the namespace of objects that name none. Level 0 clouds use that of
@@ -235,13 +276,13 @@ func userOf(lc v2.LogicalCloud) string {
 }
 
 // placementIntents returns each app's intent, merged from all that name it.
-func (p revisionPlanner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placement.Intent, error) {
+func (p Planner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placement.Intent, error) {
 	if named.placement == "" {
 		return nil, errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
 	}
 	key := group + "/generic-placement-intents/" + store.Key(named.placement)
 	if _, err := p.db.Get(ctx, key); err != nil {
-		return nil, notFoundAs(err, "GenericPlacementIntent not found: "+named.placement)
+		return nil, store.NotFoundAs(err, "GenericPlacementIntent not found: "+named.placement)
 	}
 	out := map[string]placement.Intent{}
 	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
@@ -276,9 +317,16 @@ func (c controllerCall) same(other controllerCall) bool {
 // ExternalControllers returns the controller that a document registers.
 type ExternalControllers func(v2.Controller) customize.Controller
 
+// CheckIntents returns why the intents of a group cannot be used: Invalid if one names a
+// controller that is not known.
+func (p Planner) CheckIntents(ctx context.Context, group store.Key) error {
+	_, err := p.groupIntents(ctx, group)
+	return err
+}
+
 // groupIntents returns what the group's intents name, calls in their order. It refuses
 // controllers that are not known, because they would have no effect.
-func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (out namedIntents, err error) {
+func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIntents, err error) {
 	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
 		if err != nil {
 			return out, err
@@ -304,8 +352,8 @@ func (p revisionPlanner) groupIntents(ctx context.Context, group store.Key) (out
 
 // call finds a controller: one of the program, or one that is registered. The registration, if
 // there is one, has its place in the order.
-func (p revisionPlanner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
-	out := controllerCall{controller: controller, intent: intent, called: p.actions[controller]}
+func (p Planner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
+	out := controllerCall{controller: controller, intent: intent, called: p.Actions[controller]}
 	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
 	absent := errs.Is(err, errs.NotFound)
 	if err != nil && !absent {
@@ -320,31 +368,32 @@ func (p revisionPlanner) call(ctx context.Context, controller, intent string) (c
 	}
 	switch {
 	case out.called != nil:
-	case absent || p.external == nil:
+	case absent || p.External == nil:
 		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: the program has %s, and no other of this name is registered; register it below /v2/controllers with type \"action\", or remove it from the group's intents", controller, p.ownControllers()))
 	case registered.Spec.Type != "action":
 		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is registered with type %q; only controllers of type \"action\" are called: remove it from the group's intents", controller, registered.Spec.Type))
 	default:
-		out.called = p.external(registered)
+		out.called = p.External(registered)
 	}
 	return out, nil
 }
 
 // ownControllers names the controllers of the program.
-func (p revisionPlanner) ownControllers() string {
-	if len(p.actions) == 0 {
+func (p Planner) ownControllers() string {
+	if len(p.Actions) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Sorted(maps.Keys(p.actions)), ", ")
+	return strings.Join(slices.Sorted(maps.Keys(p.Actions)), ", ")
 }
 
 // requests returns the rendering inputs of each app of the composite app.
-func (p revisionPlanner) requests(ctx context.Context, app v2.CompositeAppKey, g v2.DeploymentIntentGroup, deployment v2.DeploymentID, namespace string) ([]appPlan, error) {
+func (p Planner) requests(ctx context.Context, d documents, deployment v2.DeploymentID) ([]App, error) {
+	app, g := d.app, d.group
 	profiles, err := p.profiles(ctx, store.Key(app.ProfileStoreKey(g.Spec.Profile)))
 	if err != nil {
 		return nil, err
 	}
-	var out []appPlan
+	var out []App
 	for item, err := range store.All[v2.App](ctx, p.db, store.Key(app.StoreKey()+"/apps"), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -359,9 +408,9 @@ func (p revisionPlanner) requests(ctx context.Context, app v2.CompositeAppKey, g
 			return nil, err
 		}
 		label, value := manifest.DeploymentLabel(deployment, name)
-		out = append(out, appPlan{name: name, order: order, request: render.Request{
+		out = append(out, App{Name: name, Order: order, Request: render.Request{
 			App: name, Package: p.archive(item.Doc), Profile: profile, Overrides: customize.Overrides(g, name),
-			Release: g.Spec.Version, Namespace: namespace, Labels: []render.Label{{Key: label, Value: value}},
+			Release: g.Spec.Version, Namespace: namespaceOf(d.cloud), Labels: []render.Label{{Key: label, Value: value}},
 			Project: app.Project,
 		}})
 	}
@@ -371,8 +420,8 @@ func (p revisionPlanner) requests(ctx context.Context, app v2.CompositeAppKey, g
 	return out, nil
 }
 
-// appNames returns the names of a composite app's apps, in order.
-func (p revisionPlanner) appNames(ctx context.Context, app v2.CompositeAppKey) (names []string, err error) {
+// AppNames returns the names of a composite app's apps, in order. Errors are the store's.
+func (p Planner) AppNames(ctx context.Context, app v2.CompositeAppKey) (names []string, err error) {
 	for doc, err := range p.db.List(ctx, store.Key(app.StoreKey()+"/apps"), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -382,49 +431,16 @@ func (p revisionPlanner) appNames(ctx context.Context, app v2.CompositeAppKey) (
 	return names, nil
 }
 
-// places returns the clusters of each app by the current documents, without what rendering
-// needs. Apps that cannot be placed are left out.
-func (p revisionPlanner) places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
-	g, err := store.Decode[v2.DeploymentIntentGroup](doc)
-	if err != nil {
-		return nil, err
-	}
-	_, within, err := p.cloud(ctx, compositeApp(doc), g.Spec.LogicalCloud)
-	if err != nil {
-		return nil, err
-	}
-	named, err := p.groupIntents(ctx, doc.Key)
-	if err != nil {
-		return nil, err
-	}
-	intents, err := p.placementIntents(ctx, doc.Key, named)
-	if err != nil {
-		return nil, err
-	}
-	fleet, err := p.inventory.Fleet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	names, err := p.appNames(ctx, compositeApp(doc))
-	out := map[string][]v2.ClusterKey{}
-	for _, name := range names {
-		if d, err := p.decisions.Decide(ctx, placement.Request{App: name, Intent: intents[name], Inventory: fleet}, within); err == nil {
-			out[name] = d.Clusters
-		}
-	}
-	return out, err
-}
-
 // order reads an app's delivery order.
-func (p revisionPlanner) order(ctx context.Context, app store.Item[v2.App]) (deliveryOrder, error) {
-	out := deliveryOrder{leaveLast: app.Value.Spec.LeaveLast, rollout: rolloutOf(app.Value.Spec.Rollout)}
+func (p Planner) order(ctx context.Context, app store.Item[v2.App]) (Order, error) {
+	out := Order{LeaveLast: app.Value.Spec.LeaveLast, Rollout: rolloutOf(app.Value.Spec.Rollout)}
 	var err error
-	out.dependsOn, err = p.dependencies(ctx, app.Doc.Key)
+	out.DependsOn, err = p.dependencies(ctx, app.Doc.Key)
 	return out, err
 }
 
 // dependencies returns the apps that an app waits for, in order of the documents' names.
-func (p revisionPlanner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
+func (p Planner) dependencies(ctx context.Context, app store.Key) (out []appcontext.Dependency, err error) {
 	for item, err := range store.All[v2.AppDependency](ctx, p.db, app+"/dependency", store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -448,9 +464,9 @@ func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
 }
 
 // profiles returns the archives of a composite profile by app.
-func (p revisionPlanner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
+func (p Planner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
 	if _, err := p.db.Get(ctx, key); err != nil {
-		return nil, notFoundAs(err, "CompositeProfile not found: "+string(key))
+		return nil, store.NotFoundAs(err, "CompositeProfile not found: "+string(key))
 	}
 	out := map[string]render.Archive{}
 	for item, err := range store.All[v2.AppProfile](ctx, p.db, key+"/profiles", store.Query{Depth: 1}) {
@@ -463,7 +479,7 @@ func (p revisionPlanner) profiles(ctx context.Context, key store.Key) (map[strin
 }
 
 // archive returns the file that was uploaded with a document.
-func (p revisionPlanner) archive(doc store.Doc) render.Archive {
+func (p Planner) archive(doc store.Doc) render.Archive {
 	if len(doc.Blobs) == 0 {
 		return render.Archive{}
 	}
@@ -489,13 +505,4 @@ func selectorsOf(in []v2.Selector) (out []placement.Selector) {
 
 func selectorOf(s v2.Selector) placement.Selector {
 	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Label: s.Label}
-}
-
-// placements returns where the apps should run, whether or not they can be rendered.
-func (p revisionPlan) placements() []appcontext.Placement {
-	all := make([]appPlacement, 0, len(p.apps))
-	for _, a := range p.apps {
-		all = append(all, appPlacement{app: a.name, clusters: a.decision.Clusters})
-	}
-	return placementsByCluster(all)
 }

@@ -1,0 +1,7 @@
+// Package plan reads what the documents of a deployment intent group describe: which clusters
+// each app goes to, what it is rendered from, which policies bound it and in which order it is
+// delivered. It renders nothing and writes nothing.
+//
+// plan.go reads the documents and places the apps, policies.go reads the policies and compares
+// content with them, outcome.go makes the digest that binds an action to its plan.
+package plan
