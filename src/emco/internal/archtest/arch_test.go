@@ -137,8 +137,9 @@ var exceptions = map[string][]string{
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud always limit a placement.
 	"internal/svc/orchestrator/plan": {module + "/internal/placement/cloud"},
-	// The service alone sees its parts.
-	"internal/svc/orchestrator": {module + "/internal/svc/orchestrator/plan"},
+	// The service alone sees its parts, and of these revision sees plan.
+	"internal/svc/orchestrator":          {module + "/internal/svc/orchestrator/plan", module + "/internal/svc/orchestrator/revision"},
+	"internal/svc/orchestrator/revision": {module + "/internal/svc/orchestrator/plan"},
 }
 
 // inRsync lists the parts of rsync from the bottom up, and which of the parts above them in
@@ -321,6 +322,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/svc/orchestrator", in("svc/orchestrator/plan"), false, false},
 		{"internal/svc/orchestrator/plan", in("placement/cloud"), false, false},
 		{"internal/svc/orchestrator/plan", in("svc/orchestrator"), false, true},
+		{"internal/svc/orchestrator/plan", in("svc/orchestrator/revision"), false, true},
+		{"internal/svc/orchestrator/revision", in("svc/orchestrator/plan"), false, false},
 		{"internal/svc/dcm", in("svc/orchestrator/plan"), false, true},
 		{"internal/svc/dcm", in("placement/cloud"), false, true},
 		{"internal/app", in("store/all"), false, false},

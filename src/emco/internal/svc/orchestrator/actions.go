@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -328,7 +329,7 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 		return out, err
 	}
 	if !req.force {
-		text, err := needsConfirmation(ctx, g.contexts, requested.Head, next)
+		text, err := revision.NeedsConfirmation(ctx, g.contexts, requested.Head, next)
 		if err != nil {
 			return out, err
 		}
@@ -355,7 +356,7 @@ func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appconte
 	if err != nil {
 		return nil, "", err
 	}
-	return plannedPlacements(p), p.Outcome(g.dryRunner.edition()), nil
+	return revision.Planned(p), p.Outcome(g.dryRunner.edition()), nil
 }
 
 // restorablePlacements returns the placements of a revision that a rollback restores.

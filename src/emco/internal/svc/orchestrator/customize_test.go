@@ -3,9 +3,7 @@ package orchestrator
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -13,143 +11,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 )
-
-// countingRenderer remembers the override values of each rendering.
-type countingRenderer struct {
-	rendertest.Plain
-	mu    sync.Mutex
-	calls []string // guarded by mu
-}
-
-func (r *countingRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
-	r.mu.Lock()
-	r.calls = append(r.calls, fmt.Sprint(req.Overrides))
-	r.mu.Unlock()
-	return r.Plain.Render(ctx, req)
-}
-
-// taken returns the renderings since the last call, sorted.
-func (r *countingRenderer) taken() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := strings.Join(slices.Sorted(slices.Values(r.calls)), " ")
-	r.calls = nil
-	return out
-}
-
-func manyClusters(n int) (out []v2.ClusterKey) {
-	for i := range n {
-		out = append(out, v2.NewClusterKey("p", fmt.Sprintf("c%04d", i)))
-	}
-	return out
-}
-
-// fifth returns every fifth cluster, beginning with the n-th.
-func fifth(all []v2.ClusterKey, n int) (out []v2.ClusterKey) {
-	for i := n; i < len(all); i += 5 {
-		out = append(out, all[i])
-	}
-	return out
-}
 
 func patchEdit(app, value string, clusters []v2.ClusterKey) customize.Edit {
 	return customize.Edit{App: app, Clusters: clusters, Origin: "customizations/" + value, Patch: &customize.Patch{
 		Target: customize.Target{Kind: "ConfigMap", Name: "r1"}, Type: patch.Merge, Text: fmt.Appendf(nil, `{"data":{"size":%q}}`, value),
 	}}
-}
-
-// A thousand clusters in five classes of values are rendered five times; in five classes of
-// patches, once. What did not change is not made a second time.
-func TestEqualCustomizationsShareARendering(t *testing.T) {
-	t.Parallel()
-	s := newBuildFixture(t)
-	counting := &countingRenderer{}
-	s.renderer = counting
-	all := manyClusters(1000)
-	values, patched := s.app("values", sound, all...), s.app("patched", sound, all...)
-	values.Decision.Clusters = all
-	for n := range 5 {
-		size := fmt.Sprint("size-", n)
-		values.Edits = append(values.Edits, customize.Edit{App: "values", Clusters: fifth(all, n), Values: []render.Override{{Key: "size", Value: size}}})
-		patched.Edits = append(patched.Edits, patchEdit("patched", size, fifth(all, n)))
-	}
-	head := s.mustPublish(s.wait(appcontext.Head{}, 1), values, patched)
-	equal(t, "renderings", counting.taken(), "[] [{size size-0}] [{size size-1}] [{size size-2}] [{size size-3}] [{size size-4}]")
-	rev := s.revision(1)
-	if len(rev.Apps[0].Bundles) != 5 || len(rev.Apps[1].Bundles) != 5 || len(rev.Apps[1].Classes) != 5 {
-		t.Errorf("the revision has %+v", rev.Apps)
-	}
-	placed := s.placed(1)
-	bundles := map[appcontext.Digest]int{}
-	for _, c := range all {
-		bundles[placed[string(c)+" patched"]]++
-	}
-	for _, c := range fifth(all, 3) {
-		if got := s.contents(placed[string(c)+" patched"]); !strings.Contains(got, `"size":"size-3"`) {
-			t.Fatalf("%s holds %s", c, got)
-		}
-	}
-	if len(bundles) != 5 || len(placed) != 2000 {
-		t.Errorf("%d clusters share %d bundles", len(placed), len(bundles))
-	}
-
-	head = s.mustPublish(s.wait(head, 2), values, patched)
-	equal(t, "renderings of the same", counting.taken(), "")
-	equal(t, "placements of the same", fmt.Sprint(s.placed(2)), fmt.Sprint(placed))
-
-	patched.Edits[2] = patchEdit("patched", "new", fifth(all, 2))
-	s.mustPublish(s.wait(head, 3), values, patched)
-	equal(t, "renderings after a change of one patch", counting.taken(), "[]")
-	after := s.placed(3)
-	for _, c := range all {
-		if k := string(c) + " patched"; (after[k] != placed[k]) != slices.Contains(fifth(all, 2), c) {
-			t.Fatalf("%s: the bundle is %s, and was %s", c, after[k], placed[k])
-		}
-	}
-}
-
-// contents returns the objects of a bundle.
-func (s buildFixture) contents(d appcontext.Digest) string {
-	s.Helper()
-	b, err := s.contexts.GetBundle(s.Context(), d)
-	if err != nil {
-		s.Fatal(err)
-	}
-	var out strings.Builder
-	for _, o := range b.Objects {
-		text, err := s.contexts.GetBlob(s.Context(), o.Digest)
-		if err != nil {
-			s.Fatal(err)
-		}
-		out.Write(text)
-	}
-	return out.String()
-}
-
-// A patch that does not fit fails its app, which stays as it is; the other apps go on.
-func TestAPatchThatDoesNotFitFailsItsApp(t *testing.T) {
-	t.Parallel()
-	s := newBuildFixture(t)
-	web, db := s.app("web", sound, "p+a", "p+b"), s.app("db", sound, "p+a")
-	head := s.mustPublish(s.wait(appcontext.Head{}, 1), web, db)
-	before := s.placed(1)
-	bad := patchEdit("web", "x", []v2.ClusterKey{"p+b"})
-	bad.Patch.Type, bad.Patch.Text = patch.JSON, []byte(`[{"op":"remove","path":"/data/none"}]`)
-	web.Edits = []customize.Edit{bad, patchEdit("web", "y", []v2.ClusterKey{"p+a"})}
-	db.Edits = []customize.Edit{patchEdit("db", "z", nil)}
-	s.mustPublish(s.wait(head, 2), web, db)
-	rev := s.revision(2)
-	f := rev.Apps[0].Failure
-	if f == nil || f.File != "customizations/x" || !strings.Contains(f.Reason, "json patch: ") || !strings.Contains(f.Reason, "(on p+b and clusters like it)") {
-		t.Errorf("the failure is %+v", f)
-	}
-	after := s.placed(2)
-	if after["p+a web"] != before["p+a web"] || after["p+b web"] != before["p+b web"] || after["p+a db"] == before["p+a db"] || rev.Apps[1].Failure != nil {
-		t.Errorf("placed %v, before %v", after, before)
-	}
 }
 
 // sizes is a controller whose intents are sizes: it sets one on the clusters with a label.
@@ -301,7 +169,7 @@ func (p *controlPlane) dataOf(g testGroup, cluster v2.ClusterKey) string {
 // Override values may be for some clusters, and may name facts of clusters.
 func TestOverrideValuesDifferByCluster(t *testing.T) {
 	t.Parallel()
-	counting := &countingRenderer{}
+	counting := &rendertest.Recorder{}
 	p := newControlPlane(t)
 	p.renderer = counting
 	p.boot()
@@ -323,12 +191,12 @@ func TestOverrideValuesDifferByCluster(t *testing.T) {
 	g.acts("approve", "instantiate")
 	p.work()
 	p.settle()
-	equal(t, "renderings", counting.taken(), "[{a b} {zone north}] [{a b} {zone south} {a c}]")
+	equal(t, "renderings", counting.Taken(), "[{a b} {zone north}] [{a b} {zone south} {a c}]")
 
 	p.want(201, "PUT cluster-providers/edge/clusters/b/kv-pairs/facts", `{"metadata":{"name":"facts"},"spec":{"kv":[{"zone":"west"}]}}`)
 	g.acts("update")
 	p.work()
-	equal(t, "renderings after a fact has changed", counting.taken(), "[{a b} {zone west}]")
+	equal(t, "renderings after a fact has changed", counting.Taken(), "[{a b} {zone west}]")
 	if classes := len(g.revisionOf(2).Apps[0].Bundles); classes != 3 {
 		t.Errorf("%d bundles, want 3", classes)
 	}

@@ -7,7 +7,7 @@
 // An action answers when its operation is queued; a Worker, perhaps in another process,
 // executes it. The package never contacts a cluster or a Git repository.
 //
-// groups.go has the routes, actions.go the actions and queries.go the queries; package plan
-// reads the documents, build.go renders, placements.go compares placements; dryrun.go answers
-// dry runs.
+// groups.go has the routes, actions.go the actions and queries.go the queries; dryrun.go answers
+// dry runs, and worker.go executes operations. Package plan reads the documents, and package
+// revision renders and publishes.
 package orchestrator

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -128,7 +129,7 @@ type dryRunResult struct {
 	current  []appcontext.Placement
 	plan     plan.Plan // that the draft was made from; empty for a rollback
 	from     int64     // of a rollback
-	draft    revisionDraft
+	draft    revision.Draft
 	confirm  string // why the action must be forced; empty if it need not
 	blobs    *objectdiff.Overlay
 }
@@ -160,40 +161,40 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		return dryRunResult{}, err
 	}
 	out.blobs = objectdiff.NewOverlay(g.contexts)
-	b := revisionBuilder{contexts: g.contexts, renderer: g.dryRunner.renderer, blobs: out.blobs, values: g.values}
+	b := revision.Builder{Contexts: g.contexts, Renderer: g.dryRunner.renderer, Blobs: out.blobs, Values: g.values}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
 	}
-	if out.current, err = desiredPlacements(ctx, g.contexts, out.before); err != nil {
+	if out.current, err = revision.Desired(ctx, g.contexts, out.before); err != nil {
 		return dryRunResult{}, err
 	}
-	next, outcome := plannedPlacements(out.plan), out.plan.Outcome(g.dryRunner.edition())
+	next, outcome := revision.Planned(out.plan), out.plan.Outcome(g.dryRunner.edition())
 	if out.from > 0 {
-		next, outcome = out.draft.placements, plan.RestoredOutcome(out.from)
+		next, outcome = out.draft.Placements, plan.RestoredOutcome(out.from)
 	}
 	if err := g.checkQuota(ctx, group, next); err != nil {
 		return dryRunResult{}, err
 	}
 	out.digest = planDigest(req, out.before, group, outcome)
-	out.confirm, err = needsConfirmation(ctx, g.contexts, out.before, next)
+	out.confirm, err = revision.NeedsConfirmation(ctx, g.contexts, out.before, next)
 	return out, err
 }
 
 // draft returns the revision that the head's operation would publish, and the plan that it
 // is made from; a rollback has no plan.
-func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.Head, doc store.Doc) (revisionDraft, plan.Plan, error) {
+func (g *Groups) draft(ctx context.Context, b revision.Builder, head appcontext.Head, doc store.Doc) (revision.Draft, plan.Plan, error) {
 	if head.Op.From > 0 {
 		if _, err := g.restorablePlacements(ctx, head, head.Op.From); err != nil {
-			return revisionDraft{}, plan.Plan{}, err
+			return revision.Draft{}, plan.Plan{}, err
 		}
 		if _, err := g.cloudOf(ctx, doc); err != nil {
-			return revisionDraft{}, plan.Plan{}, err
+			return revision.Draft{}, plan.Plan{}, err
 		}
 		policies, err := g.planner.PoliciesOf(ctx, doc)
 		if err != nil {
-			return revisionDraft{}, plan.Plan{}, err
+			return revision.Draft{}, plan.Plan{}, err
 		}
-		d, err := b.restoredDraft(ctx, head, policies)
+		d, err := b.RestoredDraft(ctx, head, policies)
 		return d, plan.Plan{}, revisionNotFound(err, head.Op.From)
 	}
 	p, err := g.planner.Plan(ctx, doc, head.Deployment())
@@ -201,9 +202,9 @@ func (g *Groups) draft(ctx context.Context, b revisionBuilder, head appcontext.H
 		err = p.Refused()
 	}
 	if err != nil {
-		return revisionDraft{}, plan.Plan{}, err
+		return revision.Draft{}, plan.Plan{}, err
 	}
-	d, err := b.draft(ctx, head, p)
+	d, err := b.Draft(ctx, head, p)
 	return d, p, err
 }
 
@@ -226,13 +227,13 @@ func (c bundleChange) kind() string {
 }
 
 // clustersByChange groups an app's clusters, sorted, by the change on them.
-func clustersByChange(now, next []clusterBundle) map[bundleChange][]v2.ClusterKey {
+func clustersByChange(now, next []revision.ClusterBundle) map[bundleChange][]v2.ClusterKey {
 	changes := map[v2.ClusterKey]bundleChange{} // by cluster
 	for _, p := range now {
-		changes[p.cluster] = bundleChange{from: p.bundle}
+		changes[p.Cluster] = bundleChange{from: p.Bundle}
 	}
 	for _, p := range next {
-		changes[p.cluster] = bundleChange{changes[p.cluster].from, p.bundle}
+		changes[p.Cluster] = bundleChange{changes[p.Cluster].from, p.Bundle}
 	}
 	out := map[bundleChange][]v2.ClusterKey{}
 	for _, cluster := range slices.Sorted(maps.Keys(changes)) {
@@ -244,7 +245,7 @@ func clustersByChange(now, next []clusterBundle) map[bundleChange][]v2.ClusterKe
 // answer returns the result as clients read it. It compares objects only if withObjects is set.
 func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, error) {
 	out := v2.Plan{
-		Identity: r.identity, Digest: r.digest, Action: r.action.String(), Revision: r.draft.rev.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
+		Identity: r.identity, Digest: r.digest, Action: r.action.String(), Revision: r.draft.Revision.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
 	}
 	if len(r.current) > 0 {
 		out.From = r.before.Rev
@@ -255,12 +256,12 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 	if !r.before.Owns() {
 		out.Notes = append(out.Notes, "the previous deployment belongs to another group now: this starts a new deployment, and instantiate chooses the id in its label emco/deployment-id")
 	}
-	now, next := byApp(r.current), byApp(r.draft.placements)
+	now, next := revision.ByApp(r.current), revision.ByApp(r.draft.Placements)
 	names := map[string]bool{}
 	for name := range now {
 		names[name] = true
 	}
-	for _, a := range r.draft.rev.Apps {
+	for _, a := range r.draft.Revision.Apps {
 		names[a.Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -327,7 +328,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 
 // draftedApp returns an app of the drafted revision, nil if it lacks the app.
 func (r dryRunResult) draftedApp(app string) *appcontext.App {
-	apps := r.draft.rev.Apps
+	apps := r.draft.Revision.Apps
 	if i := slices.IndexFunc(apps, func(a appcontext.App) bool { return a.Name == app }); i >= 0 {
 		return &apps[i]
 	}

@@ -7,21 +7,17 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 )
 
 // failingDriver is a document store that fails one read: the one after the next left reads.
@@ -97,7 +93,6 @@ func clusterNames(n int) (out []string) {
 func TestH61AnEmptyPlacementNeverEmptiesAFleet(t *testing.T) {
 	t.Run("reads that fail", failingReads)
 	t.Run("labels with typing errors", typingErrors)
-	t.Run("any numbers", anyNumbers)
 }
 
 func failingReads(t *testing.T) {
@@ -122,7 +117,7 @@ func failingReads(t *testing.T) {
 	}
 
 	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: p.renderer, log: slog.New(slog.DiscardHandler)}
-	b := revisionBuilder{contexts: p.contexts, renderer: p.renderer, blobs: p.contexts}
+	b := revision.Builder{Contexts: p.contexts, Renderer: p.renderer, Blobs: p.contexts}
 	op := *g.head().Op
 	n := int64(0)
 	for ; ; n++ {
@@ -204,82 +199,4 @@ func typingErrors(t *testing.T) {
 	p.work()
 	p.settle()
 	equal(t, "when it is meant", p.holds(id), "c00 v1")
-}
-
-// before draws up to 90 placements, and after draws what is left of them, and some more.
-func before(t *rapid.T) map[appcontext.PairKey]bool {
-	out := map[appcontext.PairKey]bool{}
-	for range rapid.IntRange(0, 90).Draw(t, "placements") {
-		app, cluster := fmt.Sprint("app", len(out)%3), fmt.Sprint("p+", len(out)/3)
-		out[appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: "7", App: app}] = true
-	}
-	return out
-}
-
-func after(t *rapid.T, now map[appcontext.PairKey]bool) map[appcontext.PairKey]bool {
-	out := map[appcontext.PairKey]bool{}
-	lost := rapid.IntRange(0, len(now)).Draw(t, "lost")
-	for k := range now {
-		if lost--; lost < 0 {
-			out[k] = true
-		}
-	}
-	for i := range rapid.IntRange(0, 30).Draw(t, "more") {
-		out[appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), UID: "7", App: "new"}] = true
-	}
-	return out
-}
-
-// placementsOf returns the placements of pairs, all with one bundle.
-func placementsOf(pairs map[appcontext.PairKey]bool, bundle appcontext.Digest) []appcontext.Placement {
-	clusters := map[string][]v2.ClusterKey{} // by app
-	for k := range pairs {
-		clusters[k.App] = append(clusters[k.App], k.Cluster)
-	}
-	var all []appPlacement
-	for app, names := range clusters {
-		slices.Sort(names)
-		all = append(all, appPlacement{app, bundle, names})
-	}
-	return placementsByCluster(all)
-}
-
-func anyNumbers(t *testing.T) {
-	t.Parallel()
-	contexts := contexttest.New(t)
-	head, err := contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		now := before(t)
-		next := after(t, now)
-		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(placementsOf(now, "d"))); err != nil {
-			t.Fatal(err)
-		}
-		text, err := needsConfirmation(t.Context(), contexts, head, placementsOf(next, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		stay := 0
-		for k := range now {
-			if next[k] {
-				stay++
-			}
-		}
-		// As docs/lifecycle.md has it: more than 20, or more than 10 percent of 20 or more.
-		lost, all := len(now)-stay, len(now)
-		want := lost >= 21 || all >= 20 && float64(lost)/float64(all) > 0.1
-		if got := text != ""; got != want {
-			t.Fatalf("%d of %d are lost: asked for a confirmation %v, want %v (%s)", lost, all, got, want, text)
-		}
-		if text != "" && !strings.Contains(text, fmt.Sprintf("remove %d of %d placements", lost, all)) {
-			t.Fatalf("%d of %d are lost: got %q", lost, all, text)
-		}
-		gone := head
-		gone.Gone = true
-		if text, err := needsConfirmation(t.Context(), contexts, gone, nil); err != nil || text != "" {
-			t.Fatalf("what is terminated needs no confirmation: got %q, %v", text, err)
-		}
-	})
 }

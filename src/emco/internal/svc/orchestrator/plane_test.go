@@ -25,6 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -299,7 +300,7 @@ func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, renderer: renderer, log: slog.New(slog.DiscardHandler)}
 	for op, err := range p.contexts.Operations(p.Context()) {
 		p.must(err)
-		w.execute(ctx, revisionBuilder{contexts: p.contexts, renderer: renderer, blobs: p.contexts}, op)
+		w.execute(ctx, revision.Builder{Contexts: p.contexts, Renderer: renderer, Blobs: p.contexts}, op)
 	}
 }
 

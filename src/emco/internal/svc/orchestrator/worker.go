@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 )
 
 const (
@@ -112,7 +113,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revisionBuilder{contexts: contexts, renderer: w.renderer, blobs: contexts, values: w.values, panics: w.panics}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics}, op)
 		})
 	}
 	return ctx.Err()
@@ -130,7 +131,7 @@ func (w *Worker) projectOf(ctx context.Context, contexts *appcontext.Store, op a
 
 // execute makes an operation's revision. It retries errors that may pass; errors that a
 // retry cannot fix are recorded in the head.
-func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.Operation) {
+func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.Operation) {
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op) })
@@ -142,9 +143,9 @@ func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.O
 			return
 		case attempt >= maxAttempts || contain.Is(err):
 			log.Error("operation failed", "err", err, "attempts", attempt)
-			head, unrecorded := currentHead(ctx, b.contexts, op)
+			head, unrecorded := currentHead(ctx, b.Contexts, op)
 			if unrecorded == nil {
-				unrecorded = recordFailure(ctx, b.contexts, head, err)
+				unrecorded = recordFailure(ctx, b.Contexts, head, err)
 			}
 			if unrecorded != nil {
 				log.Error("cannot record the failure", "err", unrecorded)
@@ -158,9 +159,9 @@ func (w *Worker) execute(ctx context.Context, b revisionBuilder, op appcontext.O
 
 // try publishes the operation's revision, or records in the head why there is none. It
 // returns errors that a retry may fix, and Conflict if the operation is no longer current.
-func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Operation) error {
+func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Operation) error {
 	start := time.Now()
-	head, err := currentHead(ctx, b.contexts, op)
+	head, err := currentHead(ctx, b.Contexts, op)
 	if err != nil {
 		return err
 	}
@@ -169,38 +170,38 @@ func (w *Worker) try(ctx context.Context, b revisionBuilder, op appcontext.Opera
 		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and another one was created under its name"))
 	}
 	if err != nil {
-		return recordPermanent(ctx, b.contexts, head, err)
+		return recordPermanent(ctx, b.Contexts, head, err)
 	}
 	var next appcontext.Head
 	_, isCloud := v2.LogicalCloudOf(string(doc.Key))
 	switch {
 	case isCloud:
-		next, err = w.clouds.Publish(ctx, b.contexts, head, doc)
+		next, err = w.clouds.Publish(ctx, b.Contexts, head, doc)
 	case head.Op.From > 0:
 		policies, policyErr := w.planner.PoliciesOf(ctx, doc)
 		if policyErr != nil {
-			return recordPermanent(ctx, b.contexts, head, policyErr)
+			return recordPermanent(ctx, b.Contexts, head, policyErr)
 		}
-		next, err = b.restore(ctx, head, policies)
+		next, err = b.Restore(ctx, head, policies)
 	default:
 		p, planErr := w.planner.Plan(ctx, doc, head.Deployment())
 		if planErr == nil {
-			planErr = p.CheckOutcome(head.Op, b.renderer)
+			planErr = p.CheckOutcome(head.Op, b.Renderer)
 		}
 		if planErr != nil {
-			return recordPermanent(ctx, b.contexts, head, planErr)
+			return recordPermanent(ctx, b.Contexts, head, planErr)
 		}
-		next, err = b.publish(ctx, head, p)
+		next, err = b.Publish(ctx, head, p)
 	}
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
-		return recordPermanent(ctx, b.contexts, head, err)
+		return recordPermanent(ctx, b.Contexts, head, err)
 	}
 	if err != nil {
 		return err
 	}
 	took := time.Since(start)
 	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "took", took)
-	if err := recordPublished(ctx, b.contexts, *head.Op, took); err != nil {
+	if err := recordPublished(ctx, b.Contexts, *head.Op, took); err != nil {
 		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 )
 
 // workerFixture is an etcd and a document store on which several workers work.
@@ -140,7 +141,7 @@ func TestH32TwoLeadersMakeOneRevision(t *testing.T) {
 		}
 	}))
 	carryOut := func(w *Worker, own *shards.Ownership) {
-		w.execute(ctx, revisionBuilder{contexts: w.contexts.Fenced(own.Fence())}, op)
+		w.execute(ctx, revision.Builder{Contexts: w.contexts.Fenced(own.Fence())}, op)
 	}
 	first, err := p.contexts.Own(ctx, shard, "first", time.Minute)
 	p.must(err)
@@ -234,7 +235,7 @@ func TestAgentsAreKeptWithTheirClusters(t *testing.T) {
 func (p workerFixture) execute(op appcontext.Operation) {
 	p.Helper()
 	w := p.worker("one")
-	w.execute(p.Context(), revisionBuilder{contexts: p.contexts, blobs: p.contexts}, op)
+	w.execute(p.Context(), revision.Builder{Contexts: p.contexts, Blobs: p.contexts}, op)
 }
 
 func (p workerFixture) head(uid appcontext.HeadID) appcontext.Head {

@@ -1,12 +1,10 @@
-package orchestrator
+package revision
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,29 +24,31 @@ const maxRenderings = 16
 // maxVerdicts bounds how many refused clusters a revision stores per app.
 const maxVerdicts = 50
 
-// revisionBuilder turns plans into revisions.
-type revisionBuilder struct {
-	contexts *appcontext.Store
-	renderer render.Renderer
-	blobs    blobWriter
-	panics   *contain.Panics
-	values   customize.Values // of URLs in patches; nil: none are read
+// Builder turns plans into revisions.
+type Builder struct {
+	Contexts *appcontext.Store
+	Renderer render.Renderer
+	Blobs    BlobWriter
+	Panics   *contain.Panics
+	Values   customize.Values // of URLs in patches; nil: none are read
 }
 
-// blobWriter is where rendered content goes: the AppContext, or memory for a dry run.
-type blobWriter interface {
+// BlobWriter is where rendered content goes: the AppContext, or memory for a dry run.
+type BlobWriter interface {
 	PutBlobs(ctx context.Context, contents map[appcontext.Digest][]byte) error
 }
 
-// revisionDraft is a revision before it is published, with its placements in order of cluster.
-type revisionDraft struct {
-	rev        appcontext.Revision
-	placements []appcontext.Placement
+// Draft is a revision before it is published, with its placements in order of cluster.
+type Draft struct {
+	Revision   appcontext.Revision
+	Placements []appcontext.Placement
 }
 
-// publish makes the draft of a plan the desired revision.
-func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p plan.Plan) (appcontext.Head, error) {
-	d, err := b.draft(ctx, head, p)
+// Publish makes the draft of a plan the desired revision, and returns the next head. It is
+// Invalid if the user must confirm the draft, and a Conflict if the head has changed; other errors
+// are those of Draft.
+func (b Builder) Publish(ctx context.Context, head appcontext.Head, p plan.Plan) (appcontext.Head, error) {
+	d, err := b.Draft(ctx, head, p)
 	if err != nil {
 		return head, err
 	}
@@ -56,24 +56,24 @@ func (b revisionBuilder) publish(ctx context.Context, head appcontext.Head, p pl
 		return head, err
 	}
 	head.Gone = false
-	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
+	return b.Contexts.Publish(ctx, head, d.Revision, slices.Values(d.Placements))
 }
 
-// draft renders each class of an app once, or not at all if the newest revision made it from
+// Draft renders each class of an app once, or not at all if the newest revision made it from
 // equal inputs. The revision records why an app fails; such an app stays unchanged on the
-// clusters where it runs.
-func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p plan.Plan) (revisionDraft, error) {
+// clusters where it runs. Errors are failures of the system: of the stores, or of the renderer.
+func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (Draft, error) {
 	before, err := b.renderedBefore(ctx, head)
 	if err != nil {
-		return revisionDraft{}, err
+		return Draft{}, err
 	}
 	built, err := b.renderAll(ctx, p, before)
 	if err != nil {
-		return revisionDraft{}, err
+		return Draft{}, err
 	}
 	placed, err := b.runningPlacements(ctx, head, built)
 	if err != nil {
-		return revisionDraft{}, err
+		return Draft{}, err
 	}
 	rev := revisionOf(head.Op)
 	rev.Namespace, rev.Cloud = p.Namespace, p.Cloud
@@ -81,43 +81,20 @@ func (b revisionBuilder) draft(ctx context.Context, head appcontext.Head, p plan
 		rev.Apps = append(rev.Apps, a.app)
 		placed = append(placed, a.placed...)
 	}
-	return revisionDraft{rev, placementsByCluster(placed)}, nil
+	return Draft{Revision: rev, Placements: placementsByCluster(placed)}, nil
 }
 
 // confirm refuses a draft that removes many placements without confirmation: the documents
 // may have changed since the operation was requested.
-func (b revisionBuilder) confirm(ctx context.Context, head appcontext.Head, d revisionDraft) error {
+func (b Builder) confirm(ctx context.Context, head appcontext.Head, d Draft) error {
 	if head.Op.Force {
 		return nil
 	}
-	text, err := needsConfirmation(ctx, b.contexts, head, d.placements)
+	text, err := NeedsConfirmation(ctx, b.Contexts, head, d.Placements)
 	if err == nil && text != "" {
 		err = errs.New(errs.Invalid, text)
 	}
 	return err
-}
-
-// restore publishes an earlier revision's content as the next revision.
-func (b revisionBuilder) restore(ctx context.Context, head appcontext.Head, policies plan.Policies) (appcontext.Head, error) {
-	d, err := b.restoredDraft(ctx, head, policies)
-	if err != nil {
-		return head, err
-	}
-	return b.contexts.Publish(ctx, head, d.rev, slices.Values(d.placements))
-}
-
-// restoredDraft returns the draft of a rollback. It is Invalid if a policy refuses the content.
-func (b revisionBuilder) restoredDraft(ctx context.Context, head appcontext.Head, policies plan.Policies) (revisionDraft, error) {
-	old, err := b.contexts.Revision(ctx, head.UID, head.Op.From)
-	if err != nil {
-		return revisionDraft{}, err
-	}
-	d := revisionDraft{rev: revisionOf(head.Op)}
-	d.rev.Namespace, d.rev.Cloud, d.rev.Apps = old.Namespace, old.Cloud, old.Apps
-	if d.placements, err = b.contexts.Placements(ctx, head.UID, head.Op.From); err != nil {
-		return d, err
-	}
-	return d, b.checkRestored(ctx, d, policies)
 }
 
 // revisionOf returns an operation's revision without content.
@@ -146,11 +123,11 @@ type builtBefore map[manifest.Digest]builtClass
 
 // renderedBefore returns the classes of the newest revision. Their content exists, because
 // that revision is kept and refers to it.
-func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Head) (builtBefore, error) {
+func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (builtBefore, error) {
 	if head.Rev == 0 {
 		return nil, nil
 	}
-	rev, err := b.contexts.Revision(ctx, head.UID, head.Rev)
+	rev, err := b.Contexts.Revision(ctx, head.UID, head.Rev)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +145,7 @@ func (b revisionBuilder) renderedBefore(ctx context.Context, head appcontext.Hea
 
 // renderAll builds the apps in parallel; the renderer bounds how many run. Errors are failures
 // of the system; an app that is wrong itself has a Failure instead.
-func (b revisionBuilder) renderAll(ctx context.Context, p plan.Plan, before builtBefore) ([]builtApp, error) {
+func (b Builder) renderAll(ctx context.Context, p plan.Plan, before builtBefore) ([]builtApp, error) {
 	out := make([]builtApp, len(p.Apps))
 	g, ctx := errgroup.WithContext(ctx)
 	names := make([]string, len(p.Apps))
@@ -180,7 +157,7 @@ func (b revisionBuilder) renderAll(ctx context.Context, p plan.Plan, before buil
 		a.Request.Budget = budget
 		g.Go(func() (err error) {
 			defer budget.Done(a.Name)
-			err = b.panics.Do(contain.Orchestrator, "app "+a.Name, func() (err error) {
+			err = b.Panics.Do(contain.Orchestrator, "app "+a.Name, func() (err error) {
 				out[i], err = b.build(ctx, a, before)
 				return err
 			})
@@ -200,7 +177,7 @@ func unbuilt(a plan.App) appcontext.App {
 }
 
 // build builds each class of an app. If one of them fails, the app does.
-func (b revisionBuilder) build(ctx context.Context, a plan.App, before builtBefore) (builtApp, error) {
+func (b Builder) build(ctx context.Context, a plan.App, before builtBefore) (builtApp, error) {
 	out := builtApp{app: unbuilt(a)}
 	if a.Refusal != nil {
 		out.app.Failure = &appcontext.Failure{Stage: "placement", Reason: a.Refusal.Error()}
@@ -209,7 +186,7 @@ func (b revisionBuilder) build(ctx context.Context, a plan.App, before builtBefo
 	for _, v := range a.Decision.Refused[:min(len(a.Decision.Refused), maxVerdicts)] {
 		out.app.Verdicts = append(out.app.Verdicts, appcontext.Verdict{Cluster: v.Cluster, Reason: v.Reason})
 	}
-	edits, err := customize.Resolve(ctx, a.Name, a.Edits, b.values)
+	edits, err := customize.Resolve(ctx, a.Name, a.Edits, b.Values)
 	if err != nil {
 		out.app.Failure, err = failureFrom(err)
 		return out, err
@@ -247,8 +224,8 @@ func (b revisionBuilder) build(ctx context.Context, a plan.App, before builtBefo
 
 // buildClasses returns the bundle of each class, and the digest of its inputs. It takes those that
 // were built before, and renders the others once for all classes with equal values.
-func (b revisionBuilder) buildClasses(ctx context.Context, a plan.App, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
-	edition := b.renderer.Edition()
+func (b Builder) buildClasses(ctx context.Context, a plan.App, classes []customize.Class, before builtBefore) ([]builtClass, []manifest.Digest, error) {
+	edition := b.Renderer.Edition()
 	built, digests := make([]builtClass, len(classes)), make([]manifest.Digest, len(classes))
 	var renderings []manifest.Digest // that are needed, in order of their first class
 	sharing := map[manifest.Digest][]int{}
@@ -268,10 +245,10 @@ func (b revisionBuilder) buildClasses(ctx context.Context, a plan.App, classes [
 	g.SetLimit(maxRenderings)
 	for _, rendering := range renderings {
 		g.Go(func() error {
-			return b.panics.Do(contain.Orchestrator, "a rendering", func() error {
+			return b.Panics.Do(contain.Orchestrator, "a rendering", func() error {
 				share := sharing[rendering]
 				req := classes[share[0]].Request(a.Request)
-				result, failed := b.renderer.Render(ctx, req)
+				result, failed := b.Renderer.Render(ctx, req)
 				for _, i := range share {
 					var err error
 					if built[i], err = b.finish(ctx, classes[i], req, a.Policies, result, failed); err != nil {
@@ -286,7 +263,7 @@ func (b revisionBuilder) buildClasses(ctx context.Context, a plan.App, classes [
 }
 
 // finish makes the bundle of a class from its rendering, or its failure from the rendering's error.
-func (b revisionBuilder) finish(ctx context.Context, c customize.Class, req render.Request, policies plan.Policies, result render.Result, err error) (out builtClass, _ error) {
+func (b Builder) finish(ctx context.Context, c customize.Class, req render.Request, policies plan.Policies, result render.Result, err error) (out builtClass, _ error) {
 	if err == nil {
 		result, err = c.Apply(result, req)
 	}
@@ -321,21 +298,21 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 }
 
 // save stores the content and the bundle that refers to it.
-func (b revisionBuilder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
+func (b Builder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
 	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents), CRDs: refs(r.CRDs, contents)}
 	for _, h := range r.Hooks {
 		ref := refs([]manifest.Object{h.Object}, contents)[0]
 		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
 	}
-	if err := b.blobs.PutBlobs(ctx, contents); err != nil {
+	if err := b.Blobs.PutBlobs(ctx, contents); err != nil {
 		return "", err
 	}
 	d, text, err := bundle.Blob()
 	if err != nil {
 		return "", err
 	}
-	return d, b.blobs.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
+	return d, b.Blobs.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
 }
 
 func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []appcontext.Ref {
@@ -349,77 +326,26 @@ func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []ap
 
 // runningPlacements returns where failed apps run by the revision that is desired now, so that
 // they are left alone.
-func (b revisionBuilder) runningPlacements(ctx context.Context, head appcontext.Head, built []builtApp) (out []appPlacement, err error) {
+func (b Builder) runningPlacements(ctx context.Context, head appcontext.Head, built []builtApp) (out []appPlacement, err error) {
 	if !slices.ContainsFunc(built, func(a builtApp) bool { return a.app.Failure != nil }) {
 		return nil, nil
 	}
-	now, err := desiredPlacements(ctx, b.contexts, head)
+	now, err := Desired(ctx, b.Contexts, head)
 	if err != nil {
 		return nil, err
 	}
-	running := byApp(now)
+	running := ByApp(now)
 	for _, a := range built {
 		if a.app.Failure == nil {
 			continue
 		}
 		at := map[appcontext.Digest][]v2.ClusterKey{} // by bundle
 		for _, p := range running[a.app.Name] {
-			at[p.bundle] = append(at[p.bundle], p.cluster)
+			at[p.Bundle] = append(at[p.Bundle], p.Cluster)
 		}
 		for bundle, clusters := range at {
 			out = append(out, appPlacement{a.app.Name, bundle, clusters})
 		}
 	}
 	return out, nil
-}
-
-// checkRestored refuses the draft of a rollback with content that a policy refuses now.
-func (b revisionBuilder) checkRestored(ctx context.Context, d revisionDraft, policies plan.Policies) error {
-	if !policies.Strict() {
-		return nil
-	}
-	checked := map[appcontext.Digest]bool{}
-	for _, p := range d.placements {
-		for app, bundle := range p.Apps {
-			if checked[bundle] {
-				continue
-			}
-			checked[bundle] = true
-			content, err := b.readBundle(ctx, bundle)
-			if err != nil {
-				return err
-			}
-			_, failure, err := policies.Check(content, strings.NewReplacer())
-			if err != nil {
-				return err
-			}
-			if failure != nil {
-				return errs.New(errs.Invalid, fmt.Sprintf("revision %d is not restored: app %s: %s", d.rev.From, app, failure.Reason))
-			}
-		}
-	}
-	return nil
-}
-
-// readBundle reads the objects of a bundle. Their files are not stored.
-func (b revisionBuilder) readBundle(ctx context.Context, d appcontext.Digest) (out render.Result, err error) {
-	bundle, err := b.contexts.GetBundle(ctx, d)
-	if err != nil {
-		return out, err
-	}
-	read := func(ref appcontext.Ref) manifest.Object {
-		content, readErr := b.contexts.GetBlob(ctx, ref.Digest)
-		err = cmp.Or(err, readErr)
-		return manifest.Object{ID: ref.ID, Digest: ref.Digest, Content: content}
-	}
-	for _, ref := range bundle.CRDs {
-		out.CRDs = append(out.CRDs, read(ref))
-	}
-	for _, ref := range bundle.Objects {
-		out.Objects = append(out.Objects, read(ref))
-	}
-	for _, h := range bundle.Hooks {
-		out.Hooks = append(out.Hooks, render.Hook{Object: read(h.Ref)})
-	}
-	return out, err
 }

@@ -1,4 +1,4 @@
-package orchestrator
+package revision
 
 import (
 	"cmp"
@@ -88,30 +88,30 @@ func groupByClusters(all []appPlacement) (groups []clusterGroup) {
 	return groups
 }
 
-// clusterBundle is what one cluster should hold of an app.
-type clusterBundle struct {
-	cluster v2.ClusterKey
-	bundle  appcontext.Digest
+// ClusterBundle is what one cluster should hold of an app.
+type ClusterBundle struct {
+	Cluster v2.ClusterKey
+	Bundle  appcontext.Digest
 }
 
-// byApp turns placements by cluster into the clusters of each app, in order.
-func byApp(placements []appcontext.Placement) map[string][]clusterBundle {
-	out := map[string][]clusterBundle{}
+// ByApp turns placements by cluster into the clusters of each app, in order.
+func ByApp(placements []appcontext.Placement) map[string][]ClusterBundle {
+	out := map[string][]ClusterBundle{}
 	for _, p := range placements {
 		for app, bundle := range p.Apps {
-			out[app] = append(out[app], clusterBundle{p.Cluster, bundle})
+			out[app] = append(out[app], ClusterBundle{p.Cluster, bundle})
 		}
 	}
 	for app := range out {
-		slices.SortFunc(out[app], func(a, b clusterBundle) int { return cmp.Compare(a.cluster, b.cluster) })
+		slices.SortFunc(out[app], func(a, b ClusterBundle) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	}
 	return out
 }
 
-// desiredPlacements returns the placements that a head desires now, in order of cluster;
-// none if it desires nothing. Until a revision replaces the state that a migration handed
-// over, the pairs hold the desired placements.
-func desiredPlacements(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
+// Desired returns the placements that a head desires now, in order of cluster; none if it desires
+// nothing. Until a revision replaces the state that a migration handed
+// over, the pairs hold the desired placements. Errors are the store's.
+func Desired(ctx context.Context, contexts *appcontext.Store, head appcontext.Head) ([]appcontext.Placement, error) {
 	switch {
 	case head.Gone || !head.Owns():
 		return nil, nil
@@ -146,9 +146,10 @@ func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, d v2.D
 	return out, nil
 }
 
-// needsConfirmation returns why users must confirm the next placements; empty if they need not.
-func needsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
-	now, err := desiredPlacements(ctx, contexts, head)
+// NeedsConfirmation returns why users must confirm the next placements; empty if they need not.
+// Errors are the store's.
+func NeedsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
+	now, err := Desired(ctx, contexts, head)
 	if err != nil {
 		return "", err
 	}
@@ -182,8 +183,8 @@ func countRemoved(now, next []appcontext.Placement) (gone, all int) {
 	return gone, all
 }
 
-// plannedPlacements returns where the apps of a plan should run, whether or not they can be rendered.
-func plannedPlacements(p plan.Plan) []appcontext.Placement {
+// Planned returns where the apps of a plan should run, whether or not they can be rendered.
+func Planned(p plan.Plan) []appcontext.Placement {
 	all := make([]appPlacement, 0, len(p.Apps))
 	for _, a := range p.Apps {
 		all = append(all, appPlacement{app: a.Name, clusters: a.Decision.Clusters})

@@ -1,4 +1,4 @@
-package orchestrator
+package revision_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 )
 
 const (
@@ -23,21 +24,21 @@ const (
 	nameless = "apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n"
 )
 
-// buildFixture is a builder with what its tests look at.
-type buildFixture struct {
+// fixture is a builder with what its tests look at.
+type fixture struct {
 	*testing.T
-	revisionBuilder
+	revision.Builder
 }
 
-func newBuildFixture(t *testing.T) buildFixture {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
 	renderer := rendertest.Plain{}
 	contexts := contexttest.New(t)
-	return buildFixture{t, revisionBuilder{contexts: contexts, renderer: renderer, blobs: contexts}}
+	return fixture{t, revision.Builder{Contexts: contexts, Renderer: renderer, Blobs: contexts}}
 }
 
 // app is a chart with one template, placed on clusters.
-func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) plan.App {
+func (s fixture) app(name, template string, clusters ...v2.ClusterKey) plan.App {
 	s.Helper()
 	packed, err := rendertest.Pack(map[string]string{
 		name + "/Chart.yaml": "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n", name + "/templates/object.yaml": template,
@@ -52,20 +53,20 @@ func (s buildFixture) app(name, template string, clusters ...v2.ClusterKey) plan
 }
 
 // wait queues an operation for revision rev, on top of head.
-func (s buildFixture) wait(head appcontext.Head, rev int64) appcontext.Head {
+func (s fixture) wait(head appcontext.Head, rev int64) appcontext.Head {
 	s.Helper()
 	to := head
 	to.UID, to.State, to.LastRev = "7", appcontext.Instantiated, rev
-	next, err := s.contexts.Step(s.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", rev), Instance: "7", Rev: rev})
+	next, err := s.Contexts.Step(s.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", rev), Instance: "7", Rev: rev})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return next
 }
 
-func (s buildFixture) mustPublish(head appcontext.Head, apps ...plan.App) appcontext.Head {
+func (s fixture) mustPublish(head appcontext.Head, apps ...plan.App) appcontext.Head {
 	s.Helper()
-	next, err := s.publish(s.Context(), head, plan.Plan{Namespace: "default", Apps: apps})
+	next, err := s.Publish(s.Context(), head, plan.Plan{Namespace: "default", Apps: apps})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -73,10 +74,10 @@ func (s buildFixture) mustPublish(head appcontext.Head, apps ...plan.App) appcon
 }
 
 // placed returns "cluster app digest" of each placement of a revision, sorted by cluster.
-func (s buildFixture) placed(rev int64) map[string]appcontext.Digest {
+func (s fixture) placed(rev int64) map[string]appcontext.Digest {
 	s.Helper()
 	out := map[string]appcontext.Digest{}
-	all, err := s.contexts.Placements(s.Context(), "7", rev)
+	all, err := s.Contexts.Placements(s.Context(), "7", rev)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -88,9 +89,9 @@ func (s buildFixture) placed(rev int64) map[string]appcontext.Digest {
 	return out
 }
 
-func (s buildFixture) revision(n int64) appcontext.Revision {
+func (s fixture) revision(n int64) appcontext.Revision {
 	s.Helper()
-	rev, err := s.contexts.Revision(s.Context(), "7", n)
+	rev, err := s.Contexts.Revision(s.Context(), "7", n)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func (s buildFixture) revision(n int64) appcontext.Revision {
 
 func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	lost := s.app("lost", sound)
 	lost.Refusal = errors.New("no cluster has the label")
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("bad", nameless, "p+a"), s.app("good", sound, "p+a", "p+b"), lost)
@@ -124,7 +125,7 @@ func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
 
 func TestWhatFailsStaysWhereItWas(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
 	first := s.placed(1)
 	head = s.mustPublish(s.wait(head, 2), s.app("a", nameless, "p+c"), s.app("b", sound, "p+c"))
@@ -136,7 +137,7 @@ func TestWhatFailsStaysWhereItWas(t *testing.T) {
 
 	gone := head
 	gone.Gone = true
-	gone, err := s.contexts.Step(t.Context(), head, gone, nil, nil)
+	gone, err := s.Contexts.Step(t.Context(), head, gone, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,14 +161,14 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 	for _, kind := range []errs.Kind{errs.Internal, errs.Unavailable, errs.Throttled} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newBuildFixture(t)
-			s.renderer = brokenRenderer{errs.New(kind, "the disk is away")}
+			s := newFixture(t)
+			s.Renderer = brokenRenderer{errs.New(kind, "the disk is away")}
 			head := s.wait(appcontext.Head{}, 1)
-			_, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
+			_, err := s.Publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
 			if !errs.Is(err, kind) {
 				t.Errorf("got %v, want kind %s", err, kind)
 			}
-			now, err := s.contexts.Head(t.Context(), "7")
+			now, err := s.Contexts.Head(t.Context(), "7")
 			if err != nil || now.Rev != 0 || now.Op == nil {
 				t.Errorf("head is %+v, %v; want it to wait still", now, err)
 			}
@@ -179,11 +180,11 @@ func TestABrokenPartMakesNoRevision(t *testing.T) {
 // clusters: a broken renderer is not called.
 func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", sound, "p+a"), s.app("b", sound, "p+a"))
 	first := s.placed(1)
-	working := s.renderer
-	s.renderer = sameEdition{brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}, working.Edition()}
+	working := s.Renderer
+	s.Renderer = sameEdition{brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}, working.Edition()}
 	head = s.mustPublish(s.wait(head, 2), s.app("a", sound, "p+a", "p+b"), s.app("b", sound, "p+a"))
 	second := s.placed(2)
 	want := map[string]appcontext.Digest{"p+a a": first["p+a a"], "p+b a": first["p+a a"], "p+a b": first["p+a b"]}
@@ -193,11 +194,11 @@ func TestWhatHasNotChangedIsNotRenderedAgain(t *testing.T) {
 
 	other := s.app("a", sound, "p+a")
 	other.Request.Overrides = []render.Override{{Key: "k", Value: "v"}}
-	if _, err := s.publish(t.Context(), s.wait(head, 3), plan.Plan{Apps: []plan.App{other}}); !errs.Is(err, errs.Unavailable) {
+	if _, err := s.Publish(t.Context(), s.wait(head, 3), plan.Plan{Apps: []plan.App{other}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another value: got %v, want it to be rendered", err)
 	}
-	s.renderer = brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}
-	if _, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
+	s.Renderer = brokenRenderer{errs.New(errs.Unavailable, "the disk is away")}
+	if _, err := s.Publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("b", sound, "p+a")}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("another edition: got %v, want it to be rendered", err)
 	}
 }
@@ -212,31 +213,32 @@ func (s sameEdition) Edition() string { return s.edition }
 
 func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	head := s.wait(appcontext.Head{}, 1)
 	to := head
 	to.State, to.Op, to.Gone = appcontext.Terminated, nil, true
-	if _, err := s.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
+	if _, err := s.Contexts.Step(t.Context(), head, to, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
+	_, err := s.Publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})
 	if !errs.Is(err, errs.Conflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	if _, err := s.contexts.Revision(t.Context(), "7", 1); !errs.Is(err, errs.NotFound) {
+	if _, err := s.Contexts.Revision(t.Context(), "7", 1); !errs.Is(err, errs.NotFound) {
 		t.Errorf("the revision can be read: %v", err)
 	}
 }
 
 func TestVerdictsAreCapped(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	const limit = 50
+	s := newFixture(t)
 	a := s.app("a", sound, "p+a")
-	for i := range maxVerdicts + 10 {
+	for i := range limit + 10 {
 		a.Decision.Refused = append(a.Decision.Refused, placement.Verdict{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), Reason: "full"})
 	}
 	s.mustPublish(s.wait(appcontext.Head{}, 1), a)
-	if got := s.revision(1).Apps[0].Verdicts; len(got) != maxVerdicts || got[0] != (appcontext.Verdict{Cluster: "p+0", Reason: "full"}) {
+	if got := s.revision(1).Apps[0].Verdicts; len(got) != limit || got[0] != (appcontext.Verdict{Cluster: "p+0", Reason: "full"}) {
 		t.Errorf("%d verdicts, the first is %+v", len(got), got[0])
 	}
 }
@@ -245,7 +247,7 @@ func TestVerdictsAreCapped(t *testing.T) {
 // a rollback: the order of then, not that of now.
 func TestRevisionsCarryTheOrder(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
 	web.Order = plan.Order{DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 5}}, LeaveLast: true}
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
@@ -254,7 +256,7 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 
 	head = s.wait(head, 3)
 	head.Op.Kind, head.Op.From, head.Op.Reason = "rollback", 1, "as before"
-	if _, err := s.restore(t.Context(), head, nil); err != nil {
+	if _, err := s.Restore(t.Context(), head, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range map[int64]string{
@@ -274,18 +276,18 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 // content would count as Ready.
 func TestBundlesHoldTheStampOfEachObject(t *testing.T) {
 	t.Parallel()
-	s := newBuildFixture(t)
+	s := newFixture(t)
 	s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("web", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n", "p+a"))
-	rev, err := s.contexts.Revision(t.Context(), "7", 1)
+	rev, err := s.Contexts.Revision(t.Context(), "7", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle, err := s.contexts.GetBundle(t.Context(), rev.Apps[0].Bundles[0])
+	bundle, err := s.Contexts.GetBundle(t.Context(), rev.Apps[0].Bundles[0])
 	if err != nil || len(bundle.Objects) != 1 {
 		t.Fatalf("bundle %+v, %v, want one object", bundle, err)
 	}
 	ref := bundle.Objects[0]
-	content, err := s.contexts.GetBlob(t.Context(), ref.Digest)
+	content, err := s.Contexts.GetBlob(t.Context(), ref.Digest)
 	if err != nil {
 		t.Fatal(err)
 	}

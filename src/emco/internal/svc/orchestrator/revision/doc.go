@@ -1,0 +1,7 @@
+// Package revision turns plans into revisions of the AppContext: it renders each class of an app
+// once, compares the content with the policies, and publishes what was built. It reads no
+// documents.
+//
+// build.go renders and publishes, restore.go makes earlier revisions the next ones,
+// placements.go compares placements.
+package revision
