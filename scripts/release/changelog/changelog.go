@@ -128,8 +128,10 @@ func headingOf(word string) string {
 	return ""
 }
 
-// item indents an entry below a dash, and begins it with a capital.
+// item indents an entry below a dash, and begins it with a capital. Its links start from the
+// fragment's folder, and those of the joined file from the root of the repository.
 func item(text string) string {
+	text = strings.ReplaceAll(text, "](../../", "](docs/")
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines[0] = strings.ToUpper(lines[0][:1]) + lines[0][1:]
 	for i := range lines {

@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 		"v0.9.0/a.md":     "Added: the first thing.\n",
 		"v0.10.0/a.md":    "Fixed: a fault.\n",
 		"unreleased/b.md": "Fixed: one more.\n\nNew: a thing.\n\nBefore, there was none. Note: now\nthere is.\n",
-		"unreleased/a.md": "Changed: `x` is y.\n",
+		"unreleased/a.md": "Changed: `x` is y ([order](../../order.md)).\n",
 	}))
 	want := `# Changes
 
@@ -47,7 +47,7 @@ func TestPage(t *testing.T) {
 
 ### Changed
 
-- ` + "`x`" + ` is y.
+- ` + "`x`" + ` is y ([order](docs/order.md)).
 
 ### Fixed
 
