@@ -14,6 +14,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
+// Edition identifies the rules. A change of them needs a higher one: what was compared with
+// policies of documents or clouds before is compared again.
+const Edition = 1
+
 // Policy is a set of rules for objects. The zero Policy is the one of projects without
 // policies: it reports objects that reach beyond a namespace, and allows all custom kinds.
 type Policy struct {

@@ -93,7 +93,7 @@ func (d Policies) Digest(class manifest.Digest) manifest.Digest {
 	if err != nil {
 		panic("plan: policies have no JSON form: " + err.Error())
 	}
-	return manifest.DigestOf(append([]byte(class+" "), text...))
+	return manifest.DigestOf(fmt.Appendf(nil, "%s %d %s", class, guard.Edition, text))
 }
 
 // Check returns the findings about a rendering, and the failure if a policy refuses it.
