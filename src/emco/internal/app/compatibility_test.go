@@ -24,7 +24,7 @@ var deviations = map[string]string{
 	"GET cluster-providers/{}/cluster-sync-objects":                                 "tokens are `***`: secrets are write-only",
 	"GET cluster-providers/{}/cluster-sync-objects/{}":                              "tokens are `***`: secrets are write-only",
 	"GET projects/{}/logical-clouds/{}/cluster-references":                          "a cloud without references answers an empty list, not 400: nothing is wrong with the request",
-	"POST projects/{}/logical-clouds":                                               "level 0, and what the [roadmap](roadmap.md) says of level 1",
+	"POST projects/{}/logical-clouds":                                               "both levels; level 1 needs a namespace and a user",
 	"GET projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/status":       "a missing group is 404, not 400; `Applied` needs proof ([status](status.md))",
 	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/approve":     "a state that does not allow it is 409, a missing group 404; upstream answers 500 for both",
 	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/instantiate": "refusals are 400, 404 and 409 with the reason, not 500; an intent of a controller that is not there is refused",

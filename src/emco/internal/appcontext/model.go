@@ -83,14 +83,14 @@ type Revision struct {
 	Deployed  v2.DeploymentID `json:"deployment,omitempty"` // the id that its objects carry, see Head.Deployment; set by Publish
 	Namespace string          `json:"namespace"`            // of the logical cloud
 	Cloud     Cloud           `json:"cloud,omitzero"`       // at that time
-	Apps      []App           `json:"apps"`                 // in the order they were onboarded
+	Apps      []App           `json:"apps"`                 // in order of name
 	Chunks    int             `json:"chunks"`               // number of placement values
 }
 
 // Cloud is what reconcilers on clusters need to know of a logical cloud.
 type Cloud struct {
 	Name     string `json:"name"`               // "<project>+<logical cloud>"
-	Confined bool   `json:"confined,omitempty"` // its apps may have objects in its namespace only
+	Confined bool   `json:"confined,omitempty"` // its apps may have objects in the namespaces of its permissions only
 	Account  string `json:"account,omitempty"`  // ServiceAccount that its apps are applied as
 	User     string `json:"user,omitempty"`     // whom EMCO acts as on direct clusters; empty for level 0
 }
@@ -153,7 +153,7 @@ type Wave struct {
 
 // Failure says why an app could not be rendered or placed.
 type Failure struct {
-	Stage  string `json:"stage"` // "placement" or "rendering"
+	Stage  string `json:"stage"` // "placement", "rendering" or "policy"
 	File   string `json:"file,omitempty"`
 	Reason string `json:"reason"`
 }
