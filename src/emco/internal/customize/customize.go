@@ -17,18 +17,18 @@ import (
 // Controller is an action controller. Group intents name it and an intent of it.
 type Controller interface {
 	// Customize returns the edits of an intent. It changes nothing. Equal documents and equal
-	// contexts give equal edits in the same order. Errors concern the whole deployment; they
+	// deployments give equal edits in the same order. Errors concern the whole deployment; they
 	// are Invalid or NotFound if users can mend the cause.
-	Customize(ctx context.Context, c AppContext) (Edits, error)
+	Customize(ctx context.Context, d Deployment) (Edits, error)
 }
 
-// AppContext is what a controller knows of a deployment.
-type AppContext struct {
+// Deployment is what a controller knows of a deployment.
+type Deployment struct {
 	Group     string // path of the deployment intent group, "projects/…"
 	Intent    string // name of the controller's intent
 	Apps      []App  // in order of name
 	Inventory placement.Inventory
-	Pairs     PairsOf // of the clusters
+	KeyValues KeyValuesOf // of the clusters
 }
 
 // App is an app and the clusters that it goes to, sorted.

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// PairsOf returns the key-value pairs of a cluster.
-type PairsOf func(cluster v2.ClusterKey) (map[string]string, error)
+// KeyValuesOf returns the key-value pairs of a cluster.
+type KeyValuesOf func(cluster v2.ClusterKey) (map[string]string, error)
 
 // Overrides returns the override values of a group for all clusters of an app, in order of the
 // entries and their keys: in Helm's --set syntax the order matters, and a JSON object has none.
@@ -42,7 +42,7 @@ const (
 // ClusterOverrides returns the edits for the override values of an app that are for some of its
 // clusters, or that name facts of clusters. Values for a named cluster win over those for a label,
 // and these over values for all clusters; of equal rank the later entry wins.
-func ClusterOverrides(g v2.DeploymentIntentGroup, app App, fleet placement.Inventory, pairs PairsOf) ([]Edit, error) {
+func ClusterOverrides(g v2.DeploymentIntentGroup, app App, fleet placement.Inventory, pairs KeyValuesOf) ([]Edit, error) {
 	var out []Edit
 	for rank := forAll; rank <= forCluster; rank++ {
 		for i, o := range g.Spec.Overrides {
@@ -100,7 +100,7 @@ func (a App) Labelled(fleet placement.Inventory, provider, label string) (out []
 
 // valuesByFacts returns an edit for each group of clusters that get equal values of an entry. Of an
 // entry for all clusters it takes only the values that name facts.
-func valuesByFacts(o v2.OverrideValue, rank int, clusters []v2.ClusterKey, pairs PairsOf) (out []Edit, err error) {
+func valuesByFacts(o v2.OverrideValue, rank int, clusters []v2.ClusterKey, pairs KeyValuesOf) (out []Edit, err error) {
 	var fixed, open []string // keys without and with facts
 	for _, key := range slices.Sorted(maps.Keys(o.Values)) {
 		if v2.NamesFacts(o.Values[key]) {
@@ -136,7 +136,7 @@ func valuesByFacts(o v2.OverrideValue, rank int, clusters []v2.ClusterKey, pairs
 }
 
 // filled returns the values of an entry with the facts of a cluster.
-func filled(o v2.OverrideValue, keys []string, cluster v2.ClusterKey, pairs PairsOf) ([]render.Override, error) {
+func filled(o v2.OverrideValue, keys []string, cluster v2.ClusterKey, pairs KeyValuesOf) ([]render.Override, error) {
 	out := make([]render.Override, 0, len(keys))
 	for _, key := range keys {
 		value, err := v2.FillFacts(o.Values[key], func(name string) (string, error) {
@@ -153,7 +153,7 @@ func filled(o v2.OverrideValue, keys []string, cluster v2.ClusterKey, pairs Pair
 
 // Fact returns a fact of a cluster by the name that documents use, such as "kv.zone". The error is
 // Invalid if the cluster does not have it.
-func Fact(name string, cluster v2.ClusterKey, pairs PairsOf) (string, error) {
+func Fact(name string, cluster v2.ClusterKey, pairs KeyValuesOf) (string, error) {
 	switch name {
 	case v2.FactName:
 		return cluster.Cluster(), nil

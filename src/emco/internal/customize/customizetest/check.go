@@ -15,7 +15,7 @@ import (
 // Check puts a controller through its contract, with an intent for which it makes edits: equal
 // calls give equal edits, edits are well formed, the context stays as it is, and an ended context
 // is an error.
-func Check(t *testing.T, c customize.Controller, at customize.AppContext) {
+func Check(t *testing.T, c customize.Controller, at customize.Deployment) {
 	t.Helper()
 	apps := cloned(at.Apps)
 	first, err := c.Customize(t.Context(), at)

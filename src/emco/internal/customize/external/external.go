@@ -57,7 +57,7 @@ type controller struct {
 // Customize implements customize.Controller. An error changes nothing. It is Unavailable if the
 // controller does not answer, and Invalid if it refuses, or answers what is no edit of the
 // deployment.
-func (c controller) Customize(ctx context.Context, at customize.AppContext) (customize.Edits, error) {
+func (c controller) Customize(ctx context.Context, at customize.Deployment) (customize.Edits, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := grpc.NewClient("passthrough:///"+c.address,
@@ -104,7 +104,7 @@ func (c controller) call(ctx context.Context, client pb.ContextupdateClient, req
 }
 
 // requestOf returns the request for a deployment.
-func requestOf(at customize.AppContext) *pb.ContextUpdateRequest {
+func requestOf(at customize.Deployment) *pb.ContextUpdateRequest {
 	out := &pb.ContextUpdateRequest{AppContext: at.Group, IntentName: at.Intent}
 	for _, a := range at.Apps {
 		app := &pb.App{Name: a.Name}
@@ -121,7 +121,7 @@ func requestOf(at customize.AppContext) *pb.ContextUpdateRequest {
 }
 
 // edits returns the edits of an answer.
-func (c controller) edits(at customize.AppContext, answer *pb.ContextUpdateResponse) (out customize.Edits, err error) {
+func (c controller) edits(at customize.Deployment, answer *pb.ContextUpdateResponse) (out customize.Edits, err error) {
 	if n := len(answer.GetEdits()); n > maxEdits {
 		return out, errs.New(errs.Invalid, fmt.Sprintf("it answers %d edits, above the limit of %d", n, maxEdits))
 	}
@@ -136,7 +136,7 @@ func (c controller) edits(at customize.AppContext, answer *pb.ContextUpdateRespo
 	return out, nil
 }
 
-func editOf(at customize.AppContext, e *pb.Edit) (out customize.Edit, err error) {
+func editOf(at customize.Deployment, e *pb.Edit) (out customize.Edit, err error) {
 	i := slices.IndexFunc(at.Apps, func(a customize.App) bool { return a.Name == e.GetApp() })
 	if i < 0 {
 		return out, fmt.Errorf("app %q is not in the request", e.GetApp())

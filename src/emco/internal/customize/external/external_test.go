@@ -67,8 +67,8 @@ func (fleet) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {
 
 func (fleet) Labelled(string, string) []v2.ClusterKey { return nil }
 
-func at() customize.AppContext {
-	return customize.AppContext{
+func at() customize.Deployment {
+	return customize.Deployment{
 		Group: "projects/p", Intent: "large", Inventory: fleet{},
 		Apps: []customize.App{{Name: "web", Clusters: []v2.ClusterKey{"p+a", "p+b"}}},
 	}

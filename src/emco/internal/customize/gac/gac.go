@@ -44,14 +44,14 @@ type controller struct {
 }
 
 // Customize implements customize.Controller.
-func (g controller) Customize(ctx context.Context, c customize.AppContext) (customize.Edits, error) {
+func (g controller) Customize(ctx context.Context, c customize.Deployment) (customize.Edits, error) {
 	key := store.Key(c.Group + "/generic-k8s-intents/" + c.Intent)
 	if _, err := g.db.Get(ctx, key); errs.Is(err, errs.NotFound) {
 		return customize.Edits{}, errs.New(errs.Invalid, fmt.Sprintf("GenericK8sIntent not found: %s; add it below %s/generic-k8s-intents", c.Intent, c.Group))
 	} else if err != nil {
 		return customize.Edits{}, err
 	}
-	out := editList{context: c, admit: g.admit}
+	out := editList{deployment: c, admit: g.admit}
 	resources, customizations := 0, 0
 	for r, err := range store.All[v2.GenericResource](ctx, g.db, key+"/resources", store.Query{Depth: 1}) {
 		if err != nil {
@@ -77,7 +77,7 @@ func (g controller) Customize(ctx context.Context, c customize.AppContext) (cust
 }
 
 // originOf names a document for messages.
-func originOf(c customize.AppContext, key store.Key) string {
+func originOf(c customize.Deployment, key store.Key) string {
 	return strings.TrimPrefix(string(key), c.Group+"/")
 }
 
@@ -148,8 +148,8 @@ func (r genericResource) target() customize.Target {
 // editList collects the edits of an intent.
 type editList struct {
 	customize.Edits
-	context customize.AppContext
-	admit   func(url string) error
+	deployment customize.Deployment
+	admit      func(url string) error
 }
 
 func (l *editList) find(app, text string) {
@@ -158,11 +158,11 @@ func (l *editList) find(app, text string) {
 
 // addResource adds the edits of a resource.
 func (l *editList) addResource(r genericResource) error {
-	i := slices.IndexFunc(l.context.Apps, func(a customize.App) bool { return a.Name == r.Spec.App })
+	i := slices.IndexFunc(l.deployment.Apps, func(a customize.App) bool { return a.Name == r.Spec.App })
 	if i < 0 {
 		return nil // the app is not deployed
 	}
-	app := l.context.Apps[i]
+	app := l.deployment.Apps[i]
 	if len(r.customizations) == 0 {
 		l.find(app.Name, r.origin+": changes nothing, because it has no customization")
 	}
@@ -195,7 +195,7 @@ func (l *editList) clusters(app customize.App, c customization) []v2.ClusterKey 
 	}
 	out := []v2.ClusterKey{}
 	if i.Scope == "label" {
-		out = append(out, app.Labelled(l.context.Inventory, i.Provider, i.Label)...)
+		out = append(out, app.Labelled(l.deployment.Inventory, i.Provider, i.Label)...)
 	} else if key := v2.NewClusterKey(i.Provider, i.Cluster); app.Has(key) {
 		out = append(out, key)
 	}

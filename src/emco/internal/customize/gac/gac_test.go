@@ -38,7 +38,7 @@ type stage struct {
 	*testing.T
 	db     *store.DB
 	gac    customize.Controller
-	at     customize.AppContext
+	at     customize.Deployment
 	admits string // what URLs must begin with
 }
 
@@ -52,10 +52,10 @@ func newStage(t *testing.T) *stage {
 		return nil
 	})
 	zones := map[v2.ClusterKey]map[string]string{"p+a": {"zone": "north"}, "p+b": {"zone": `so"uth"`}, "p+c": {"zone": "north"}}
-	s.at = customize.AppContext{
+	s.at = customize.Deployment{
 		Group: group, Intent: "i", Inventory: fleet{"p large": {"p+b", "p+c", "p+z"}},
-		Apps:  []customize.App{{Name: "web", Clusters: []v2.ClusterKey{"p+a", "p+b", "p+c"}}},
-		Pairs: func(c v2.ClusterKey) (map[string]string, error) { return zones[c], nil },
+		Apps:      []customize.App{{Name: "web", Clusters: []v2.ClusterKey{"p+a", "p+b", "p+c"}}},
+		KeyValues: func(c v2.ClusterKey) (map[string]string, error) { return zones[c], nil },
 	}
 	for _, key := range []store.Key{group, intent} {
 		if _, err := s.db.Create(t.Context(), store.Write{Key: key}); err != nil {

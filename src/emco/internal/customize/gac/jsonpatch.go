@@ -73,7 +73,7 @@ func (l *editList) jsonPatch(target customize.Target, operations []v2.PatchOpera
 			o.Value = v2.PatchValue("null") // until it is read
 		} else {
 			text, err := v2.FillFacts(string(o.Value), func(name string) (string, error) {
-				fact, err := customize.Fact(name, cluster, l.context.Pairs)
+				fact, err := customize.Fact(name, cluster, l.deployment.KeyValues)
 				text := string(quoted(fact))
 				return text[1 : len(text)-1], err // it stands within a string
 			})

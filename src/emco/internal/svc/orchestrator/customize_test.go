@@ -23,7 +23,7 @@ func patchEdit(app, value string, clusters []v2.ClusterKey) customize.Edit {
 // sizes is a controller whose intents are sizes: it sets one on the clusters with a label.
 type sizes struct{ failure error }
 
-func (s *sizes) Customize(_ context.Context, c customize.AppContext) (out customize.Edits, err error) {
+func (s *sizes) Customize(_ context.Context, c customize.Deployment) (out customize.Edits, err error) {
 	if s.failure != nil {
 		return out, s.failure
 	}
@@ -107,7 +107,7 @@ func TestARegisteredControllerIsCalled(t *testing.T) {
 // adder is a controller that adds one object everywhere.
 type adder string
 
-func (a adder) Customize(_ context.Context, c customize.AppContext) (out customize.Edits, err error) {
+func (a adder) Customize(_ context.Context, c customize.Deployment) (out customize.Edits, err error) {
 	for _, app := range c.Apps {
 		out.Edits = append(out.Edits, customize.Edit{App: app.Name, Origin: "the adder", Object: []byte(a)})
 	}

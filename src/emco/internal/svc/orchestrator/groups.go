@@ -66,7 +66,7 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 // WithControllers adds the action controllers that intents of groups may name, and the reader of
 // the values that their patches fetch.
 func (g *Groups) WithControllers(actions map[string]customize.Controller, values customize.Values) *Groups {
-	g.planner.Actions, g.values = actions, values
+	g.planner.Controllers, g.values = actions, values
 	return g
 }
 

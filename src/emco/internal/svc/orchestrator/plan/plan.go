@@ -57,8 +57,8 @@ type Order struct {
 // Planner reads the documents of deployment intent groups. It writes nothing and renders
 // nothing. Set its exported fields before its first use.
 type Planner struct {
-	Actions  map[string]customize.Controller // action controllers within the program, by name
-	External ExternalControllers             // nil: none are called
+	Controllers map[string]customize.Controller // action controllers within the program, by name
+	External    ExternalControllers             // nil: none are called
 
 	db        *store.DB
 	ready     func(ctx context.Context, cloud store.Doc) error
@@ -163,7 +163,7 @@ const maxClasses = 1000
 // customize adds the edits of override values and of action controllers to the apps.
 func (p Planner) customize(ctx context.Context, group store.Key, d documents, apps []App) error {
 	pairs := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.Pairs(ctx, cluster) }
-	c := customize.AppContext{Group: string(group), Inventory: d.fleet, Pairs: pairs}
+	c := customize.Deployment{Group: string(group), Inventory: d.fleet, KeyValues: pairs}
 	index := map[string]*App{}
 	for i := range apps {
 		a := &apps[i]
@@ -353,7 +353,7 @@ func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIn
 // call finds a controller: one of the program, or one that is registered. The registration, if
 // there is one, has its place in the order.
 func (p Planner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
-	out := controllerCall{controller: controller, intent: intent, called: p.Actions[controller]}
+	out := controllerCall{controller: controller, intent: intent, called: p.Controllers[controller]}
 	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
 	absent := errs.Is(err, errs.NotFound)
 	if err != nil && !absent {
@@ -380,10 +380,10 @@ func (p Planner) call(ctx context.Context, controller, intent string) (controlle
 
 // ownControllers names the controllers of the program.
 func (p Planner) ownControllers() string {
-	if len(p.Actions) == 0 {
+	if len(p.Controllers) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Sorted(maps.Keys(p.Actions)), ", ")
+	return strings.Join(slices.Sorted(maps.Keys(p.Controllers)), ", ")
 }
 
 // requests returns the rendering inputs of each app of the composite app.
