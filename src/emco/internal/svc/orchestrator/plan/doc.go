@@ -2,6 +2,8 @@
 // each app goes to, what it is rendered from, which policies bound it and in which order it is
 // delivered. It renders nothing and writes nothing.
 //
-// plan.go reads the documents and places the apps, policies.go reads the policies and compares
-// content with them, outcome.go makes the digest that binds an action to its plan.
+// plan.go reads the documents and places the apps, intents.go reads the group's intents and calls
+// the controllers that they name, requests.go reads what each app is rendered from and its order,
+// policies.go reads the policies and compares content with them, outcome.go makes the digest that
+// binds an action to its plan.
 package plan

@@ -1,0 +1,202 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// maxClasses bounds the classes of a deployment: each is rendered or patched, and named in the
+// revision.
+const maxClasses = 1000
+
+// customize adds the edits of override values and of action controllers to the apps.
+func (p Planner) customize(ctx context.Context, group store.Key, d documents, apps []App) error {
+	keyValues := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.Pairs(ctx, cluster) }
+	c := customize.Deployment{Group: string(group), Inventory: d.fleet, KeyValues: keyValues}
+	index := map[string]*App{}
+	for i := range apps {
+		a := &apps[i]
+		if a.Refusal != nil {
+			continue
+		}
+		app := customize.App{Name: a.Name, Clusters: a.Decision.Clusters}
+		a.Edits, a.Refusal = customize.ClusterOverrides(d.group, app, d.fleet, keyValues)
+		if a.Refusal != nil && !errs.Is(a.Refusal, errs.Invalid) {
+			return a.Refusal
+		}
+		c.Apps, index[a.Name] = append(c.Apps, app), a
+	}
+	for _, call := range d.calls {
+		c.Intent = call.intent
+		edits, err := call.called.Customize(ctx, c)
+		if err != nil {
+			return fmt.Errorf("controller %s: %w", call.controller, err)
+		}
+		for _, e := range edits.Edits {
+			if a := index[e.App]; a != nil {
+				a.Edits = append(a.Edits, e)
+			}
+		}
+		for _, f := range edits.Findings {
+			if a := index[f.App]; a != nil {
+				a.Findings = append(a.Findings, f.Text)
+			}
+		}
+	}
+	return checkClasses(apps)
+}
+
+// checkClasses refuses a plan with too many classes.
+func checkClasses(apps []App) error {
+	all := 0
+	for _, a := range apps {
+		if len(a.Edits) > 0 {
+			all += len(a.Classes())
+		}
+	}
+	if all > maxClasses {
+		return errs.New(errs.Invalid, fmt.Sprintf("the clusters of the apps get %d different contents, above the limit of %d; let more clusters share values and customizations", all, maxClasses))
+	}
+	return nil
+}
+
+// placementIntents returns each app's intent, merged from all that name it.
+func (p Planner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placement.Intent, error) {
+	if named.placement == "" {
+		return nil, errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
+	}
+	key := group + "/generic-placement-intents/" + store.Key(named.placement)
+	if _, err := p.db.Get(ctx, key); err != nil {
+		return nil, store.NotFoundAs(err, "GenericPlacementIntent not found: "+named.placement)
+	}
+	out := map[string]placement.Intent{}
+	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		app := item.Value.Spec.App
+		out[app] = placement.Merge(out[app], intentOf(item.Value))
+	}
+	return out, nil
+}
+
+// namedIntents are the intents that the intents of a group name.
+type namedIntents struct {
+	placement string // name of the generic placement intent; empty if there is none yet
+	calls     []controllerCall
+}
+
+// controllerCall is a controller with the name of its intent.
+type controllerCall struct {
+	priority   int // lower is called earlier
+	controller string
+	intent     string
+	called     customize.Controller
+}
+
+// same reports whether two calls would do the same.
+func (c controllerCall) same(other controllerCall) bool {
+	return c.controller == other.controller && c.intent == other.intent
+}
+
+// ExternalControllers returns the controller that a document registers.
+type ExternalControllers func(v2.Controller) customize.Controller
+
+// CheckIntents returns why the intents of a group cannot be used: Invalid if one names a
+// controller that is not known.
+func (p Planner) CheckIntents(ctx context.Context, group store.Key) error {
+	_, err := p.groupIntents(ctx, group)
+	return err
+}
+
+// groupIntents returns what the group's intents name, calls in their order. It refuses
+// controllers that are not known, because they would have no effect.
+func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIntents, err error) {
+	for item, err := range store.All[v2.GroupIntent](ctx, p.db, group+"/intents", store.Query{Depth: 1}) {
+		if err != nil {
+			return out, err
+		}
+		for controller, intent := range item.Value.Spec.Intent {
+			if controller == v2.PlacementKey {
+				out.placement = intent
+				continue
+			}
+			call, err := p.call(ctx, controller, intent)
+			if err != nil {
+				return out, fmt.Errorf("intent %s: %w", item.Value.Metadata.Name, err)
+			}
+			out.calls = append(out.calls, call)
+		}
+	}
+	slices.SortFunc(out.calls, func(a, b controllerCall) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
+	})
+	out.calls = slices.CompactFunc(out.calls, controllerCall.same)
+	return out, nil
+}
+
+// call finds a controller: one of the program, or one that is registered. The registration, if
+// there is one, has its place in the order.
+func (p Planner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
+	out := controllerCall{controller: controller, intent: intent, called: p.Controllers[controller]}
+	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
+	absent := errs.Is(err, errs.NotFound)
+	if err != nil && !absent {
+		return out, err
+	}
+	var registered v2.Controller
+	if !absent {
+		if registered, err = store.Decode[v2.Controller](doc); err != nil {
+			return out, err
+		}
+		out.priority = registered.Spec.Priority
+	}
+	switch {
+	case out.called != nil:
+	case absent || p.External == nil:
+		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: the program has %s, and no other of this name is registered; register it below /v2/controllers with type \"action\", or remove it from the group's intents", controller, p.ownControllers()))
+	case registered.Spec.Type != "action":
+		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is registered with type %q; only controllers of type \"action\" are called: remove it from the group's intents", controller, registered.Spec.Type))
+	default:
+		out.called = p.External(registered)
+	}
+	return out, nil
+}
+
+// ownControllers names the controllers of the program.
+func (p Planner) ownControllers() string {
+	if len(p.Controllers) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(p.Controllers)), ", ")
+}
+
+// intentOf translates a document into a placement intent.
+func intentOf(i v2.AppIntent) (out placement.Intent) {
+	for _, t := range i.Spec.Intent.AllOf {
+		out.AllOf = append(out.AllOf, placement.Term{Selector: selectorOf(t.Selector), AnyOf: selectorsOf(t.AnyOf)})
+	}
+	out.AnyOf = selectorsOf(i.Spec.Intent.AnyOf)
+	return out
+}
+
+func selectorsOf(in []v2.Selector) (out []placement.Selector) {
+	for _, s := range in {
+		out = append(out, selectorOf(s))
+	}
+	return out
+}
+
+func selectorOf(s v2.Selector) placement.Selector {
+	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Label: s.Label}
+}
