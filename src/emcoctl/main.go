@@ -9,11 +9,12 @@ import (
 	"syscall"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cmd.Run(ctx, os.Args[1:], cmd.FromOS())
+	code := cmd.Run(ctx, os.Args[1:], session.FromOS())
 	stop()
 	os.Exit(code)
 }

@@ -24,9 +24,19 @@ var levels = map[string]int{
 	"internal/output":    4,
 	"internal/apply":     5,
 	"internal/preview":   5,
-	"internal/cmd":       6,
-	"internal/manpages":  7,
-	".":                  7,
+	"internal/fetch":     5,
+	"internal/session":   6,
+	"internal/complete":  7,
+	"internal/overview":  7,
+
+	"internal/cmd/lifecycle": 8,
+	"internal/cmd/status":    8,
+	"internal/cmd/clusters":  8,
+	"internal/cmd/admin":     8,
+	"internal/cmd/documents": 9, // apply --wait-for-status, and update of a deployment
+	"internal/cmd":           10,
+	"internal/manpages":      11,
+	".":                      11,
 }
 
 // outside lists what may be imported from other modules, besides src/api.
@@ -35,8 +45,16 @@ var outside = map[string][]string{
 	"internal/config":   {"go.yaml.in/yaml/v3"},
 	"internal/output":   {"go.yaml.in/yaml/v3"},
 	"internal/preview":  {"github.com/rogpeppe/go-internal/diff"},
-	"internal/cmd":      {"github.com/spf13/cobra", "golang.org/x/term"},
-	"internal/manpages": {"github.com/spf13/cobra/doc"}, // no part of emcoctl: the release runs it
+	"internal/session":  {"github.com/spf13/cobra", "golang.org/x/term"},
+	"internal/complete": {"github.com/spf13/cobra"},
+	"internal/cmd":      {"github.com/spf13/cobra"},
+
+	"internal/cmd/admin":     {"github.com/spf13/cobra"},
+	"internal/cmd/clusters":  {"github.com/spf13/cobra"},
+	"internal/cmd/documents": {"github.com/spf13/cobra"},
+	"internal/cmd/lifecycle": {"github.com/spf13/cobra"},
+	"internal/cmd/status":    {"github.com/spf13/cobra"},
+	"internal/manpages":      {"github.com/spf13/cobra/doc"}, // no part of emcoctl: the release runs it
 }
 
 func TestArrows(t *testing.T) {

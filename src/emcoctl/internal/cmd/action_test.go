@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 // flakyServer is a server that breaks off the first answers, and notes the keys of requests.
@@ -110,7 +111,7 @@ func TestColours(t *testing.T) {
 		{map[string]string{"TERM": "dumb"}, true, false},
 	} {
 		var out, errs bytes.Buffer
-		code := cmd.Run(t.Context(), []string{"diff", "--action", "update", "p/a/v1/d", "--server", s.URL}, cmd.System{
+		code := cmd.Run(t.Context(), []string{"diff", "--action", "update", "p/a/v1/d", "--server", s.URL}, session.System{
 			In: strings.NewReader(""), Out: &out, Err: &errs, Terminal: tt.terminal, Getenv: func(key string) string { return tt.env[key] },
 		})
 		text := out.String()
@@ -191,7 +192,7 @@ func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
 			var bound []string
 			var out bytes.Buffer
 			args := append(strings.Fields(tt.args), "p/a/v1/d", "--server", planServer(t, &bound, tt.status))
-			code := cmd.Run(t.Context(), args, cmd.System{
+			code := cmd.Run(t.Context(), args, session.System{
 				In: strings.NewReader(tt.reply), Out: &out, Err: &out, Interactive: tt.interactive, Getenv: func(string) string { return "" },
 			})
 			if got := strings.Join(bound, " "); code != tt.code || tt.bound == "none" && bound != nil || tt.bound != "none" && (len(bound) != 1 || got != tt.bound) || !strings.Contains(out.String(), tt.out) {

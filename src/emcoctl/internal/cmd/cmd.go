@@ -1,74 +1,47 @@
-// Package cmd is the command line of emcoctl: one file per command, and their common parts.
+// Package cmd is the command line of emcoctl: the tree of its commands, which are in the packages
+// below by what they do, with the help, the printing of errors, and the exit codes.
 package cmd
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
-	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/admin"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/clusters"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/documents"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/status"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
-// System is the environment of a run.
-type System struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Getenv   func(string) string
-	Home     string // the directory of .emco.yaml; empty for none
-	Terminal bool   // Out is a terminal
-	Columns  int    // the width of the terminal; 0 is unlimited
-	// Interactive says that a person sees the output and can answer questions.
-	Interactive bool
-}
-
-// FromOS returns the environment of the process.
-func FromOS() System {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
-	}
-	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		columns = 0 // a pipe
-	}
-	return System{
-		Columns: columns, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Home: home,
-		Terminal:    isTerminal(os.Stdout),
-		Interactive: isTerminal(os.Stdin) && isTerminal(os.Stdout) && isTerminal(os.Stderr),
-	}
-}
-
 // Run executes a command line and returns the exit code.
-func Run(ctx context.Context, args []string, sys System) int {
+func Run(ctx context.Context, args []string, sys session.System) int {
 	if version.Requested(args) && args[0] != "version" { // pflag reads -version as -v ersion
 		args = []string{"--version"}
 	}
 	if sys.Columns > 0 {
 		sys.Out = output.Screen{Writer: sys.Out, Columns: sys.Columns}
 	}
-	s := &session{sys: sys}
+	s := &session.Session{Sys: sys}
 	root := newRootCommand(s)
 	root.SetArgs(args)
 	root.SetIn(sys.In)
 	root.SetOut(sys.Out)
 	root.SetErr(sys.Err)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !s.started {
-		err = usageError{err}
+	if err != nil && !s.Started {
+		err = session.Usage(err)
 	}
 	printError(sys, err)
-	return s.exitCode(err)
+	return exitCode(s, err)
 }
 
 // long is the help of the program.
@@ -90,25 +63,25 @@ Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT
 -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
 
 // Commands returns the tree of commands, for its documentation.
-func Commands() *cobra.Command { return newRootCommand(&session{}) }
+func Commands() *cobra.Command { return newRootCommand(&session.Session{}) }
 
 // newRootCommand builds the tree of commands. Errors are printed by Run, once.
-func newRootCommand(s *session) *cobra.Command {
+func newRootCommand(s *session.Session) *cobra.Command {
 	root := &cobra.Command{
 		Use: "emcoctl", Short: "Work with EMCO documents and deployments", Long: long,
 		Version:      version.Read().String(),
 		SilenceUsage: true, SilenceErrors: true,
-		RunE: s.run(func(c *cobra.Command, _ []string) error { return c.Help() }),
+		RunE: s.Run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
 	root.SetVersionTemplate("emcoctl {{.Version}}\n")
-	s.sharedFlags(root)
+	s.SharedFlags(root)
 	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"})
-	group(root, "documents", newApplyCommand(s), newUpdateCommand(s), newGetCommand(s), newDeleteCommand(s))
-	group(root, "deployments", newPlanCommand(s), newDiffCommand(s), newStatusCommand(s), newDescribeCommand(s), newTreeCommand(s), newEventsCommand(s), newRevisionsCommand(s), newWaitCommand(s), newWatchCommand(s))
-	group(root, "deployments", newActionCommands(s)...)
-	group(root, "git", newMoveCommand(s), newBranchesCommand(s), newTokenCommand(s))
-	group(root, "git", newDecisionCommands(s)...)
-	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), newDoctorCommand(s), newDumpCommand(s), newConfigCommand(s), newVersionCommand(s), exitCodes())
+	group(root, "documents", documents.Commands(s)...)
+	group(root, "deployments", lifecycle.Commands(s)...)
+	group(root, "deployments", status.Commands(s)...)
+	group(root, "git", clusters.Commands(s)...)
+	root.AddCommand(admin.Commands(s)...)
+	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2
 	explainArguments(root)
 	return root
@@ -145,24 +118,4 @@ func group(root *cobra.Command, id string, commands ...*cobra.Command) {
 		c.GroupID = id
 		root.AddCommand(c)
 	}
-}
-
-// sharedFlags are those of upstream's client, and our common ones. They belong to the root,
-// because scripts put them before and after the command.
-func (s *session) sharedFlags(root *cobra.Command) {
-	f := root.PersistentFlags()
-	f.StringVar(&s.config, "config", "", "configuration file (default $HOME/.emco.yaml)")
-	f.StringVar(&s.context, "context", "", "context to use; see emcoctl config")
-	f.StringVar(&s.server, "server", "", "address of the server, for all services")
-	f.StringVar(&s.caFile, "ca-file", "", "PEM certificates to trust for https")
-	f.StringSliceVarP(&s.files, "filename", "f", nil, "file or directory of documents, - for standard input; repeatable")
-	f.BoolVarP(&s.recursive, "recursive", "R", false, "include subdirectories of the directory of -f")
-	f.StringSliceVarP(&s.values, "values", "v", nil, "values file for templates; repeatable, later ones win")
-	f.BoolVar(&s.strictValues, "strict-values", false, "a missing key of a template is an error, not a warning")
-	f.BoolVar(&s.strict, "strict", false, "an unknown key of a document is an error, not a warning")
-	f.StringVarP(&s.token, "token", "t", "", "bearer token")
-	f.BoolVarP(&s.stop, "stop", "s", false, "stop at the first refusal")
-	f.IntVarP(&s.waitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
-	f.StringVarP(&s.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human; emco in a pipe with upstream's configuration file)")
-	f.DurationVar(&s.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
 }

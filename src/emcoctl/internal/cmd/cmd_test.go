@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 // answering is a server that gives each first segment of a name its own answer:
@@ -37,7 +38,7 @@ func answering(t *testing.T, state string) string {
 // run executes a command line and returns its exit code and outputs.
 func run(ctx context.Context, env map[string]string, args ...string) (code int, out, errs string) {
 	var stdout, stderr bytes.Buffer
-	code = cmd.Run(ctx, args, cmd.System{
+	code = cmd.Run(ctx, args, session.System{
 		In: strings.NewReader(""), Out: &stdout, Err: &stderr, Getenv: func(key string) string { return env[key] },
 	})
 	return code, stdout.String(), stderr.String()

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 // The exit codes, documented by "emcoctl help exit-codes".
@@ -55,17 +58,10 @@ parsed, a missing section of the configuration, and usage errors.`,
 	}
 }
 
-// usageError is an error in how emcoctl was called.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // printError prints an error, unless it is printed already. Failures of documents are; it prints
 // only their number.
-func printError(sys System, err error) {
-	if err == nil || errors.Is(err, errChanges) {
+func printError(sys session.System, err error) {
+	if err == nil || errors.Is(err, lifecycle.ErrChanges) {
 		return
 	}
 	if f, ok := errors.AsType[*apply.Failures](err); ok {
@@ -75,26 +71,26 @@ func printError(sys System, err error) {
 		return
 	}
 	fmt.Fprintln(sys.Err, "error:", printable.Text(err.Error()))
-	if next := or(output.Next(err), output.NextMissing(err)); next != "" {
+	if next := cmp.Or(output.Next(err), output.NextMissing(err)); next != "" {
 		fmt.Fprintln(sys.Err, "  next: ", next)
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	if _, ok := errors.AsType[session.UsageError](err); ok {
 		fmt.Fprintln(sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
 	}
 }
 
 // exitCode returns the exit code of the process. The legacy codes ignore the server's
 // answers; commands that upstream's client does not have keep their codes.
-func (s *session) exitCode(err error) int {
+func exitCode(s *session.Session, err error) int {
 	code := codeOf(err)
-	if code == exitOK || s.sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
+	if code == exitOK || s.Sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
 		return code
 	}
 	_, documents := errors.AsType[*apply.Failures](err)
 	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
 		return exitOK
 	}
-	if _, usage := errors.AsType[usageError](err); s.honest && !usage {
+	if _, usage := errors.AsType[session.UsageError](err); s.Honest && !usage {
 		return code
 	}
 	if _, waited := errors.AsType[*progress.TimeoutError](err); waited || code == exitDegraded {
@@ -109,13 +105,13 @@ func codeOf(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errChanges):
+	case errors.Is(err, lifecycle.ErrChanges):
 		return exitError
-	case errors.Is(err, errBroken):
+	case errors.Is(err, lifecycle.ErrBroken):
 		return exitDegraded
 	}
-	if p, ok := errors.AsType[refusedPlan](err); ok {
-		code := codeOf(p.error)
+	if p, ok := errors.AsType[lifecycle.RefusedPlan](err); ok {
+		code := codeOf(p.Unwrap())
 		if code == exitError {
 			code = exitPlan
 		}
@@ -130,7 +126,7 @@ func codeOf(err error) int {
 		}
 		return code
 	}
-	if _, ok := errors.AsType[usageError](err); ok {
+	if _, ok := errors.AsType[session.UsageError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*progress.TimeoutError](err); ok || errors.Is(err, context.DeadlineExceeded) {

@@ -10,10 +10,11 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 // newExplainCommand returns the command that describes the members of documents.
-func newExplainCommand(s *session) *cobra.Command {
+func newExplainCommand(s *session.Session) *cobra.Command {
 	var recursive bool
 	c := &cobra.Command{
 		Use: "explain KIND[.MEMBER...]", Short: "Describe a kind of documents and its members",
@@ -28,12 +29,12 @@ func newExplainCommand(s *session) *cobra.Command {
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: s.own(func(_ *cobra.Command, args []string) error {
+		RunE: s.Own(func(_ *cobra.Command, args []string) error {
 			k, m, err := kind.Lookup(args[0])
 			if err != nil {
 				return err
 			}
-			return explainKind(s.sys.Out, k, m, args[0], recursive)
+			return explainKind(s.Sys.Out, k, m, args[0], recursive)
 		}),
 	}
 	c.Flags().BoolVar(&recursive, "members", false, "also the members of members")
@@ -46,16 +47,16 @@ func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive b
 	if err != nil {
 		return err
 	}
-	fields(w, [2]string{"kind", k.Collection}, [2]string{"short", strings.Join(k.Short, ", ")}, [2]string{"anchor", k.Path()}, [2]string{"file", map[bool]string{true: "yes: its documents come with a file"}[k.File]})
+	output.Fields(w, [2]string{"kind", k.Collection}, [2]string{"short", strings.Join(k.Short, ", ")}, [2]string{"anchor", k.Path()}, [2]string{"file", map[bool]string{true: "yes: its documents come with a file"}[k.File]})
 	members, about := k.Members, comments[k.Type]
 	if m.Name != "" {
-		fields(w, [2]string{"member", path[strings.IndexByte(path, '.')+1:]}, [2]string{"type", m.Type}, [2]string{"aliases", strings.Join(m.Aliases, ", ")})
+		output.Fields(w, [2]string{"member", path[strings.IndexByte(path, '.')+1:]}, [2]string{"type", m.Type}, [2]string{"aliases", strings.Join(m.Aliases, ", ")})
 		members, about = m.Members, aboutMember(comments, m)
 	}
 	if about != "" {
 		t := output.NewTable(w)
 		fmt.Fprintln(w)
-		row(t, about)
+		t.Row(about)
 		t.Flush()
 	}
 	if len(members) == 0 {
@@ -63,7 +64,7 @@ func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive b
 	}
 	fmt.Fprintln(w)
 	t := output.NewTable(w)
-	row(t, "MEMBER", "TYPE", "MEANING")
+	t.Row("MEMBER", "TYPE", "MEANING")
 	memberRows(t, comments, members, "", recursive)
 	t.Flush()
 	return nil
@@ -71,7 +72,7 @@ func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive b
 
 func memberRows(t *output.Table, comments map[string]string, members []v2.Member, prefix string, recursive bool) {
 	for _, m := range members {
-		row(t, prefix+m.Name, m.Type, aboutMember(comments, m))
+		t.Row(prefix+m.Name, m.Type, aboutMember(comments, m))
 		if recursive {
 			memberRows(t, comments, m.Members, prefix+m.Name+".", true)
 		}
@@ -88,14 +89,14 @@ func aboutMember(comments map[string]string, m v2.Member) string {
 }
 
 // newResourcesCommand returns the command that lists the kinds of documents.
-func newResourcesCommand(s *session) *cobra.Command {
+func newResourcesCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "api-resources", Short: "List the kinds of documents with their anchors", Args: cobra.NoArgs,
-		RunE: s.own(func(*cobra.Command, []string) error {
-			t := output.NewTable(s.sys.Out)
-			row(t, "KIND", "SHORT", "FILE", "ANCHOR")
+		RunE: s.Own(func(*cobra.Command, []string) error {
+			t := output.NewTable(s.Sys.Out)
+			t.Row("KIND", "SHORT", "FILE", "ANCHOR")
 			for _, k := range kind.All() {
-				row(t, k.Collection, strings.Join(k.Short, ","), map[bool]string{true: "yes"}[k.File], k.Path())
+				t.Row(k.Collection, strings.Join(k.Short, ","), map[bool]string{true: "yes"}[k.File], k.Path())
 			}
 			t.Flush()
 			return nil

@@ -53,6 +53,14 @@ func (t *Table) End() {
 	t.cells = nil
 }
 
+// Row adds a row.
+func (t *Table) Row(cells ...string) {
+	for _, cell := range cells {
+		t.Cell(cell)
+	}
+	t.End()
+}
+
 // Flush writes the table. It drops errors of the writer: a closed terminal has no reader.
 func (t *Table) Flush() {
 	widths, fits := t.widths()

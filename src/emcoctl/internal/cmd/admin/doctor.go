@@ -1,0 +1,199 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/overview"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
+)
+
+// newDoctorCommand returns the command that checks a setup.
+func newDoctorCommand(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Check the connection, the server and the fleet",
+		Long: `Doctor asks each address of the configuration: does it answer, may we read from it, is it
+ready, does its clock differ, has it our version. If all do well, it counts the clusters
+and deployments that are failed, not ready, unknown or blocked. It prints what to do about
+a failed check, and exits with 1 if there is one. It changes nothing, and does not reach
+clusters or Git servers itself.`,
+		Args: cobra.NoArgs,
+		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+			d := doctor{Session: s}
+			d.examine(c.Context())
+			if d.failed > 0 {
+				return fmt.Errorf("%d checks failed", d.failed)
+			}
+			return nil
+		}),
+	}
+}
+
+// doctor is one run of the checks.
+type doctor struct {
+	*session.Session
+	failed int
+}
+
+// The marks of checks.
+const (
+	checkGood = "ok"
+	checkWarn = "warn"
+	checkFail = "fail"
+)
+
+// report prints the result of a check.
+func (d *doctor) report(mark, check, format string, args ...any) {
+	if mark == checkFail {
+		d.failed++
+	}
+	fmt.Fprintf(d.Sys.Out, "%-5s%-12s %s\n", mark, check, printable.Line(fmt.Sprintf(format, args...)))
+}
+
+// fail prints a failed check with what to do.
+func (d *doctor) fail(check string, err error) {
+	text := err.Error()
+	if next := output.Next(err); next != "" {
+		text += "; " + next
+	}
+	d.report(checkFail, check, "%s", text)
+}
+
+// serviceAnchors are anchors of all services that serve this program's commands.
+var serviceAnchors = []string{"projects", "projects/p/logical-clouds", "cluster-providers", "git/branches"}
+
+func (d *doctor) examine(ctx context.Context) {
+	servers, err := d.Servers()
+	if err != nil {
+		d.fail("config", err)
+		return
+	}
+	d.report(checkGood, "config", "%s", servers.Notice)
+	var seen []string
+	for _, path := range serviceAnchors {
+		address, err := servers.For(path)
+		if err != nil {
+			d.fail("config", err)
+			continue
+		}
+		if slices.Contains(seen, address.URL) {
+			continue
+		}
+		seen = append(seen, address.URL)
+		if c, err := d.Dial(path); err != nil {
+			d.fail("config", err)
+		} else {
+			d.server(ctx, c, path, address.URL)
+		}
+	}
+	if d.failed == 0 {
+		d.fleet(ctx)
+	}
+}
+
+// maxSkew is the difference of clocks that is no problem.
+const maxSkew = 30 * time.Second
+
+// server checks one address.
+func (d *doctor) server(ctx context.Context, c *client.Client, path, url string) {
+	began := time.Now()
+	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
+	took := time.Since(began)
+	if err != nil {
+		d.fail("server", err)
+		return
+	}
+	d.report(checkGood, "server", "%s answers in %s", url, took.Round(time.Millisecond))
+	switch err := res.Err(http.MethodGet, path); {
+	case errs.Is(err, errs.NotFound) && path == "projects/p/logical-clouds": // there is no such project
+	case err != nil:
+		d.fail("access", err)
+	default:
+		d.report(checkGood, "access", "%s can be read", path)
+	}
+	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+		if skew := at.Sub(began); skew.Abs() > maxSkew {
+			d.report(checkWarn, "clock", "the clock of the server differs by %s; ages are wrong by as much", skew.Round(time.Second))
+		}
+	}
+	d.ready(ctx, c)
+	d.version(ctx, c)
+}
+
+// ready checks whether the server is ready; older ones have no such path.
+func (d *doctor) ready(ctx context.Context, c *client.Client) {
+	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
+	if err == nil {
+		err = res.Err(http.MethodGet, "/readyz")
+	}
+	switch {
+	case errs.Is(err, errs.NotFound):
+	case err != nil:
+		d.fail("ready", err)
+	default:
+		d.report(checkGood, "ready", "the server is ready")
+	}
+}
+
+func (d *doctor) version(ctx context.Context, c *client.Client) {
+	theirs, err := client.Get[version.Info](ctx, c, "/version")
+	if err != nil {
+		return // older ones have no such path
+	}
+	ours := version.Read().Version
+	mark := checkGood
+	if ours != theirs.Version {
+		mark = checkWarn
+	}
+	d.report(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
+}
+
+// fleet checks the states of clusters and deployments.
+func (d *doctor) fleet(ctx context.Context) {
+	for _, word := range []string{"clusters", "deployments"} {
+		o, _ := overview.Of(word)
+		o.Query["state"] = []string{v2.ViewFailed, v2.ViewNotReady, v2.ViewUnknown, v2.ViewBlocked}
+		c, err := d.Dial("views")
+		if err != nil {
+			d.fail(word, err)
+			continue
+		}
+		items, err := o.Read(ctx, c)
+		if errs.Is(err, errs.NotFound) {
+			return // an older server
+		}
+		if err != nil {
+			d.fail(word, err)
+			continue
+		}
+		if len(items) == 0 {
+			d.report(checkGood, word, "none is failed, not ready, unknown or blocked")
+			continue
+		}
+		var names []string
+		for _, item := range items[:min(len(items), 3)] {
+			path, err := o.Path(item)
+			if err != nil {
+				err = errors.New("the answer has no path")
+				d.fail(word, err)
+				return
+			}
+			names = append(names, path[strings.LastIndexByte(path, '/')+1:])
+		}
+		d.report(checkWarn, word, "%d are failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
+			len(items), strings.Join(names, ", "), map[bool]string{true: ", …"}[len(items) > len(names)], word)
+	}
+}

@@ -1,0 +1,80 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// reconnect is the pause before a new attempt at a stream.
+const reconnect = time.Second
+
+// ErrEnough ends a stream: a function that reads lines returns it after the last requested one.
+var ErrEnough = errors.New("enough")
+
+// Enough counts a line; ErrEnough if it was the last of n; 0 is unlimited.
+func Enough(lines *int, n int) error {
+	if *lines++; *lines == n {
+		return ErrEnough
+	}
+	return nil
+}
+
+// ErrPlain is the error of a server that answers a document instead of a stream.
+var ErrPlain = errors.New("the server does not stream")
+
+// Lines reads lines until ctx ends. When the server ends the stream or is unreachable, it
+// starts a new one; path returns the path of each request. ErrPlain after an answer that is
+// no stream.
+func Lines(ctx context.Context, notes io.Writer, c *client.Client, path func() string, each func(line []byte) error) error {
+	for lost := false; ; lost = true {
+		if lost {
+			fmt.Fprintln(notes, "note: the stream ended; reconnecting")
+		}
+		r := client.Request{Method: http.MethodGet, Path: path(), Accept: client.LinesType + ", application/json"}
+		res, err := c.Lines(ctx, r, each)
+		if err == nil {
+			err = res.Err(r.Method, r.Path)
+		}
+		switch {
+		case errors.Is(err, ErrEnough), ctx.Err() != nil:
+			return nil
+		case err == nil && !res.Streamed():
+			return ErrPlain
+		case err != nil && !errs.Is(err, errs.Unavailable) && !errs.Is(err, errs.Throttled):
+			return err
+		}
+		if Pause(ctx, max(reconnect, errs.RetryAfter(err))) != nil {
+			return nil
+		}
+	}
+}
+
+// Within bounds ctx by a time; 0 is unlimited.
+func Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}
+
+// Interval is the interval of polls of a server without streams.
+const Interval = 2 * time.Second
+
+// Pause waits; its error is that of ctx.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

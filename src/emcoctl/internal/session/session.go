@@ -1,0 +1,208 @@
+// Package session holds what all commands share: the environment, the flags of the root, and the
+// arguments that name deployments and clusters. From these it makes clients, printers and documents.
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+)
+
+// Session is the part of a run that all commands share: the system, and the flags of the
+// root. From these it makes clients, printers and documents.
+type Session struct {
+	Sys     System
+	Started bool // a command's own code has begun; errors before that are usage errors
+	Honest  bool // upstream's client does not have the command, so its exit codes are ours
+
+	config, Server, CAFile string
+	context                string
+	Files, values          []string
+	recursive              bool
+	strictValues, Strict   bool
+	Token, output          string
+	Stop                   bool
+	WaitTime               int
+	timeout                time.Duration
+}
+
+// Run marks the beginning of a command's own code.
+func (s *Session) Run(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		s.Started = true
+		return f(c, args)
+	}
+}
+
+// Own is run for commands that upstream's client does not have: their exit codes are ours.
+func (s *Session) Own(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return s.Run(func(c *cobra.Command, args []string) error {
+		s.Honest = true
+		return f(c, args)
+	})
+}
+
+// Format returns the requested form of output, otherwise the form for people.
+func (s *Session) Format() output.Format {
+	return output.Format(cmp.Or(s.output, s.Sys.Getenv("EMCOCTL_OUTPUT"), string(output.Human)))
+}
+
+// DocumentFormat is format for the commands that upstream's client also has: in a pipe, the
+// scripts of those who bring upstream's configuration file read upstream's lines.
+func (s *Session) DocumentFormat(servers config.Servers) output.Format {
+	if s.output == "" && s.Sys.Getenv("EMCOCTL_OUTPUT") == "" && servers.Upstream && !s.Sys.Terminal {
+		return output.Lines
+	}
+	return s.Format()
+}
+
+// Printer returns the printer of a format; many marks a list of results.
+func (s *Session) Printer(format output.Format, many bool) (output.Printer, error) {
+	p, err := output.New(output.Options{Out: s.Sys.Out, Err: s.Sys.Err, Format: format, Many: many})
+	if err != nil {
+		return nil, Usagef("%s; there are %s", err, strings.Join(output.Formats, ", "))
+	}
+	return p, nil
+}
+
+// Servers loads the configuration.
+func (s *Session) Servers() (config.Servers, error) {
+	contexts, err := config.ReadContexts(s.ContextsFile())
+	if err != nil {
+		return config.Servers{}, err
+	}
+	return config.Load(config.ServerFlags{
+		Contexts: contexts, Context: s.context,
+		Server: s.Server, File: s.config, Env: s.Sys.Getenv("EMCO_URL"), Home: s.Sys.Home,
+		CAFile: cmp.Or(s.CAFile, s.Sys.Getenv("EMCO_CA_FILE")),
+	})
+}
+
+// CurrentContext returns the context that the servers are from; the zero Context if they are
+// from none.
+func (s *Session) CurrentContext(servers config.Servers) (config.Context, error) {
+	if servers.Context == "" {
+		return config.Context{}, nil
+	}
+	all, err := config.ReadContexts(s.ContextsFile())
+	if err != nil {
+		return config.Context{}, err
+	}
+	return all.Get(servers.Context)
+}
+
+// ClientOptions are the options for all addresses. The token of a context goes only to its
+// server.
+func (s *Session) ClientOptions(servers config.Servers) (client.Options, error) {
+	o := client.Options{
+		Token:     client.Token(cmp.Or(s.Token, s.Sys.Getenv("EMCO_TOKEN"))),
+		Timeout:   s.timeout,
+		UserAgent: "emcoctl/" + version.Read().Version,
+	}
+	if o.Token != "" {
+		return o, nil
+	}
+	context, err := s.CurrentContext(servers)
+	if err == nil {
+		o.Token, err = context.Token()
+	}
+	return o, err
+}
+
+// Dial returns a client for one anchor.
+func (s *Session) Dial(path string) (*client.Client, error) {
+	servers, err := s.Servers()
+	if err != nil {
+		return nil, err
+	}
+	address, err := servers.For(path)
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.ClientOptions(servers)
+	if err != nil {
+		return nil, err
+	}
+	o.BaseURL, o.CAFile = address.URL, address.CAFile
+	return client.New(o)
+}
+
+// Load reads the documents of -f and prints warnings.
+func (s *Session) Load() ([]document.Document, error) {
+	parsed, err := document.Load(document.Sources{
+		Names: s.Files, Recursive: s.recursive, Values: s.values, Strict: s.strictValues, Known: s.Strict, Stdin: s.Sys.In,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range parsed.Warnings {
+		fmt.Fprintln(s.Sys.Err, "warning:", w)
+	}
+	return parsed.Documents, nil
+}
+
+// Form returns the form of output of commands that upstream's client does not have: for people,
+// unless the user wants JSON or YAML.
+func (s *Session) Form() (output.Format, error) {
+	switch f := s.Format(); f {
+	case output.Human, output.Lines, output.Plain, output.Wide:
+		return output.Human, nil
+	default:
+		if f.Structured() {
+			return f, nil
+		}
+		return "", Usagef("this command has no output format %q; use table, json or yaml", f)
+	}
+}
+
+// BarColumns returns the width of the terminal for a progress bar; 0 for lines.
+func (s *Session) BarColumns() int {
+	if !s.Sys.Interactive || s.Sys.Getenv("TERM") == "dumb" {
+		return 0
+	}
+	return s.Sys.Columns
+}
+
+// Colour reports whether to print colours: on a terminal with colours, unless the user
+// disables them.
+func (s *Session) Colour() bool {
+	return s.Sys.Terminal && s.Sys.Getenv("NO_COLOR") == "" && s.Sys.Getenv("TERM") != "dumb"
+}
+
+// ContextsFile returns the path of the file of contexts.
+func (s *Session) ContextsFile() string {
+	if file := s.Sys.Getenv("EMCOCTL_CONFIG"); file != "" || s.Sys.Home == "" {
+		return file
+	}
+	return filepath.Join(s.Sys.Home, ".config", "emcoctl", "config.yaml")
+}
+
+// SharedFlags are those of upstream's client, and our common ones. They belong to the root,
+// because scripts put them before and after the command.
+func (s *Session) SharedFlags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&s.config, "config", "", "configuration file (default $HOME/.emco.yaml)")
+	f.StringVar(&s.context, "context", "", "context to use; see emcoctl config")
+	f.StringVar(&s.Server, "server", "", "address of the server, for all services")
+	f.StringVar(&s.CAFile, "ca-file", "", "PEM certificates to trust for https")
+	f.StringSliceVarP(&s.Files, "filename", "f", nil, "file or directory of documents, - for standard input; repeatable")
+	f.BoolVarP(&s.recursive, "recursive", "R", false, "include subdirectories of the directory of -f")
+	f.StringSliceVarP(&s.values, "values", "v", nil, "values file for templates; repeatable, later ones win")
+	f.BoolVar(&s.strictValues, "strict-values", false, "a missing key of a template is an error, not a warning")
+	f.BoolVar(&s.Strict, "strict", false, "an unknown key of a document is an error, not a warning")
+	f.StringVarP(&s.Token, "token", "t", "", "bearer token")
+	f.BoolVarP(&s.Stop, "stop", "s", false, "stop at the first refusal")
+	f.IntVarP(&s.WaitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
+	f.StringVarP(&s.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human; emco in a pipe with upstream's configuration file)")
+	f.DurationVar(&s.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
+}
