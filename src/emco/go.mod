@@ -39,7 +39,9 @@ require (
 
 require (
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
+	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/evanphx/json-patch/v5 v5.9.11
+	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/google/go-containerregistry v0.22.1
 	github.com/minio/minio-go/v7 v7.1.0
 	github.com/opencontainers/go-digest v1.0.0

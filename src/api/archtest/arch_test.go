@@ -15,6 +15,7 @@ var arrows = map[string][]string{
 	"client":   {"errs"},
 	"jsonread": {},
 	"nearest":  {},
+	"oidctest": {},
 	"outbound": {"errs"},
 	"status":   {"errs", "jsonread", "v2"},
 	"version":  {},

@@ -31,11 +31,12 @@ var groups = map[string]packageGroup{
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/failpoint", // where tests break the program
+		"internal/authn/apitoken",
 	}},
 	"kernel": {
 		may: []string{"ground"},
 		packages: []string{
-			"internal/archive", "internal/config", "internal/contain", "internal/gitops", "internal/logs", "internal/manifest",
+			"internal/archive", "internal/authn", "internal/config", "internal/contain", "internal/gitops", "internal/logs", "internal/manifest",
 			"internal/run", "internal/store/seal", "internal/tlsfiles", "internal/web",
 		},
 		outside: []string{"git", "api/nearest"}, // gitops resolves repositories; config names the setting that was meant
@@ -45,7 +46,8 @@ var groups = map[string]packageGroup{
 			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/bytelru", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
-			"internal/guard",   // policies of projects
+			"internal/guard", // policies of projects
+			"internal/authn/oidc",
 			"internal/openapi", // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
@@ -183,6 +185,8 @@ var homes = map[string][]string{
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
 	"go.mongodb.org/":           {"internal/store/mongo"},
+	"github.com/coreos/go-oidc": {"internal/authn/oidc"},
+	"github.com/go-jose/":       {"internal/authn/oidc"},
 	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 

@@ -1,0 +1,292 @@
+// Package oidctest is an OpenID Connect provider for tests. It signs real tokens, serves discovery and
+// keys, and keeps the state of device logins; it refuses what a provider must refuse.
+package oidctest
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Provider is a running provider.
+type Provider struct {
+	URL string // of the issuer
+
+	mu      sync.Mutex
+	keys    []signingKey             // newest last; guarded by mu
+	down    bool                     // answers 503; guarded by mu
+	fetches int                      // of the key set; guarded by mu
+	logins  map[string]*deviceLogin  // by device code; guarded by mu
+	refresh map[string]refreshClaims // by refresh token; guarded by mu
+}
+
+type signingKey struct {
+	id  string
+	key *rsa.PrivateKey
+}
+
+// deviceLogin is a login that waits for a person.
+type deviceLogin struct {
+	client, user string
+	claims       map[string]any // nil: not decided
+	denied       bool
+	asked        time.Time // the client's last question
+}
+
+// pollInterval is how long a client must wait between two questions.
+const pollInterval = time.Second
+
+type refreshClaims struct {
+	client string
+	claims map[string]any
+}
+
+// New starts a provider that ends with the test.
+func New(t testing.TB) *Provider {
+	t.Helper()
+	p := &Provider{logins: map[string]*deviceLogin{}, refresh: map[string]refreshClaims{}}
+	p.Rotate(t, 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
+	mux.HandleFunc("GET /keys", p.keySet)
+	mux.HandleFunc("POST /device", p.device)
+	mux.HandleFunc("POST /token", p.token)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		down := p.down
+		p.mu.Unlock()
+		if down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	p.URL = server.URL
+	return p
+}
+
+// Rotate makes a new signing key, and publishes the newest keys only, as many as keep says.
+func (p *Provider) Rotate(t testing.TB, keep int) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = append(p.keys, signingKey{rand.Text()[:8], key})
+	p.keys = p.keys[max(0, len(p.keys)-keep):]
+}
+
+// SetDown makes the provider refuse everything, or answer again.
+func (p *Provider) SetDown(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+}
+
+// Fetches returns how often the key set was read.
+func (p *Provider) Fetches() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fetches
+}
+
+// Token signs claims. Without others, it is issued now by the provider and ends in an hour.
+func (p *Provider) Token(t testing.TB, claims map[string]any) string {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := p.keys[len(p.keys)-1]
+	return p.sign(map[string]any{"alg": "RS256", "typ": "JWT", "kid": key.id}, claims, func(text []byte) []byte {
+		return signRSA(key.key, text)
+	})
+}
+
+// Forge encodes claims with a header and a signature of the caller's choice.
+func (p *Provider) Forge(header, claims map[string]any, signature func(text []byte) []byte) string {
+	return p.sign(header, claims, signature)
+}
+
+// KeyID returns the id of the newest key.
+func (p *Provider) KeyID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keys[len(p.keys)-1].id
+}
+
+// PublicKey returns the newest public key.
+func (p *Provider) PublicKey() *rsa.PublicKey {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &p.keys[len(p.keys)-1].key.PublicKey
+}
+
+func (p *Provider) sign(header, claims map[string]any, signature func(text []byte) []byte) string {
+	now := time.Now()
+	full := map[string]any{"iss": p.URL, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	for name, value := range claims {
+		full[name] = value
+		if value == nil {
+			delete(full, name)
+		}
+	}
+	text := encode(header) + "." + encode(full)
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature([]byte(text)))
+}
+
+func encode(part map[string]any) string {
+	data, err := json.Marshal(part)
+	if err != nil {
+		panic(err) // claims of tests are JSON
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func signRSA(key *rsa.PrivateKey, text []byte) []byte {
+	digest := sha256.Sum256(text)
+	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, digest[:])
+	if err != nil {
+		panic(err) // the key is good
+	}
+	return signature
+}
+
+func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
+	write(w, http.StatusOK, map[string]any{
+		"issuer": p.URL, "jwks_uri": p.URL + "/keys", "token_endpoint": p.URL + "/token",
+		"authorization_endpoint": p.URL + "/authorize", "device_authorization_endpoint": p.URL + "/device",
+		"id_token_signing_alg_values_supported": []string{"RS256"},
+		"response_types_supported":              []string{"code"}, "subject_types_supported": []string{"public"},
+	})
+}
+
+func (p *Provider) keySet(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fetches++
+	keys := []map[string]string{}
+	for _, k := range p.keys {
+		keys = append(keys, map[string]string{
+			"kty": "RSA", "use": "sig", "alg": "RS256", "kid": k.id,
+			"n": base64.RawURLEncoding.EncodeToString(k.key.N.Bytes()),
+			"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(k.key.E)).Bytes()),
+		})
+	}
+	write(w, http.StatusOK, map[string]any{"keys": keys})
+}
+
+// Approve lets the login of a user code through, with the claims of who did; false if no such login waits.
+func (p *Provider) Approve(userCode string, claims map[string]any) bool {
+	return p.decide(userCode, func(l *deviceLogin) { l.claims = claims })
+}
+
+// Deny refuses the login of a user code; false if no such login waits.
+func (p *Provider) Deny(userCode string) bool {
+	return p.decide(userCode, func(l *deviceLogin) { l.denied = true })
+}
+
+func (p *Provider) decide(userCode string, how func(*deviceLogin)) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.logins {
+		if l.user == userCode && l.claims == nil && !l.denied {
+			how(l)
+			return true
+		}
+	}
+	return false
+}
+
+// device begins a login (RFC 8628).
+func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
+	client := r.PostFormValue("client_id")
+	if client == "" {
+		write(w, http.StatusBadRequest, map[string]any{"error": "invalid_client"})
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	code, user := rand.Text(), rand.Text()[:8]
+	p.logins[code] = &deviceLogin{client: client, user: user}
+	write(w, http.StatusOK, map[string]any{
+		"device_code": code, "user_code": user, "verification_uri": p.URL + "/activate",
+		"verification_uri_complete": p.URL + "/activate?user_code=" + user,
+		"expires_in":                600, "interval": int(pollInterval / time.Second),
+	})
+}
+
+// token answers device logins and refreshes. A refresh token works once.
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	refuse := func(why string) { write(w, http.StatusBadRequest, map[string]any{"error": why}) }
+	client := r.PostFormValue("client_id")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch r.PostFormValue("grant_type") {
+	case "urn:ietf:params:oauth:grant-type:device_code":
+		code := r.PostFormValue("device_code")
+		l := p.logins[code]
+		switch {
+		case l == nil || l.client != client:
+			refuse("invalid_grant")
+		case l.denied:
+			refuse("access_denied")
+		case l.claims == nil && time.Since(l.asked) < pollInterval:
+			refuse("slow_down")
+		case l.claims == nil:
+			l.asked = time.Now()
+			refuse("authorization_pending")
+		default:
+			delete(p.logins, code)
+			p.grant(w, client, l.claims)
+		}
+	case "refresh_token":
+		given := r.PostFormValue("refresh_token")
+		known, ok := p.refresh[given]
+		if !ok || known.client != client {
+			refuse("invalid_grant")
+			return
+		}
+		delete(p.refresh, given)
+		p.grant(w, client, known.claims)
+	default:
+		refuse("unsupported_grant_type")
+	}
+}
+
+// grant answers with tokens for a client. The caller holds mu.
+func (p *Provider) grant(w http.ResponseWriter, client string, claims map[string]any) {
+	full := map[string]any{"aud": client}
+	for name, value := range claims {
+		full[name] = value
+	}
+	key := p.keys[len(p.keys)-1]
+	id := p.sign(map[string]any{"alg": "RS256", "kid": key.id}, full, func(text []byte) []byte { return signRSA(key.key, text) })
+	again := rand.Text()
+	p.refresh[again] = refreshClaims{client, claims}
+	write(w, http.StatusOK, map[string]any{
+		"access_token": rand.Text(), "token_type": "Bearer", "id_token": id, "refresh_token": again, "expires_in": 3600,
+	})
+}
+
+func write(w http.ResponseWriter, status int, value map[string]any) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		status, data = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data)
+}

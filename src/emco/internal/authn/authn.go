@@ -1,0 +1,130 @@
+package authn
+
+import (
+	"context"
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
+)
+
+// The ways by which a caller is known.
+const (
+	ViaToken       = "token"
+	ViaOIDC        = "oidc"
+	ViaCertificate = "certificate"
+	ViaProxy       = "proxy"
+	ViaBootstrap   = "bootstrap"
+)
+
+// Tokens knows API tokens.
+type Tokens interface {
+	// Token returns the caller of a token by its digest; false if it is not known or not valid any more.
+	Token(digest string) (Caller, bool)
+}
+
+// Issuers knows the tokens of OpenID Connect providers.
+type Issuers interface {
+	// Verify returns the caller of a token; Unauthorized if it is not valid, Unavailable if its provider
+	// cannot be asked.
+	Verify(ctx context.Context, token string) (Caller, error)
+}
+
+// Proxy is a gateway that authenticates, and names the user of a request in a header.
+type Proxy struct {
+	Header string   // empty: none
+	Names  []string // of its client certificate: the common name, or a DNS name
+}
+
+// Authenticator finds out who sends a request.
+type Authenticator struct {
+	Tokens  Tokens
+	Issuers Issuers // nil: none
+	Proxy   Proxy
+}
+
+// maxBearer is the length of the longest bearer token, in bytes. Longer ones are refused unread.
+const maxBearer = 16 << 10
+
+// Authenticate returns who sends a request; the zero Caller if the request has no credential. A wrong
+// credential is Unauthorized, also beside a good one.
+func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {
+	token, given, err := bearer(r.Header)
+	if err != nil {
+		return Caller{}, err
+	}
+	if given {
+		return a.bearer(r.Context(), token)
+	}
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return Caller{}, nil
+	}
+	return a.certificate(r, r.TLS.PeerCertificates[0])
+}
+
+// bearer returns the caller of a bearer token.
+func (a *Authenticator) bearer(ctx context.Context, token string) (Caller, error) {
+	if strings.HasPrefix(token, apitoken.Prefix) {
+		if c, known := a.Tokens.Token(apitoken.Digest(token)); known {
+			return c, nil
+		}
+		return Caller{}, errs.New(errs.Unauthorized, "this API token is not valid: it was revoked, it has ended, or it was never made here")
+	}
+	if a.Issuers == nil {
+		return Caller{}, errs.New(errs.Unauthorized, "this bearer token is no API token, and no OpenID Connect provider is configured (auth.issuers)")
+	}
+	return a.Issuers.Verify(ctx, token)
+}
+
+// bearer reads the header Authorization.
+func bearer(h http.Header) (token string, given bool, err error) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	refuse := func(why string) (string, bool, error) {
+		return "", true, errs.New(errs.Unauthorized, "the header Authorization "+why)
+	}
+	if len(values) > 1 {
+		return refuse("is given twice")
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	token = strings.TrimSpace(token)
+	switch {
+	case !strings.EqualFold(scheme, "Bearer"):
+		return refuse("must be: Bearer TOKEN")
+	case token == "":
+		return refuse("has no token")
+	case len(token) > maxBearer:
+		return refuse("has a token of more than 16 KiB")
+	}
+	return token, true, nil
+}
+
+// certificate returns the caller that a verified client certificate names, or whom a proxy names.
+func (a *Authenticator) certificate(r *http.Request, cert *x509.Certificate) (Caller, error) {
+	if a.Proxy.Header != "" && a.isProxy(cert) {
+		names := r.Header.Values(a.Proxy.Header)
+		switch {
+		case len(names) == 0:
+			return Caller{}, nil
+		case len(names) > 1 || !ValidName(names[0]):
+			return Caller{}, errs.New(errs.Unauthorized, "the proxy does not name one user in the header "+a.Proxy.Header)
+		}
+		return User("proxy:", names[0], nil, ViaProxy), nil
+	}
+	if !ValidName(cert.Subject.CommonName) {
+		return Caller{}, errs.New(errs.Unauthorized, "the client certificate has no common name that can be the name of a user")
+	}
+	c := User("cert:", cert.Subject.CommonName, cert.Subject.Organization, ViaCertificate)
+	c.Until = cert.NotAfter
+	return c, nil
+}
+
+func (a *Authenticator) isProxy(cert *x509.Certificate) bool {
+	return slices.Contains(a.Proxy.Names, cert.Subject.CommonName) ||
+		slices.ContainsFunc(cert.DNSNames, func(name string) bool { return slices.Contains(a.Proxy.Names, name) })
+}

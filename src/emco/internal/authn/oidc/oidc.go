@@ -1,0 +1,289 @@
+// Package oidc verifies the tokens of OpenID Connect providers.
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	goidc "github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+)
+
+// Issuer is a provider whose tokens are accepted.
+type Issuer struct {
+	Name        string // in subjects and messages
+	URL         string
+	Audience    string // that tokens must name
+	CA          string // file with certificate authorities; empty: those of the system
+	GroupsClaim string // empty: groups
+	Prefix      string // of names in subjects; empty: the name and a colon
+}
+
+// Bounds of what is accepted and kept.
+const (
+	skew        = 30 * time.Second // that clocks may differ
+	maxLifetime = 24 * time.Hour   // of a token
+	maxGroups   = 256
+	keepFor     = 5 * time.Minute // that a verified token is not verified again
+	maxKept     = 10_000          // verified tokens
+	askTimeout  = 10 * time.Second
+	retryPause  = 10 * time.Second // between two questions to a provider
+)
+
+// Verifier verifies the tokens of some issuers. It asks a provider when the first token of it arrives, so a
+// provider that is down delays no start.
+type Verifier struct {
+	issuers map[string]*issuer // by URL
+	now     func() time.Time
+
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]keptToken // guarded by mu
+}
+
+type keptToken struct {
+	caller authn.Caller
+	until  time.Time
+}
+
+// New returns a verifier. The clock now is for tests; nil is time.Now.
+func New(issuers []Issuer, now func() time.Time) (*Verifier, error) {
+	if now == nil {
+		now = time.Now
+	}
+	v := &Verifier{issuers: map[string]*issuer{}, now: now, kept: map[[sha256.Size]byte]keptToken{}}
+	for _, i := range issuers {
+		client, err := i.client()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.Name, err)
+		}
+		if i.Prefix == "" {
+			i.Prefix = i.Name + ":"
+		}
+		if i.GroupsClaim == "" {
+			i.GroupsClaim = "groups"
+		}
+		v.issuers[i.URL] = &issuer{Issuer: i, client: client, now: now}
+	}
+	return v, nil
+}
+
+// client returns how the provider is asked: with a deadline, without redirects.
+func (i Issuer) client() (*http.Client, error) {
+	u, err := url.Parse(i.URL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of an issuer", i.URL)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, fmt.Errorf("%s: an issuer needs https", i.URL)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if i.CA != "" {
+		pem, err := os.ReadFile(i.CA)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, errors.New("no certificate in " + i.CA)
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}
+	transport.DialContext = (&net.Dialer{Timeout: askTimeout}).DialContext
+	return &http.Client{
+		Transport: transport, Timeout: askTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+func loopback(host string) bool {
+	ip, _ := netip.ParseAddr(host)
+	return host == "localhost" || ip.IsLoopback()
+}
+
+// Verify returns the caller of a token; Unauthorized if it is not valid, Unavailable if the keys of its
+// provider cannot be read.
+func (v *Verifier) Verify(ctx context.Context, token string) (authn.Caller, error) {
+	digest := sha256.Sum256([]byte(token))
+	if c, known := v.known(digest); known {
+		return c, nil
+	}
+	i := v.issuers[issuerOf(token)]
+	if i == nil {
+		return authn.Caller{}, errs.New(errs.Unauthorized, "this bearer token is neither an API token nor a token of a configured issuer")
+	}
+	c, err := i.verify(ctx, token)
+	if err != nil {
+		return authn.Caller{}, err
+	}
+	v.keep(digest, c)
+	return c, nil
+}
+
+func (v *Verifier) known(digest [sha256.Size]byte) (authn.Caller, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	k, known := v.kept[digest]
+	if !known || !v.now().Before(k.until) {
+		return authn.Caller{}, false
+	}
+	return k.caller, true
+}
+
+func (v *Verifier) keep(digest [sha256.Size]byte, c authn.Caller) {
+	until := v.now().Add(keepFor)
+	if c.Until.Before(until) {
+		until = c.Until
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.kept) >= maxKept {
+		clear(v.kept)
+	}
+	v.kept[digest] = keptToken{c, until}
+}
+
+// issuerOf returns what an unverified token says of its issuer; empty if it says nothing.
+func issuerOf(token string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if err := json.Unmarshal(text, &claims); err != nil {
+		return ""
+	}
+	return claims.Issuer
+}
+
+// issuer is a provider and what is known of it.
+type issuer struct {
+	Issuer
+	client *http.Client
+	now    func() time.Time
+
+	mu      sync.Mutex
+	keys    *keySet   // nil: the provider was not asked with success; guarded by mu
+	tried   time.Time // last discovery; guarded by mu
+	failure error     // of it; guarded by mu
+}
+
+// verify checks signature, issuer, audience and times of a token, and reads who it is.
+func (i *issuer) verify(ctx context.Context, token string) (authn.Caller, error) {
+	keys, err := i.discover(ctx)
+	if err != nil {
+		return authn.Caller{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, err))
+	}
+	checked := goidc.NewVerifier(i.URL, keys, &goidc.Config{
+		ClientID: i.Audience, SupportedSigningAlgs: algorithms(), Now: func() time.Time { return i.now().Add(-skew) },
+	})
+	t, err := checked.Verify(ctx, token)
+	if out, ok := errors.AsType[*outage](err); ok {
+		return authn.Caller{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, out.err))
+	}
+	if err != nil {
+		return authn.Caller{}, i.refusal(err.Error())
+	}
+	return i.caller(t)
+}
+
+func (i *issuer) refusal(why string) error {
+	return errs.New(errs.Unauthorized, "the token of issuer "+i.Name+" is not valid: "+why)
+}
+
+// caller reads the claims of a token whose signature is right.
+func (i *issuer) caller(t *goidc.IDToken) (authn.Caller, error) {
+	begin := t.IssuedAt
+	if begin.Unix() <= 0 {
+		begin = i.now()
+	}
+	switch {
+	case !authn.ValidName(t.Subject):
+		return authn.Caller{}, i.refusal("its sub is not 1 to 256 printable characters")
+	case begin.After(i.now().Add(skew)):
+		return authn.Caller{}, i.refusal("it was issued in the future; compare the clocks")
+	case t.Expiry.Sub(begin) > maxLifetime+skew:
+		return authn.Caller{}, i.refusal("it is valid for more than 24 hours")
+	}
+	var claims map[string]json.RawMessage
+	if err := t.Claims(&claims); err != nil {
+		return authn.Caller{}, i.refusal(err.Error())
+	}
+	groups, err := readGroups(claims[i.GroupsClaim])
+	if err != nil {
+		return authn.Caller{}, i.refusal("the claim " + i.GroupsClaim + " " + err.Error())
+	}
+	c := authn.User(i.Prefix, t.Subject, groups, authn.ViaOIDC)
+	c.Until = t.Expiry.Add(skew)
+	return c, nil
+}
+
+// readGroups reads a claim that is a name or a list of names; none if it is missing.
+func readGroups(text json.RawMessage) ([]string, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		return []string{one}, nil
+	}
+	var many []string
+	if json.Unmarshal(text, &many) != nil {
+		return nil, errors.New("is neither a name nor a list of names")
+	}
+	if len(many) > maxGroups {
+		return nil, fmt.Errorf("has more than %d groups", maxGroups)
+	}
+	return many, nil
+}
+
+// discover returns the keys of the provider; it asks the provider where they are, once.
+func (i *issuer) discover(ctx context.Context) (*keySet, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.keys != nil {
+		return i.keys, nil
+	}
+	if i.failure != nil && i.now().Sub(i.tried) < retryPause {
+		return nil, i.failure
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // others wait for the same answer
+	defer cancel()
+	i.tried = i.now()
+	p, err := goidc.NewProvider(goidc.ClientContext(ctx, i.client), i.URL)
+	var at struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err == nil {
+		err = p.Claims(&at)
+	}
+	if err == nil && at.Keys == "" {
+		err = errors.New("its discovery document has no jwks_uri")
+	}
+	if i.failure = err; err != nil {
+		return nil, err
+	}
+	i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
+	return i.keys, nil
+}
