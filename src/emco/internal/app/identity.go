@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 )
 
 // identityPause is the wait between attempts to reach etcd at a start.
@@ -113,9 +114,9 @@ func (p storePair) refusal(reason string) error {
 	}
 	documents, shared := documentsFile(p.config), "the same data folder"
 	switch p.driver {
-	case etcdDriver:
+	case drivers.Etcd:
 		documents, shared = etcd, "the same store.driver"
-	case mongoDriver:
+	case drivers.Mongo:
 		documents, shared = "the database "+p.config.Store.Mongo.Database+" of MongoDB", "the same store.driver and store.mongo"
 	}
 	return fmt.Errorf("the AppContext in %s belongs to other documents than those in %s: %s. "+

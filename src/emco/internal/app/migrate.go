@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -13,44 +12,17 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
-	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/transfer"
 )
 
-// migrateCommand copies documents and packages from one store to another while no process runs.
-func migrateCommand(args []string, std IO) int {
-	var from, to string
-	c, code := loadWith(args, std, func(fs flags) {
-		fs.StringVar(&from, "from", "", "migrate-store: the driver that has the documents")
-		fs.StringVar(&to, "to", "", "migrate-store: the driver that gets them")
-	})
-	if code != exitOK || c == nil {
-		return code
-	}
-	all := drivers.Drivers()
-	if all[from] == nil || all[to] == nil || from == to {
-		_, _ = fmt.Fprintln(std.Err, "emco migrate-store: name two drivers with -from and -to: sqlite, etcd or mongo")
-		return exitUsage
-	}
-	if err := migrate(context.Background(), *c, from, to, std.Out); err != nil {
-		_, _ = fmt.Fprintln(std.Err, "emco migrate-store:", err)
-		return exitFailed
-	}
-	return exitOK
-}
-
 func migrate(ctx context.Context, c config.Config, from, to string, out io.Writer) (err error) {
-	log := slog.New(slog.DiscardHandler)
-	a := &App{log: log}
-	defer func() { err = errors.Join(err, a.close()) }()
-	p, err := readParts(c)
+	a, p, err := offline(c)
 	if err != nil {
 		return err
 	}
-	a.onClose(p.azure.Close)
-	a.disk = diskspace.New(diskspace.Options{Dir: c.Data, Bytes: 0, OnProbe: func(int64) {}, Log: log})
+	defer func() { err = errors.Join(err, a.close()) }()
 	client, server, err := a.openEtcd(ctx, c, p.etcdTLS)
 	if err == nil && server == nil { // an embedded one has a lock
 		err = checkNoMember(ctx, client, c.Etcd.Prefix)
@@ -60,7 +32,7 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	}
 	place := drivers.Place{
 		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
-		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: log}),
+		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log}),
 	}
 	open := func(name string) (drivers.Driver, store.Blobs, error) {
 		d, blobs, err := drivers.Drivers()[name](ctx, place)

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
@@ -69,7 +70,7 @@ func readParts(c config.Config) (parts, error) {
 	}
 	p.etcdTLS, err = etcdTLS(c.Etcd)
 	errs = append(errs, err) // names its setting
-	if c.Store.Driver == mongoDriver {
+	if c.Store.Driver == drivers.Mongo {
 		read("store.mongo.uri", mongo.CheckURI(c.Store.Mongo.URI.Reveal()))
 	}
 	p.plugins, err = findPlugins(c.Sync)

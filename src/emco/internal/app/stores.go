@@ -18,8 +18,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -30,7 +32,7 @@ type openStores struct {
 	db       *store.DB
 	contexts *appcontext.Store
 	embedded *embedded.Server // nil for another etcd
-	source   backupSource     // of an embedded etcd
+	source   backup.Source    // of an embedded etcd
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -63,7 +65,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
-	return openStores{db: db, contexts: contexts, embedded: server, source: backupSource{server, driver, blobs, name, c.Data}}, nil
+	return openStores{db: db, contexts: contexts, embedded: server, source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data}}, nil
 }
 
 // openDocuments opens a store. It waits until a server answers; a file that cannot be opened is an error.
@@ -72,15 +74,13 @@ func (a *App) openDocuments(ctx context.Context, name string, p drivers.Place) (
 		driver, blobs, err = drivers.Drivers()[name](ctx, p)
 		return err
 	}
-	if name == mongoDriver {
+	if name == drivers.Mongo {
 		err = a.await(ctx, open)
 	} else {
 		err = open()
 	}
 	return driver, blobs, err
 }
-
-const sqliteDriver, etcdDriver, mongoDriver = "sqlite", "etcd", "mongo"
 
 // documentDriver returns the driver for documents. Without a setting, processes with a common etcd share
 // documents there; but a folder of an older version keeps those that it has.
@@ -89,9 +89,9 @@ func documentDriver(c config.Config) string {
 		return c.Store.Driver
 	}
 	if _, err := os.Stat(documentsFile(c)); len(c.Etcd.Endpoints) > 0 && errors.Is(err, fs.ErrNotExist) {
-		return etcdDriver
+		return drivers.Etcd
 	}
-	return sqliteDriver
+	return drivers.SQLite
 }
 
 func documentsFile(c config.Config) string { return c.Path("documents.db") }
@@ -100,7 +100,7 @@ func documentsFile(c config.Config) string { return c.Path("documents.db") }
 // has one sealed, so that a second process with another key is refused at its first start.
 func checkKey(ctx context.Context, db *store.DB, driver string) error {
 	err := db.CheckKey(ctx)
-	if err == nil && driver != sqliteDriver {
+	if err == nil && driver != drivers.SQLite {
 		err = db.ProveKey(ctx)
 	}
 	return err
@@ -190,3 +190,13 @@ func etcdTLS(c config.Etcd) (*tls.Config, error) {
 	}
 	return out, nil
 }
+
+// backups returns the service for backups; none without an embedded etcd, or with documents elsewhere.
+func (a *App) backups(c config.Config, st openStores) []run.Service {
+	if st.embedded == nil || st.source.Driver == drivers.Mongo {
+		return nil
+	}
+	return []run.Service{&backup.Service{Source: st.source, Path: backupSocket(c), Log: a.log}}
+}
+
+func backupSocket(c config.Config) string { return c.Path("backup.sock") }

@@ -107,9 +107,14 @@ var groups = map[string]packageGroup{
 		may:      []string{"ground", "kernel", "port"},
 		outside:  []string{"git", "git/batch"},
 	},
+	"maintenance": { // what operators do with the stores of an installation
+		packages: []string{"internal/backup", "internal/doctor"},
+		may:      []string{"ground", "kernel", "port", "driver", "list"},
+		outside:  []string{"api/version"},
+	},
 	"app": {
 		packages: []string{"internal/app"},
-		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "service", "seam"},
+		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "maintenance", "service", "seam"},
 		outside:  []string{"api/version", "git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},

@@ -31,12 +31,19 @@ type Place struct {
 // Opener opens the documents and the packages at a place.
 type Opener func(ctx context.Context, p Place) (Driver, store.Blobs, error)
 
+// The names of the drivers, as the configuration has them.
+const (
+	Etcd   = "etcd"
+	Mongo  = "mongo"
+	SQLite = "sqlite"
+)
+
 // Drivers returns the openers by the name that the configuration uses.
 func Drivers() map[string]Opener {
 	return map[string]Opener{
-		"etcd":   openEtcd,
-		"mongo":  openMongo,
-		"sqlite": openSQLite,
+		Etcd:   openEtcd,
+		Mongo:  openMongo,
+		SQLite: openSQLite,
 	}
 }
 

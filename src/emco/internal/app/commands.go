@@ -1,0 +1,138 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
+	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+)
+
+// flags is where a command adds its own flags to the settings.
+type flags = *flag.FlagSet
+
+// backupCommand asks the process that owns the data folder for a backup.
+func backupCommand(args []string, std IO) int {
+	return fileCommand("backup", "to", "the file to write; it must not exist", args, std, func(c config.Config, to string) error {
+		m, err := backup.Fetch(context.Background(), backupSocket(c), to)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(std.Out, "%s holds %d documents and %d packages; keep the sealing key in another place\n", to, m.Documents, len(m.Sums)-2)
+		for _, digest := range m.Missing {
+			_, _ = fmt.Fprintf(std.Out, "package %s is missing in the store: upload it again\n", digest)
+		}
+		return nil
+	})
+}
+
+// restoreCommand makes a data folder from a backup.
+func restoreCommand(args []string, std IO) int {
+	return fileCommand("restore", "from", "the file that emco backup wrote", args, std, func(c config.Config, from string) error {
+		m, err := backup.Restore(context.Background(), c.Data, filepath.Base(keyFile(c)), from)
+		if err == nil {
+			_, _ = fmt.Fprintf(std.Out, "%s holds the state of %s; put sealing.key there too, start emco, and adopt the branches (emcoctl branches, emcoctl adopt)\n", c.Data, m.Time.Format("2006-01-02 15:04:05 MST"))
+		}
+		return err
+	})
+}
+
+// fileCommand runs a command that needs the name of a file, from a flag.
+func fileCommand(name, option, help string, args []string, std IO, run func(c config.Config, file string) error) int {
+	var file string
+	c, code := loadWith(args, std, func(fs flags) { fs.StringVar(&file, option, "", name+": "+help) })
+	if code != exitOK || c == nil {
+		return code
+	}
+	if file == "" {
+		_, _ = fmt.Fprintf(std.Err, "emco %s: name the file with -%s FILE\n", name, option)
+		return exitUsage
+	}
+	if err := run(*c, file); err != nil {
+		_, _ = fmt.Fprintf(std.Err, "emco %s: %v\n", name, err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// migrateCommand copies documents and packages from one store to another while no process runs.
+func migrateCommand(args []string, std IO) int {
+	var from, to string
+	c, code := loadWith(args, std, func(fs flags) {
+		fs.StringVar(&from, "from", "", "migrate-store: the driver that has the documents")
+		fs.StringVar(&to, "to", "", "migrate-store: the driver that gets them")
+	})
+	if code != exitOK || c == nil {
+		return code
+	}
+	all := drivers.Drivers()
+	if all[from] == nil || all[to] == nil || from == to {
+		_, _ = fmt.Fprintln(std.Err, "emco migrate-store: name two drivers with -from and -to: sqlite, etcd or mongo")
+		return exitUsage
+	}
+	if err := migrate(context.Background(), *c, from, to, std.Out); err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco migrate-store:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// doctorCommand checks the stores while emco does not run, and prints one line for each contradiction.
+func doctorCommand(args []string, std IO) int {
+	c, code := load(args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	if code != exitOK || c == nil {
+		return code
+	}
+	faults := 0
+	err := checkStores(context.Background(), *c, func(subject, fault string) {
+		faults++
+		_, _ = fmt.Fprintf(std.Out, "%s: %s\n", subject, fault)
+	})
+	if err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco:", err)
+		return exitFailed
+	}
+	if faults > 0 {
+		_, _ = fmt.Fprintf(std.Out, "%d faults; docs/guides/backup.md says how to restore\n", faults)
+		return exitFailed
+	}
+	_, _ = fmt.Fprintln(std.Out, "the stores agree")
+	return exitOK
+}
+
+// checkStores opens the stores as a start does, which completes writes that a crash interrupted.
+func checkStores(ctx context.Context, c config.Config, report func(subject, fault string)) (err error) {
+	if _, err := os.Stat(c.Data); err != nil {
+		return fmt.Errorf("data folder: %w", err) // a start would create it
+	}
+	a, p, err := offline(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	st, err := a.openStores(ctx, c, p, newMetrics())
+	if err != nil {
+		return err
+	}
+	return doctor.Check(ctx, doctor.Stores{Contexts: st.contexts, Documents: st.db}, report)
+}
+
+// offline returns an App without services, for commands that open stores while no emco runs.
+func offline(c config.Config) (*App, parts, error) {
+	p, err := readParts(c)
+	if err != nil {
+		return nil, parts{}, err
+	}
+	a := &App{log: slog.New(slog.DiscardHandler)}
+	a.onClose(p.azure.Close)
+	a.disk = diskspace.New(diskspace.Options{Dir: c.Data, Bytes: 0, OnProbe: func(int64) {}, Log: a.log})
+	return a, p, nil
+}
