@@ -225,25 +225,16 @@ func (s *Store) AgentsOf(ctx context.Context, clusters []v2.ClusterKey) ([]Agent
 
 // agentsAt returns the agents of clusters, in their order.
 func (s *Store) agentsAt(ctx context.Context, clusters []v2.ClusterKey) ([]Agent, error) {
-	out := make([]Agent, 0, len(clusters))
-	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
-		keys := make([]string, len(some))
-		for i, c := range some {
-			keys[i] = agentKey(s.kv, c)
-		}
-		found, err := s.kv.GetMany(ctx, keys)
-		if err != nil {
-			return nil, err
-		}
-		for i, kv := range found {
-			a, err := s.ParseAgent(some[i], kv)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, a)
-		}
+	keys := make([]string, len(clusters))
+	for i, c := range clusters {
+		keys[i] = agentKey(s.kv, c)
 	}
-	return out, nil
+	out := make([]Agent, len(clusters))
+	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) (err error) {
+		out[i], err = s.ParseAgent(clusters[i], kv)
+		return err
+	})
+	return out, err
 }
 
 // AgentDocuments returns the documents of the agents of at most 128 clusters, without those

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // The text of an agent is that of encoding/json, and is read with the same result, by hand

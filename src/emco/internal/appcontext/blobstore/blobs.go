@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -146,23 +147,18 @@ func (s *Store) putChunks(ctx context.Context, b *etcdkv.Batch, d Digest, packed
 
 // Missing returns the digests whose content is not stored, in the given order.
 func (s *Store) Missing(ctx context.Context, digests []Digest) ([]Digest, error) {
-	var missing []Digest
-	for some := range slices.Chunk(digests, etcdkv.MaxOps) {
-		keys := make([]string, len(some))
-		for i, d := range some {
-			keys[i] = blobKey(s.kv, d, 0)
-		}
-		found, err := s.kv.GetMany(ctx, keys, clientv3.WithKeysOnly())
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range some {
-			if found[i] == nil {
-				missing = append(missing, d)
-			}
-		}
+	keys := make([]string, len(digests))
+	for i, d := range digests {
+		keys[i] = blobKey(s.kv, d, 0)
 	}
-	return missing, nil
+	var missing []Digest
+	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) error {
+		if kv == nil {
+			missing = append(missing, digests[i])
+		}
+		return nil
+	}, clientv3.WithKeysOnly())
+	return missing, err
 }
 
 // GetBlob returns the content of digest d, or NotFound. The content is shared and must not

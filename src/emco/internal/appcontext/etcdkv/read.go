@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -47,6 +48,25 @@ func (c *Client) GetMany(ctx context.Context, keys []string, opts ...clientv3.Op
 		}
 	}
 	return found, err
+}
+
+// GetEach reads keys in requests of MaxOps, and calls each with the index of every key and what GetMany finds
+// there. It ends at the first error. Only with a revision in opts it reads all keys at the same one.
+func (c *Client) GetEach(ctx context.Context, keys []string, each func(i int, kv *mvccpb.KeyValue) error, opts ...clientv3.OpOption) error {
+	first := 0
+	for some := range slices.Chunk(keys, MaxOps) {
+		found, err := c.GetMany(ctx, some, opts...)
+		if err != nil {
+			return err
+		}
+		for i, kv := range found {
+			if err := each(first+i, kv); err != nil {
+				return err
+			}
+		}
+		first += len(some)
+	}
+	return nil
 }
 
 // GetRanges reads what up to MaxOps keys and the options name, at one revision.

@@ -12,17 +12,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// tablePlan is how the pairs of one table change. The first transaction makes all moves that change
-// only the table. The others make the moves that also write or delete a record.
-type tablePlan struct {
-	w       *Writer
-	id      TableID
-	at      *placement
-	inTable []move // from one group to another, or to none
-	records []move // those that also write or delete a record
-	started bool
-}
-
 // move is the change of one pair.
 type move struct {
 	cluster v2.ClusterKey
@@ -33,9 +22,23 @@ type move struct {
 	id      stateID
 }
 
+func (m move) of() v2.ClusterKey { return m.cluster }
+
+func (m move) recordOp(key string) (clientv3.Op, error) {
+	if m.pair == nil || m.group {
+		return clientv3.OpDelete(key), nil
+	}
+	text, err := etcdkv.Encode(key, *m.pair)
+	return clientv3.OpPut(key, text), err
+}
+
+func (m move) hasRecord(shard string) bool {
+	return m.pair != nil && !m.group && m.pair.Shard == shard
+}
+
 // plan decides where the changed pairs of a table are stored.
-func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan {
-	at := w.placement(id)
+func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[move] {
+	at := w.pairs.of(id)
 	moves := make([]move, 0, len(changes))
 	for c, p := range changes {
 		m := move{cluster: c, pair: p}
@@ -49,7 +52,7 @@ func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan {
 	}
 	slices.SortFunc(moves, func(a, b move) int { return cmp.Compare(a.cluster, b.cluster) })
 	grouped := groupedStates(at.table, moves)
-	plan := &tablePlan{w: w, id: id, at: at}
+	plan := &tablePlan[move]{id: id}
 	for _, m := range moves {
 		if m.group = m.group && grouped[m.id]; m.group {
 			m.number, m.group = w.number(m.cluster, m.pair.Identity, m.named)
@@ -109,7 +112,7 @@ func (w *Writer) isNamed(n uint32) bool {
 	if w.claimed[n] {
 		return true
 	}
-	for _, at := range w.tables {
+	for _, at := range w.pairs.at {
 		if len(at.unsure) > 0 || at.table.groupOf(n) >= 0 {
 			return true
 		}
@@ -117,76 +120,8 @@ func (w *Writer) isNamed(n uint32) bool {
 	return false
 }
 
-// done reports whether the whole plan was returned by next.
-func (p *tablePlan) done() bool { return p.started && len(p.records) == 0 }
+func (t Table) empty() bool { return len(t.groups) == 0 }
 
-// next returns the next unit of the plan. The first one has all moves that change only the table.
-func (p *tablePlan) next() (unit, error) {
-	var moves []move
-	if !p.started {
-		moves = p.inTable
-	}
-	p.started = true
-	var u unit
-	recorded := map[v2.ClusterKey]bool{} // whether the pair has a record of the shard afterwards
-	for len(p.records) > 0 && len(u.ops) < maxRecords && u.bytes < etcdkv.MaxTxnBytes/2 {
-		m := p.records[0]
-		key := RecordKey(p.w.kv, Key{Cluster: m.cluster, UID: p.id.UID, App: p.id.App})
-		if m.pair == nil || m.group {
-			u.add(clientv3.OpDelete(key))
-		} else {
-			text, err := etcdkv.Encode(key, *m.pair)
-			if err != nil {
-				return unit{}, err
-			}
-			u.add(clientv3.OpPut(key, text))
-		}
-		recorded[m.cluster] = m.pair != nil && !m.group && m.pair.Shard == p.w.shard
-		moves, p.records = append(moves, m), p.records[1:]
-	}
-	table, changed := p.at.table.with(moves)
-	if changed {
-		if err := u.addTable(p.w.kv, p.id, table); err != nil {
-			return unit{}, err
-		}
-	}
-	u.onFailed = func() {
-		for _, m := range moves {
-			p.at.unsure[m.cluster] = true
-		}
-	}
-	u.onWritten = func() {
-		p.at.table = table
-		for c, has := range recorded {
-			if has {
-				p.at.alone[c] = true
-			} else {
-				delete(p.at.alone, c)
-			}
-		}
-	}
-	return u, nil
-}
-
-func (u *unit) add(op clientv3.Op) {
-	u.ops, u.bytes = append(u.ops, op), u.bytes+len(op.KeyBytes())+len(op.ValueBytes())
-}
-
-// addTable adds the write of a table; an empty one is deleted.
-func (u *unit) addTable(kv *etcdkv.Client, id TableID, t Table) error {
-	key := tableKey(kv, id)
-	if len(t.groups) == 0 {
-		u.add(clientv3.OpDelete(key))
-		return nil
-	}
-	text, err := t.encode(key)
-	if err == nil {
-		u.add(clientv3.OpPut(key, text))
-	}
-	return err
-}
-
-// with returns a table after moves, and whether it differs. It shares what did not change.
 func (t Table) with(moves []move) (Table, bool) {
 	leave, join := roaring.New(), map[stateID][]uint32{}
 	pairOf := map[stateID]*Pair{}

@@ -2,7 +2,6 @@ package pairstore
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -46,6 +45,9 @@ func (s *ReportStore) PutReports(ctx context.Context, own etcdkv.Fence, put []Re
 	}
 	return s.pairs.kv.Fenced(own).WriteSorted(ctx, "reports", ops)
 }
+
+// reportRecords are the records of reports.
+var reportRecords = recordKind[Report]{reportKey, parseReport}
 
 func reportKey(kv *etcdkv.Client, k Key) string {
 	return kv.Key(reportSpace, string(k.Cluster), string(k.UID), k.App)
@@ -93,51 +95,10 @@ func (s *ReportStore) reportsAt(ctx context.Context, keys []Key, rev int64) ([]R
 			}
 		}
 	}
-	var missing []int
-	for i := range keys {
-		if found[i] == nil {
-			missing = append(missing, i)
-		}
-	}
-	if err := readReports(ctx, kv, keys, missing, found, clientv3.WithRev(rev)); err != nil {
+	if err := reportRecords.readInto(ctx, kv, keys, absent(found), found, clientv3.WithRev(rev)); err != nil {
 		return nil, err
 	}
 	return present(found), nil
-}
-
-// present returns those that are not nil.
-func present(found []*Report) (out []Report) {
-	for _, r := range found {
-		if r != nil {
-			out = append(out, *r)
-		}
-	}
-	return out
-}
-
-// readReports reads the records of some of the keys into found.
-func readReports(ctx context.Context, kv *etcdkv.Client, keys []Key, some []int, found []*Report, opts ...clientv3.OpOption) error {
-	for some := range slices.Chunk(some, etcdkv.MaxOps) {
-		names := make([]string, len(some))
-		for j, i := range some {
-			names[j] = reportKey(kv, keys[i])
-		}
-		kvs, err := kv.GetMany(ctx, names, opts...)
-		if err != nil {
-			return err
-		}
-		for j, record := range kvs {
-			if record == nil {
-				continue
-			}
-			r, err := parseReport(kv, record)
-			if err != nil {
-				return err
-			}
-			found[some[j]] = &r
-		}
-	}
-	return nil
 }
 
 func parseReport(kv *etcdkv.Client, record *mvccpb.KeyValue) (Report, error) {

@@ -151,8 +151,27 @@ type joiner struct {
 	since  time.Time
 }
 
-// with returns a table that numbers have left and joined. It shares what did not change.
-func (t ReportTable) with(leave *roaring.Bitmap, join []joiner) ReportTable {
+func (t ReportTable) empty() bool { return len(t.groups) == 0 }
+
+func (t ReportTable) with(moves []reportMove) (ReportTable, bool) {
+	leave := roaring.New()
+	var join []joiner
+	for _, m := range moves {
+		if m.named {
+			leave.Add(m.number)
+		}
+		if m.text != "" {
+			join = append(join, joiner{m.number, m.text, m.report.Since})
+		}
+	}
+	if leave.IsEmpty() && len(join) == 0 {
+		return t, false
+	}
+	return t.moved(leave, join), true
+}
+
+// moved returns a table that numbers have left and joined. It shares what did not change.
+func (t ReportTable) moved(leave *roaring.Bitmap, join []joiner) ReportTable {
 	var out ReportTable
 	for _, g := range t.groups {
 		next := reportGroup{text: g.text}

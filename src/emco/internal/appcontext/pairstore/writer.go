@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"golang.org/x/sync/errgroup"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
@@ -30,33 +30,37 @@ const (
 // enforces that. It is not safe for concurrent use.
 type Writer struct {
 	kv      *etcdkv.Client // with the shard's fence
-	own     etcdkv.Fence
 	shard   string
 	roster  *roster
-	tables  map[TableID]*placement
-	reports map[TableID]*reportPlacement
+	pairs   placements[Table, move]
+	reports placements[ReportTable, reportMove]
 
 	claimed map[uint32]bool // numbers that the Write in progress puts into tables
 }
 
-// placement is where the pairs of one app of a deployment are stored.
-type placement struct {
-	table  Table
-	alone  map[v2.ClusterKey]bool // those with a record of their own
-	unsure map[v2.ClusterKey]bool // those whose last write was not answered: etcd must be asked
-}
-
 // NewWriter returns a writer of what etcd holds of a shard.
 func NewWriter(kv *etcdkv.Client, own etcdkv.Fence, stored *Contents) *Writer {
+	kv = kv.Fenced(own)
 	w := &Writer{
-		kv: kv.Fenced(own), own: own, shard: stored.Shard, roster: stored.roster,
-		tables: map[TableID]*placement{}, reports: map[TableID]*reportPlacement{},
+		kv: kv, shard: stored.Shard, roster: stored.roster,
+		pairs: placements[Table, move]{
+			kv: kv, own: own, shard: stored.Shard, subject: "pairs",
+			tableKey: tableKey, parse: ParseTable, recordKey: RecordKey, at: map[TableID]*placement[Table]{},
+		},
+		reports: placements[ReportTable, reportMove]{
+			kv: kv, own: own, shard: stored.Shard, subject: "reports",
+			tableKey: reportTableKey, parse: ParseReportTable, recordKey: reportKey, at: map[TableID]*placement[ReportTable]{},
+		},
+	}
+	w.pairs.owned = func(record *mvccpb.KeyValue) (bool, error) {
+		p, err := ParseRecord(kv, record)
+		return p.Shard == w.shard || p.Shard == "", err // else it was handed over
 	}
 	for id, t := range stored.tables {
-		w.placement(id).table = t
+		w.pairs.of(id).table = t
 	}
 	for id, t := range stored.reports {
-		w.reportPlacement(id).table = t
+		w.reports.of(id).table = t
 	}
 	for _, p := range stored.Records {
 		w.addRecord(p.Key)
@@ -79,11 +83,14 @@ func (w *Writer) AddRecords(pairs ...Pair) {
 	}
 }
 
-func (w *Writer) addRecord(k Key) { w.placement(w.tableOf(k)).alone[k.Cluster] = true }
+func (w *Writer) addRecord(k Key) { w.pairs.of(w.tableOf(k)).alone[k.Cluster] = true }
+
+// addReportRecord notes that a report may have a record of its own.
+func (w *Writer) addReportRecord(k Key) { w.reports.of(w.tableOf(k)).alone[k.Cluster] = true }
 
 // has reports whether the writer knows a pair.
 func (w *Writer) has(k Key) bool {
-	at := w.tables[w.tableOf(k)]
+	at := w.pairs.at[w.tableOf(k)]
 	if at == nil || at.alone[k.Cluster] {
 		return at != nil
 	}
@@ -94,27 +101,16 @@ func (w *Writer) has(k Key) bool {
 // releaseNumbers frees the numbers that no table names.
 func (w *Writer) releaseNumbers() {
 	used := roaring.New()
-	for _, at := range w.tables {
-		for _, g := range at.table.groups {
-			used.Or(g.members)
-		}
+	for _, at := range w.pairs.at {
+		used.Or(at.table.members())
 	}
-	for _, at := range w.reports {
+	for _, at := range w.reports.at {
 		used.Or(at.table.members())
 	}
 	w.roster.release(used.Contains)
 }
 
 func (w *Writer) tableOf(k Key) TableID { return TableID{UID: k.UID, App: k.App, Shard: w.shard} }
-
-func (w *Writer) placement(id TableID) *placement {
-	at := w.tables[id]
-	if at == nil {
-		at = &placement{alone: map[v2.ClusterKey]bool{}, unsure: map[v2.ClusterKey]bool{}}
-		w.tables[id] = at
-	}
-	return at
-}
 
 // Write stores pairs and removes others, as few transactions as possible; each is refused with
 // ErrFenced if the shard is lost. A key that is both put and removed is put; the last of two with
@@ -140,10 +136,10 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 		}
 		add(put[i].Key, &put[i])
 	}
-	if err := w.settle(ctx, changes); err != nil {
+	if err := w.pairs.settle(ctx, maps.Keys(changes)); err != nil {
 		return err
 	}
-	var plans []*tablePlan
+	var plans []*tablePlan[move]
 	w.claimed = map[uint32]bool{}
 	for _, id := range slices.SortedFunc(maps.Keys(changes), compareTables) {
 		plans = append(plans, w.plan(id, changes[id]))
@@ -151,35 +147,15 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 	if err := w.writeRoster(ctx); err != nil {
 		return err
 	}
-	for len(plans) > 0 {
-		units := make([]unit, 0, len(plans))
-		for _, p := range plans {
-			u, err := p.next()
-			if err != nil {
-				return err
-			}
-			units = append(units, u)
-		}
-		if err := w.send(ctx, "pairs", units); err != nil {
-			return err
-		}
-		plans = slices.DeleteFunc(plans, (*tablePlan).done)
+	if err := w.pairs.write(ctx, plans); err != nil {
+		return err
 	}
-	w.forgetEmpty(changes)
+	w.pairs.forgetEmpty(maps.Keys(changes))
 	return nil
 }
 
 func compareTables(a, b TableID) int {
 	return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.App, b.App), cmp.Compare(a.Shard, b.Shard))
-}
-
-// forgetEmpty forgets tables without pairs.
-func (w *Writer) forgetEmpty(changes map[TableID]map[v2.ClusterKey]*Pair) {
-	for id := range changes {
-		if at := w.tables[id]; len(at.table.groups)+len(at.alone)+len(at.unsure) == 0 {
-			delete(w.tables, id)
-		}
-	}
 }
 
 // writeRoster writes the changed parts of the roster. Tables that name their numbers follow.
@@ -202,130 +178,5 @@ func (w *Writer) writeRoster(ctx context.Context) error {
 		return err
 	}
 	clear(w.roster.dirty)
-	return nil
-}
-
-// unit is a part of a plan that one transaction must make as a whole.
-type unit struct {
-	ops       []clientv3.Op
-	bytes     int
-	onWritten func() // notes that etcd has stored it
-	onFailed  func() // notes that etcd may have stored it
-}
-
-// send sends units in as few transactions as possible, several at the same time. Units must be of
-// different tables.
-func (w *Writer) send(ctx context.Context, subject string, units []unit) error {
-	var sent errgroup.Group
-	sent.SetLimit(etcdkv.Writers)
-	var failed []error
-	txns := packUnits(units)
-	results := make([]error, len(txns))
-	for i, txn := range txns {
-		sent.Go(func() error {
-			var ops []clientv3.Op
-			for _, u := range txn {
-				ops = append(ops, u.ops...)
-			}
-			if len(ops) > 0 {
-				_, _, results[i] = w.kv.Commit(ctx, subject, nil, ops)
-			}
-			return nil
-		})
-	}
-	_ = sent.Wait() // its functions keep their errors in results
-	for i, txn := range txns {
-		for _, u := range txn {
-			if results[i] == nil {
-				u.onWritten()
-				continue
-			}
-			u.onFailed()
-		}
-		if results[i] != nil {
-			failed = append(failed, results[i])
-		}
-	}
-	if len(failed) > 0 {
-		return failed[0]
-	}
-	return nil
-}
-
-// packUnits distributes units over transactions.
-func packUnits(units []unit) (txns [][]unit) {
-	ops, bytes := 0, 0
-	for _, u := range units {
-		if len(txns) == 0 || ops+len(u.ops) > etcdkv.MaxOps || bytes+u.bytes > etcdkv.MaxTxnBytes {
-			txns, ops, bytes = append(txns, nil), 0, 0
-		}
-		txns[len(txns)-1] = append(txns[len(txns)-1], u)
-		ops, bytes = ops+len(u.ops), bytes+u.bytes
-	}
-	return txns
-}
-
-// settle asks etcd where pairs are stored whose last write was not answered, for the tables that
-// are about to change. Barrier renews the fence's key; after that, etcd refuses every earlier
-// write that was not answered.
-func (w *Writer) settle(ctx context.Context, changes map[TableID]map[v2.ClusterKey]*Pair) error {
-	var unsure []TableID
-	for id := range changes {
-		if at := w.tables[id]; at != nil && len(at.unsure) > 0 {
-			unsure = append(unsure, id)
-		}
-	}
-	if len(unsure) == 0 {
-		return nil
-	}
-	if err := w.kv.Barrier(ctx, w.own); err != nil {
-		return err
-	}
-	for _, id := range unsure {
-		if err := w.lookUp(ctx, id, w.tables[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lookUp reads the table of a placement, and which of its unsure pairs have records of their own.
-func (w *Writer) lookUp(ctx context.Context, id TableID, at *placement) error {
-	r, err := w.kv.Get(ctx, tableKey(w.kv, id))
-	if err != nil {
-		return err
-	}
-	var stored Table
-	if len(r.Kvs) > 0 {
-		if stored, err = ParseTable(r.Kvs[0]); err != nil {
-			return err
-		}
-	}
-	clusters := slices.Sorted(maps.Keys(at.unsure))
-	for some := range slices.Chunk(clusters, etcdkv.MaxOps) {
-		names := make([]string, len(some))
-		for i, c := range some {
-			names[i] = RecordKey(w.kv, Key{Cluster: c, UID: id.UID, App: id.App})
-		}
-		found, err := w.kv.GetMany(ctx, names)
-		if err != nil {
-			return err
-		}
-		for i, c := range some {
-			delete(at.alone, c)
-			if found[i] == nil {
-				continue
-			}
-			p, err := ParseRecord(w.kv, found[i])
-			if err != nil {
-				return err
-			}
-			if p.Shard == w.shard || p.Shard == "" { // else it was handed over
-				at.alone[c] = true
-			}
-		}
-	}
-	at.table = stored
-	clear(at.unsure)
 	return nil
 }
