@@ -89,11 +89,17 @@ func (h *history) reconcile() {
 	}
 }
 
-// deliver records for each pair that is due, in turn, that it is Applied or failed.
+// deliver records for each pair that is due, in turn, that it is Applied or failed. What was meant for
+// an earlier registration of a cluster is refused, as by Shard.deliver.
 func (h *history) deliver(arrives []bool) {
 	h.Helper()
 	var all []pair.Result
+	lookup := h.Routes.Lookup()
 	for i, t := range h.pairs.All() {
+		if _, err := h.routeOf(h.Context(), lookup, t); err != nil {
+			all = append(all, h.noRoute(t, err)...)
+			continue
+		}
 		for _, p := range h.pairs.Of(t) {
 			o := pair.Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev}
 			if !arrives[i%len(arrives)] {
