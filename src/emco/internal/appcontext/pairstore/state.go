@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unique"
 )
 
 // State is everything about a pair but its key and its cluster's registration: what pairs that
@@ -33,8 +34,11 @@ func (s *State) Common() *Pair {
 	return &s.common
 }
 
-// stateID is equal for equal states alone. Times count as moments, without their zones.
-type stateID struct {
+// stateID is equal for equal states alone.
+type stateID = unique.Handle[stateValues]
+
+// stateValues is all members of a state. Times count as moments, without their zones.
+type stateValues struct {
 	rev, at, nextRetry                     int64
 	desired, applied, from                 Digest
 	held, commit, errText, reason, blocked string
@@ -48,7 +52,7 @@ type stateID struct {
 
 // idOf returns the id of a pair's state. A test checks that every member of a pair counts.
 func idOf(p *Pair) stateID {
-	id := stateID{
+	id := stateValues{
 		rev: p.Rev, at: moment(p.At), nextRetry: moment(p.NextRetry),
 		desired: p.Desired, applied: p.Applied, from: p.From,
 		commit: p.Commit, errText: p.Error, reason: p.Reason, blocked: p.Blocked,
@@ -73,7 +77,7 @@ func idOf(p *Pair) stateID {
 	if p.Outcome != nil {
 		id.outcome = textOf(p.Outcome)
 	}
-	return id
+	return unique.Make(id)
 }
 
 // textOf returns v as JSON. It must have only strings, numbers and times, which cannot fail.

@@ -38,9 +38,9 @@ type Desired struct {
 // in order.
 func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	var out []appcontext.Pair
-	known := make(map[appcontext.PairKey]appcontext.Pair, len(have))
-	for _, p := range have {
-		known[p.Key] = p
+	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
+	for i, p := range have {
+		known[p.Key] = &have[i]
 		if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted {
 			out = append(out, w.Retarget(p, "", now))
 		}
@@ -48,8 +48,10 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	for cluster, apps := range w.Places {
 		for app, bundle := range apps {
 			key := appcontext.PairKey{Cluster: cluster, UID: w.Deployment, App: app}
-			p := known[key]
-			p.Key = key
+			p := appcontext.Pair{Key: key}
+			if old := known[key]; old != nil {
+				p = *old
+			}
 			p = w.identify(p)
 			if p.Desired != bundle || p.Phase != appcontext.Applied {
 				out = append(out, w.Retarget(p, bundle, now))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -32,14 +33,12 @@ func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
 	return p
 }
 
-// CheckRegistration refuses to deliver what was meant for an earlier cluster of the same
-// name.
-func CheckRegistration(pairs []appcontext.Pair, registration string) error {
-	for _, p := range pairs {
-		if p.Desired != "" && p.Identity != "" && p.Identity != registration {
-			why := errors.New("the cluster was registered again after this revision was requested; update the deployment, or terminate and instantiate it, to place it there")
-			return errs.E(errs.Invalid, "deliver", fmt.Sprintf("revision %d to %s", p.Rev, p.Key.Cluster), why)
-		}
+// CheckRegistration refuses to deliver a pair that was meant for an earlier cluster of the same
+// name, whose registration was identity. The pair may lack its key and its identity.
+func CheckRegistration(cluster v2.ClusterKey, p *appcontext.Pair, identity, registration string) error {
+	if p.Desired == "" || identity == "" || identity == registration {
+		return nil
 	}
-	return nil
+	why := errors.New("the cluster was registered again after this revision was requested; update the deployment, or terminate and instantiate it, to place it there")
+	return errs.E(errs.Invalid, "deliver", fmt.Sprintf("revision %d to %s", p.Rev, cluster), why)
 }

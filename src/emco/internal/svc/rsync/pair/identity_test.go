@@ -70,7 +70,7 @@ func TestOtherRegistrationsAreRefused(t *testing.T) {
 		"from before there were ids":     {appcontext.Pair{Desired: "a"}, false},
 		"to go from whichever it is now": {appcontext.Pair{Identity: "old"}, false},
 	} {
-		if err := CheckRegistration([]appcontext.Pair{{Identity: "new", Desired: "b"}, c.pair}, "new"); errs.Is(err, errs.Invalid) != c.refused {
+		if err := CheckRegistration("edge+c1", &c.pair, c.pair.Identity, "new"); errs.Is(err, errs.Invalid) != c.refused {
 			t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
 		}
 	}

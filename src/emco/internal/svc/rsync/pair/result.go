@@ -32,8 +32,10 @@ func ResultOf(p appcontext.Pair, step steps.Step, last bool) Result {
 // Failures returns a failure for each pair that has a step to deliver.
 func Failures(pairs []appcontext.Pair, err error) []Result {
 	var out []Result
-	for _, p := range AllDeliverable(pairs) {
-		out = append(out, Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev, Step: p.Step, Err: err})
+	for _, p := range pairs {
+		if Deliverable(p) {
+			out = append(out, Result{Key: p.Key, Bundle: p.Desired, Rev: p.Rev, Step: p.Step, Err: err})
+		}
 	}
 	return out
 }

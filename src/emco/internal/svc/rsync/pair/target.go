@@ -39,9 +39,20 @@ func CompareTargets(a, b Target) int {
 
 // TargetsOf returns the targets of pairs, each once and in order.
 func TargetsOf(pairs []appcontext.Pair) []Target {
-	out := make([]Target, len(pairs))
-	for i, p := range pairs {
-		out[i] = TargetOf(p.Key)
+	return targetsOf(pairs, func(p appcontext.Pair) Target { return TargetOf(p.Key) })
+}
+
+// TargetsOfResults returns the targets of results, each once and in order.
+func TargetsOfResults(results []Result) []Target {
+	return targetsOf(results, func(r Result) Target { return TargetOf(r.Key) })
+}
+
+// targetsOf leaves out targets that follow themselves before it sorts: the apps of a target usually do.
+func targetsOf[T any](all []T, target func(T) Target) (out []Target) {
+	for _, x := range all {
+		if t := target(x); len(out) == 0 || out[len(out)-1] != t {
+			out = append(out, t)
+		}
 	}
 	slices.SortFunc(out, CompareTargets)
 	return slices.Compact(out)

@@ -12,7 +12,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -39,6 +38,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	if err := s.steps().advance(ctx, due); err != nil {
 		return nil, err
 	}
+	targets := pair.TargetsOf(due)
 	if err := s.write(ctx, change{put: s.changed(due)}); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 			}
 		})
 	}
-	return pair.TargetsOf(due), nil
+	return targets, nil
 }
 
 // concerned returns the pairs that w speaks of, and those that may have been created. The
@@ -138,12 +138,9 @@ func (s *Store) fail(p appcontext.Pair, err error, now time.Time, spread float64
 func (s *Store) NoteWaiting(ctx context.Context, targets []pair.Target, why string) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var put []appcontext.Pair
-	for _, p := range s.index.of(targets...) {
-		if pair.Deliverable(p) && p.Error == "" && p.Waiting == "" {
-			p.Waiting = why
-			put = append(put, p)
-		}
+	put := s.index.those(func(p *appcontext.Pair) bool { return pair.Deliverable(*p) && p.Error == "" && p.Waiting == "" }, targets...)
+	for i := range put {
+		put[i].Waiting = why
 	}
 	slices.SortFunc(put, pair.CompareKeys)
 	return s.write(ctx, change{put: put})
@@ -153,11 +150,9 @@ func (s *Store) NoteWaiting(ctx context.Context, targets []pair.Target, why stri
 func (s *Store) MakeDue(ctx context.Context, targets []pair.Target) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var put []appcontext.Pair
-	for _, p := range s.index.of(targets...) {
-		if p.Attempt > 0 && pair.Deliverable(p) {
-			put = append(put, pair.Due(p))
-		}
+	put := s.index.those(func(p *appcontext.Pair) bool { return p.Attempt > 0 && pair.Deliverable(*p) }, targets...)
+	for i, p := range put {
+		put[i] = pair.Due(p)
 	}
 	slices.SortFunc(put, pair.CompareKeys)
 	return s.write(ctx, change{put: put})
@@ -217,11 +212,9 @@ func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appc
 func (s *Store) ResolveEdits(ctx context.Context, targets []pair.Target, keep bool) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var put []appcontext.Pair
-	for _, p := range s.index.of(targets...) {
-		if p.Edit != nil && p.Edit.Held || p.Reason == pair.ExternalEdit {
-			put = append(put, pair.ResolveEdit(p, keep))
-		}
+	put := s.index.those(func(p *appcontext.Pair) bool { return p.Edit != nil && p.Edit.Held || p.Reason == pair.ExternalEdit }, targets...)
+	for i, p := range put {
+		put[i] = pair.ResolveEdit(p, keep)
 	}
 	return s.write(ctx, change{put: put})
 }
@@ -318,13 +311,13 @@ func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]
 func (s *Store) TakeOver(handedOver []appcontext.Pair) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	states := pairstore.Interner{}
+	equal := newEqual()
 	for _, p := range handedOver {
 		if _, known := s.index.pair(p.Key); known {
 			continue
 		}
 		s.writer.AddRecords(p)
-		s.keep(p, states)
+		s.keep(p, equal)
 		s.addHandover()
 	}
 }
@@ -351,11 +344,12 @@ func (s *Store) readyEverywhere(ctx context.Context, uid v2.DeploymentID, app st
 	if err := s.reports.load(ctx, keys, false); err != nil {
 		return false
 	}
+	reports := equalReports{}
 	for _, k := range keys {
-		if !s.reports.last[k].ready {
+		if r, _ := s.reports.last(k); !r.ready {
 			return false
 		}
-		s.reports.dropDetails(k)
+		s.reports.dropDetails(k, reports)
 	}
 	others, err := s.otherPairs(ctx, uid, nil)
 	for _, p := range others.pairs {

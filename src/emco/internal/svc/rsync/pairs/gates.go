@@ -92,7 +92,7 @@ func (s *Store) gatesOf(ctx context.Context, uid v2.DeploymentID, o *order, pair
 	if err != nil {
 		return nil, nil, err
 	}
-	reports := &gateReports{ctx: ctx, cache: &s.reports, plans: s.cfg.Plans, others: others}
+	reports := &gateReports{ctx: ctx, cache: &s.reports, plans: s.cfg.Plans, others: others, equal: equalReports{}}
 	in := gate.Input{Apps: o.apps, Removed: o.removed, Pairs: slices.Concat(pairs, others.pairs), Reports: reports, Now: s.cfg.Now()}
 	return gate.New(in), reports, nil
 }

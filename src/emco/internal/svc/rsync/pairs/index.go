@@ -1,7 +1,7 @@
 package pairs
 
 import (
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,114 +12,189 @@ import (
 
 // index finds pairs by target, deployment and cluster. It does not lock.
 type index struct {
-	pairs        map[pair.Target][]indexed // in order of app
-	byDeployment map[v2.DeploymentID]map[pair.Target]bool
-	byCluster    map[v2.ClusterKey]map[pair.Target]bool
+	byDeployment map[v2.DeploymentID]map[v2.ClusterKey]*targetPairs
+	byCluster    map[v2.ClusterKey][]*targetPairs // in no order
+	unsettled    unsettledClusters
 }
 
-// indexed is one pair of a target. Pairs that stand alike share their state.
+// targetPairs is the pairs of one target.
+type targetPairs struct {
+	pair.Target
+	pairs []indexed // in order of app, at least one
+}
+
+// indexed is one pair of a target. Pairs that stand alike share their state, and those on which
+// the same was reported share the report.
 type indexed struct {
 	app      string
 	identity string
 	state    *appcontext.PairState
+	report   *lastReport // nil: not known
 }
 
 func newIndex() index {
-	return index{map[pair.Target][]indexed{}, map[v2.DeploymentID]map[pair.Target]bool{}, map[v2.ClusterKey]map[pair.Target]bool{}}
+	return index{map[v2.DeploymentID]map[v2.ClusterKey]*targetPairs{}, map[v2.ClusterKey][]*targetPairs{}, unsettledClusters{}}
 }
+
+// target returns the pairs of a target; nil if it has none.
+func (x *index) target(t pair.Target) *targetPairs { return x.byDeployment[t.UID][t.Cluster] }
 
 // find returns where a target's list has an app, or would have it.
-func find(list []indexed, app string) (int, bool) {
-	return slices.BinarySearchFunc(list, app, func(p indexed, app string) int { return strings.Compare(p.app, app) })
+func (t *targetPairs) find(app string) (int, bool) {
+	return slices.BinarySearchFunc(t.pairs, app, func(p indexed, app string) int { return strings.Compare(p.app, app) })
 }
 
+// at returns the entry of a pair; nil if there is none. It is valid until the next change of the index.
+func (x *index) at(k appcontext.PairKey) *indexed {
+	t := x.target(pair.TargetOf(k))
+	if t == nil {
+		return nil
+	}
+	if i, known := t.find(k.App); known {
+		return &t.pairs[i]
+	}
+	return nil
+}
+
+// put sets the state of a pair. What is known of its report stays.
 func (x *index) put(k appcontext.PairKey, identity string, state *appcontext.PairState) {
-	t := pair.TargetOf(k)
-	list := x.pairs[t]
-	if list == nil {
-		addTarget(x.byDeployment, t.UID, t)
-		addTarget(x.byCluster, t.Cluster, t)
+	if p := x.at(k); p != nil {
+		x.unsettled.count(k, unsettled(state)-unsettled(p.state))
+		p.identity, p.state = identity, state
+		return
 	}
-	p := indexed{k.App, identity, state}
-	if i, known := find(list, k.App); known {
-		list[i] = p
-	} else {
-		x.pairs[t] = slices.Insert(list, i, p)
+	t := x.target(pair.TargetOf(k))
+	if t == nil {
+		t = &targetPairs{Target: pair.TargetOf(k)}
+		if x.byDeployment[k.UID] == nil {
+			x.byDeployment[k.UID] = map[v2.ClusterKey]*targetPairs{}
+		}
+		x.byDeployment[k.UID][k.Cluster] = t
+		x.byCluster[k.Cluster] = append(x.byCluster[k.Cluster], t)
 	}
-}
-
-func addTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target) {
-	if by[key] == nil {
-		by[key] = map[pair.Target]bool{}
-	}
-	by[key][t] = true
+	i, _ := t.find(k.App)
+	t.pairs = slices.Insert(t.pairs, i, indexed{app: k.App, identity: identity, state: state})
+	x.unsettled.count(k, unsettled(state))
 }
 
 func (x *index) remove(k appcontext.PairKey) {
-	t := pair.TargetOf(k)
-	list := x.pairs[t]
-	i, known := find(list, k.App)
+	t := x.target(pair.TargetOf(k))
+	if t == nil {
+		return
+	}
+	i, known := t.find(k.App)
 	if !known {
 		return
 	}
-	if list = slices.Delete(list, i, i+1); len(list) > 0 {
-		x.pairs[t] = list
+	x.unsettled.count(k, -unsettled(t.pairs[i].state))
+	if t.pairs = slices.Delete(t.pairs, i, i+1); len(t.pairs) > 0 {
 		return
 	}
-	delete(x.pairs, t)
-	removeTarget(x.byDeployment, t.UID, t)
-	removeTarget(x.byCluster, t.Cluster, t)
-}
-
-func removeTarget[K comparable](by map[K]map[pair.Target]bool, key K, t pair.Target) {
-	if delete(by[key], t); len(by[key]) == 0 {
-		delete(by, key)
+	if delete(x.byDeployment[k.UID], k.Cluster); len(x.byDeployment[k.UID]) == 0 {
+		delete(x.byDeployment, k.UID)
+	}
+	on := slices.DeleteFunc(x.byCluster[k.Cluster], func(other *targetPairs) bool { return other == t })
+	if x.byCluster[k.Cluster] = on; len(on) == 0 {
+		delete(x.byCluster, k.Cluster)
 	}
 }
 
 func (x *index) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
-	list := x.pairs[pair.TargetOf(k)]
-	i, known := find(list, k.App)
-	if !known {
+	p := x.at(k)
+	if p == nil {
 		return appcontext.Pair{}, false
 	}
-	return list[i].state.Pair(k, list[i].identity), true
+	return p.state.Pair(k, p.identity), true
 }
 
 // has reports whether a deployment has pairs.
 func (x *index) has(deployment v2.DeploymentID) bool { return len(x.byDeployment[deployment]) > 0 }
 
+// all yields every target that has pairs, in no order.
+func (x *index) all() iter.Seq[*targetPairs] {
+	return func(yield func(*targetPairs) bool) {
+		for _, targets := range x.byDeployment {
+			for _, t := range targets {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // of returns all pairs of targets, those of a target in order of app.
-func (x *index) of(targets ...pair.Target) (out []appcontext.Pair) {
+func (x *index) of(targets ...pair.Target) []appcontext.Pair {
+	return x.those(func(*appcontext.Pair) bool { return true }, targets...)
+}
+
+// those returns the pairs of targets for which which is true, those of a target in order of app. which
+// sees what pairs that stand alike have in common, and must not change it.
+func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.Target) (out []appcontext.Pair) {
+	n := 0
 	for _, t := range targets {
-		for _, p := range x.pairs[t] {
-			out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app}, p.identity))
+		n += x.count(t, which)
+	}
+	out = make([]appcontext.Pair, 0, n)
+	for _, t := range targets {
+		if of := x.target(t); of != nil {
+			for _, p := range of.pairs {
+				if which(p.state.Common()) {
+					out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app}, p.identity))
+				}
+			}
 		}
 	}
 	return out
 }
 
-// ofDeployment returns all pairs of a deployment, in no order.
-func (x *index) ofDeployment(uid v2.DeploymentID) []appcontext.Pair {
-	return x.of(slices.Collect(maps.Keys(x.byDeployment[uid]))...)
+// count returns the number of a target's pairs for which which is true.
+func (x *index) count(t pair.Target, which func(common *appcontext.Pair) bool) (n int) {
+	if of := x.target(t); of != nil {
+		for _, p := range of.pairs {
+			if which(p.state.Common()) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
-// unsettledPairs are the pairs that do not hold what is desired, by deployment.
-type unsettledPairs map[v2.DeploymentID]map[appcontext.PairKey]bool
+// ofDeployment returns all pairs of a deployment, in no order.
+func (x *index) ofDeployment(uid v2.DeploymentID) []appcontext.Pair { return x.of(x.targetsOf(uid)...) }
 
-func (u unsettledPairs) update(p appcontext.Pair) {
-	if p.Phase == appcontext.Applied && p.Desired != "" {
-		u.remove(p.Key)
+// targetsOf returns the targets of a deployment, in no order.
+func (x *index) targetsOf(uid v2.DeploymentID) []pair.Target {
+	out := make([]pair.Target, 0, len(x.byDeployment[uid]))
+	for _, t := range x.byDeployment[uid] {
+		out = append(out, t.Target)
+	}
+	return out
+}
+
+// unsettled is 1 for a pair that does not hold what is desired, else 0.
+func unsettled(s *appcontext.PairState) int {
+	if p := s.Common(); p.Phase == appcontext.Applied && p.Desired != "" {
+		return 0
+	}
+	return 1
+}
+
+// unsettledClusters is how many pairs of a deployment do not hold what is desired, by cluster.
+type unsettledClusters map[v2.DeploymentID]map[v2.ClusterKey]int
+
+// count adds to the number of unsettled pairs of a target.
+func (u unsettledClusters) count(k appcontext.PairKey, n int) {
+	if n == 0 {
 		return
 	}
-	if u[p.Key.UID] == nil {
-		u[p.Key.UID] = map[appcontext.PairKey]bool{}
+	if u[k.UID] == nil {
+		u[k.UID] = map[v2.ClusterKey]int{}
 	}
-	u[p.Key.UID][p.Key] = true
-}
-
-func (u unsettledPairs) remove(k appcontext.PairKey) {
-	if delete(u[k.UID], k); len(u[k.UID]) == 0 {
+	if u[k.UID][k.Cluster] += n; u[k.UID][k.Cluster] > 0 {
+		return
+	}
+	if delete(u[k.UID], k.Cluster); len(u[k.UID]) == 0 {
 		delete(u, k.UID)
 	}
 }

@@ -2,7 +2,6 @@ package pairs
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -23,12 +22,11 @@ type memory struct {
 	index       index
 	deployments map[v2.DeploymentID]deployment
 	unconfirmed unconfirmedWrites
-	unsettled   unsettledPairs
 	handovers   int64 // how often pairs were handed over or taken over
 }
 
 func newMemory() *memory {
-	return &memory{index: newIndex(), deployments: map[v2.DeploymentID]deployment{}, unconfirmed: newUnconfirmedWrites(), unsettled: unsettledPairs{}}
+	return &memory{index: newIndex(), deployments: map[v2.DeploymentID]deployment{}, unconfirmed: newUnconfirmedWrites()}
 }
 
 // put remembers a pair with its state, and returns what was remembered of it.
@@ -37,7 +35,6 @@ func (m *memory) put(p appcontext.Pair, state *appcontext.PairState) (old appcon
 	defer m.mu.Unlock()
 	old, _ = m.index.pair(p.Key)
 	m.index.put(p.Key, p.Identity, state)
-	m.unsettled.update(p)
 	m.unconfirmed.confirm(p.Key)
 	return old
 }
@@ -48,13 +45,21 @@ func (m *memory) remove(k appcontext.PairKey) (old appcontext.Pair) {
 	defer m.mu.Unlock()
 	old, _ = m.index.pair(k)
 	m.index.remove(k)
-	m.unsettled.remove(k)
 	m.unconfirmed.confirm(k)
 	if d, known := m.deployments[k.UID]; known && !m.index.has(k.UID) {
 		d.subject, d.namespace, d.cloud = "", "", appcontext.Cloud{}
 		m.setDeploymentLocked(k.UID, d)
 	}
 	return old
+}
+
+// setReport remembers the last report on a pair, if the pair is known.
+func (m *memory) setReport(k appcontext.PairKey, r *lastReport) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.index.at(k); p != nil {
+		p.report = r
+	}
 }
 
 // addUnconfirmed notes a failed write of pairs, and of removals.
@@ -111,35 +116,73 @@ func (m *memory) Of(t pair.Target) []appcontext.Pair {
 func (m *memory) Has(t pair.Target) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.index.pairs[t]) > 0
+	return m.index.target(t) != nil
 }
 
 // HasDeliverable reports whether a pair of a target has a step to deliver.
 func (m *memory) HasDeliverable(t pair.Target) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.index.pairs[t], func(p indexed) bool { return pair.Deliverable(*p.state.Common()) })
+	return m.index.count(t, deliverable) > 0
+}
+
+func deliverable(common *appcontext.Pair) bool { return pair.Deliverable(*common) }
+
+// Deliverable returns the pairs of a target that have a step to deliver, in order of app.
+func (m *memory) Deliverable(t pair.Target) []appcontext.Pair {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.index.those(deliverable, t)
+}
+
+// CheckRegistration refuses to deliver what was meant for an earlier cluster of the same name.
+func (m *memory) CheckRegistration(t pair.Target, registration string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.index.target(t)
+	if of == nil {
+		return nil
+	}
+	for _, p := range of.pairs {
+		if err := pair.CheckRegistration(t.Cluster, p.state.Common(), p.identity, registration); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TargetsOf returns the targets of a deployment, in order.
 func (m *memory) TargetsOf(deployment v2.DeploymentID) []pair.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(m.index.byDeployment[deployment]), pair.CompareTargets)
+	return sorted(m.index.targetsOf(deployment))
 }
 
 // On returns the targets on a cluster, in order.
 func (m *memory) On(cluster v2.ClusterKey) []pair.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(m.index.byCluster[cluster]), pair.CompareTargets)
+	var out []pair.Target
+	for _, t := range m.index.byCluster[cluster] {
+		out = append(out, t.Target)
+	}
+	return sorted(out)
 }
 
 // All returns every target that has pairs, in order.
 func (m *memory) All() []pair.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(m.index.pairs), pair.CompareTargets)
+	var out []pair.Target
+	for t := range m.index.all() {
+		out = append(out, t.Target)
+	}
+	return sorted(out)
+}
+
+func sorted(targets []pair.Target) []pair.Target {
+	slices.SortFunc(targets, pair.CompareTargets)
+	return targets
 }
 
 // Clusters returns the clusters on which a deployment has pairs, or may have.
@@ -147,8 +190,8 @@ func (m *memory) Clusters(deployment v2.DeploymentID) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[v2.ClusterKey]bool{}
-	for t := range m.index.byDeployment[deployment] {
-		out[t.Cluster] = true
+	for c := range m.index.byDeployment[deployment] {
+		out[c] = true
 	}
 	for _, p := range m.unconfirmed.newPairs(deployment) {
 		out[p.Key.Cluster] = true
@@ -162,7 +205,7 @@ func (m *memory) Split(deployment v2.DeploymentID, clusters map[v2.ClusterKey]bo
 	defer m.mu.Unlock()
 	own = map[v2.ClusterKey]bool{}
 	for c := range clusters {
-		if len(m.index.pairs[pair.Target{Cluster: c, UID: deployment}]) > 0 {
+		if m.index.target(pair.Target{Cluster: c, UID: deployment}) != nil {
 			own[c] = true
 		} else {
 			others = append(others, c)
@@ -176,8 +219,8 @@ func (m *memory) Unsettled(deployment v2.DeploymentID) map[v2.ClusterKey]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[v2.ClusterKey]bool{}
-	for k := range m.unsettled[deployment] {
-		out[k.Cluster] = true
+	for c := range m.index.unsettled[deployment] {
+		out[c] = true
 	}
 	return out
 }

@@ -44,7 +44,8 @@ func (s *Store) Report(ctx context.Context, reports []appcontext.Report) ([]pair
 // when: gates and the stored Report.Ready follow it. The caller holds writing.
 func (s *Store) assess(ctx context.Context, c *change, r appcontext.Report) error {
 	p, _ := s.index.pair(r.Key)
-	last, now := s.reports.last[r.Key], lastReport{why: "not applied yet", digest: digestOf(r)}
+	last, _ := s.reports.last(r.Key)
+	now := lastReport{why: "not applied yet", digest: digestOf(r)}
 	if p.Phase == appcontext.Applied {
 		b, err := s.cfg.Plans.Bundle(ctx, p.Desired)
 		if err != nil {
@@ -84,7 +85,7 @@ func (s *Store) storedWithAgent(r appcontext.Report) bool {
 func (s *Store) reassess(ctx context.Context, c *change) error {
 	var keys []appcontext.PairKey
 	for _, p := range c.put {
-		if r, known := s.reports.last[p.Key]; p.Phase == appcontext.Applied && !(known && r.none) {
+		if r, _ := s.reports.last(p.Key); p.Phase == appcontext.Applied && !r.none {
 			keys = append(keys, p.Key)
 		}
 	}
@@ -93,7 +94,7 @@ func (s *Store) reassess(ctx context.Context, c *change) error {
 	}
 	c.readiness = map[appcontext.PairKey]lastReport{}
 	for _, p := range c.put {
-		last := s.reports.last[p.Key]
+		last, _ := s.reports.last(p.Key)
 		if p.Phase != appcontext.Applied || last.none || last.report == nil {
 			continue
 		}
@@ -115,16 +116,18 @@ func (s *Store) reassess(ctx context.Context, c *change) error {
 }
 
 // setReadiness remembers a report. The caller holds writing.
-func (s *Store) setReadiness(k appcontext.PairKey, r lastReport) {
-	old := s.reports.last[k]
-	s.reports.last[k], s.reports.reporting[k.Cluster] = r, true
+func (s *Store) setReadiness(k appcontext.PairKey, r lastReport, reports equalReports) {
+	old, _ := s.reports.last(k)
+	s.setReport(k, reports.of(r))
+	s.reports.reporting[k.Cluster] = true
 	if r.ready != old.ready || !r.since.Equal(old.since) {
 		s.recorder.ReadinessChanged(k, r.ready, r.fell, r.why)
 		s.gates.check(k.UID)
 	}
 }
 
-// lastReport is what is remembered of the last report on a pair.
+// lastReport is what is remembered of the last report on a pair. It does not change, so pairs
+// share equal ones.
 type lastReport struct {
 	none   bool // there is none
 	ready  bool
@@ -135,38 +138,61 @@ type lastReport struct {
 	report *appcontext.Report // all of it, while the pair is on its way
 }
 
+// noReport is remembered of a pair on which nothing was reported.
+var noReport = &lastReport{none: true}
+
+// equalReports gives pairs on which the same was reported one lastReport.
+type equalReports map[lastReport]*lastReport
+
+func (e equalReports) of(r lastReport) *lastReport {
+	if r.none {
+		return noReport
+	}
+	if e[r] == nil {
+		e[r] = &r
+	}
+	return e[r]
+}
+
 // reportCache remembers reports from the first time that they are needed: a start with
-// tens of thousands of pairs reads none. Store.writing guards all of it.
+// tens of thousands of pairs reads none. They are kept with the pairs, in memory.index.
+// Store.writing guards all of it.
 type reportCache struct {
 	store     ReportWriter // set by Load
 	reported  func(context.Context, v2.ClusterKey) (bool, error)
-	last      map[appcontext.PairKey]lastReport
+	memory    *memory
 	reporting map[v2.ClusterKey]bool // clusters that have reported anything
 }
 
-func newReportCache(reported func(context.Context, v2.ClusterKey) (bool, error)) reportCache {
-	return reportCache{reported: reported, last: map[appcontext.PairKey]lastReport{}, reporting: map[v2.ClusterKey]bool{}}
+func newReportCache(m *memory, reported func(context.Context, v2.ClusterKey) (bool, error)) reportCache {
+	return reportCache{reported: reported, memory: m, reporting: map[v2.ClusterKey]bool{}}
+}
+
+// last returns the last report on a pair, and whether it is remembered.
+func (c *reportCache) last(k appcontext.PairKey) (r lastReport, known bool) {
+	if p := c.memory.index.at(k); p != nil && p.report != nil {
+		return *p.report, true
+	}
+	return lastReport{}, false
 }
 
 // setNone notes that nothing was reported on a pair.
-func (c *reportCache) setNone(k appcontext.PairKey) { c.last[k] = lastReport{none: true} }
-
-func (c *reportCache) remove(k appcontext.PairKey) { delete(c.last, k) }
+func (c *reportCache) setNone(k appcontext.PairKey) { c.memory.setReport(k, noReport) }
 
 // dropDetails forgets all of a report but the readiness.
-func (c *reportCache) dropDetails(k appcontext.PairKey) {
-	if r := c.last[k]; r.report != nil {
+func (c *reportCache) dropDetails(k appcontext.PairKey, reports equalReports) {
+	if r, _ := c.last(k); r.report != nil {
 		r.report = nil
-		c.last[k] = r
+		c.memory.setReport(k, reports.of(r))
 	}
 }
 
-// load reads the last reports on pairs that are not remembered; with details, also those
+// load reads the last reports on known pairs that are not remembered; with details, also those
 // whose details were dropped.
 func (c *reportCache) load(ctx context.Context, keys []appcontext.PairKey, details bool) error {
 	var missing []appcontext.PairKey
 	for _, k := range keys {
-		if r, known := c.last[k]; !known || details && !r.none && r.report == nil {
+		if p := c.memory.index.at(k); p != nil && (p.report == nil || details && !p.report.none && p.report.report == nil) {
 			missing = append(missing, k)
 		}
 	}
@@ -181,7 +207,7 @@ func (c *reportCache) load(ctx context.Context, keys []appcontext.PairKey, detai
 		c.setNone(k)
 	}
 	for _, r := range reports {
-		c.last[r.Key] = lastReport{ready: r.Ready, since: r.Since, digest: digestOf(r), report: &r}
+		c.memory.setReport(r.Key, &lastReport{ready: r.Ready, since: r.Since, digest: digestOf(r), report: &r})
 	}
 	return nil
 }
@@ -218,6 +244,7 @@ type gateReports struct {
 	cache  *reportCache
 	plans  *content.StepPlans
 	others otherPairs
+	equal  equalReports
 	err    error
 }
 
@@ -226,15 +253,17 @@ func (g *gateReports) Ready(p appcontext.Pair) gate.Readiness {
 	if _, other := g.others.reports[p.Key]; other {
 		return g.others.ready(p)
 	}
-	r, known := g.cache.last[p.Key]
+	r, known := g.cache.last(p.Key)
 	if !known || r.none {
 		return gate.Readiness{Unreported: true}
 	}
 	if r.why == "" && !r.ready && r.report != nil { // it was read from etcd, which does not store why
 		r.why = g.whyNotReady(p, r.report)
-		g.cache.last[p.Key] = r
 	}
-	g.cache.dropDetails(p.Key)
+	if r.report != nil {
+		r.report = nil
+		g.cache.memory.setReport(p.Key, g.equal.of(r))
+	}
 	if r.ready {
 		return gate.Readiness{Ready: true, Since: r.since}
 	}

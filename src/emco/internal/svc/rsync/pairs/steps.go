@@ -16,8 +16,8 @@ func (s *Store) RecheckReports(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	var keys []appcontext.PairKey
-	for t, pairs := range s.index.pairs {
-		for _, p := range pairs {
+	for t := range s.index.all() {
+		for _, p := range t.pairs {
 			if common := p.state.Common(); common.Sent && !common.Halted {
 				keys = append(keys, appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app})
 			}
@@ -49,16 +49,12 @@ func (s *Store) advanceReported(ctx context.Context, keys []appcontext.PairKey) 
 func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, pulls bool) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var put []appcontext.Pair
-	for _, p := range s.index.of(targets...) {
-		if !pair.Deliverable(p) || p.Halted {
-			continue
-		}
-		next, err := s.steps().skip(ctx, p, pulls)
-		if err != nil {
+	put := s.index.those(func(p *appcontext.Pair) bool { return pair.Deliverable(*p) && !p.Halted }, targets...)
+	for i, p := range put {
+		var err error
+		if put[i], err = s.steps().skip(ctx, p, pulls); err != nil {
 			return err
 		}
-		put = append(put, next)
 	}
 	return s.write(ctx, change{put: s.changed(put)})
 }
@@ -108,7 +104,8 @@ func (st stepper) advance(ctx context.Context, pairs []appcontext.Pair) error {
 
 // check returns a pair after its report was compared with what its step needs.
 func (st stepper) check(ctx context.Context, p appcontext.Pair, step steps.Step) (appcontext.Pair, error) {
-	report := st.reports.last[p.Key].report
+	last, _ := st.reports.last(p.Key)
+	report := last.report
 	switch c := pair.CheckStep(step, report); {
 	case c.Met:
 		p = pair.Reset(p)
@@ -165,7 +162,8 @@ func (st stepper) skipOne(ctx context.Context, p appcontext.Pair, plan []steps.S
 	if err := st.reports.load(ctx, []appcontext.PairKey{p.Key}, true); err != nil {
 		return p, err
 	}
-	switch c := pair.CheckStep(step, st.reports.last[p.Key].report); {
+	last, _ := st.reports.last(p.Key)
+	switch c := pair.CheckStep(step, last.report); {
 	case c.Met:
 		return skipped(p), nil
 	case c.Failed:

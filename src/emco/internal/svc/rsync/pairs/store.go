@@ -89,7 +89,8 @@ func New(cfg Config) *Store {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(cfg.AppContext.Reported), memory: newMemory()}
+	m := newMemory()
+	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(m, cfg.AppContext.Reported), memory: m}
 }
 
 // Load remembers what etcd holds of the shard's pairs, and must be called first. Pairs that do not
@@ -99,13 +100,13 @@ func (s *Store) Load(ctx context.Context, stored *pairstore.Contents) error {
 	defer s.writing.Unlock()
 	s.writer = s.cfg.NewWriter(stored)
 	s.reports.store = s.writer
-	states := pairstore.Interner{}
+	equal := newEqual()
 	var unnamed []appcontext.Pair
 	for p, err := range stored.Pairs() {
 		if err != nil {
 			return err
 		}
-		if s.keep(p, states); p.Shard != s.cfg.Shard {
+		if s.keep(p, equal); p.Shard != s.cfg.Shard {
 			unnamed = append(unnamed, p)
 		}
 	}
@@ -122,8 +123,7 @@ type change struct {
 }
 
 // chunk is how many pairs are stored and then remembered at a time: when a later chunk
-// fails, earlier ones need not be stored again. Equal pairs of one
-// chunk share one State in memory; equal pairs of two chunks have two.
+// fails, earlier ones need not be stored again.
 const chunk = 50_000
 
 // write stores a change and then remembers it. Reports on removed pairs go with them. The
@@ -138,21 +138,21 @@ func (s *Store) write(ctx context.Context, c change) error {
 			return err
 		}
 	}
+	equal := newEqual()
 	for k, r := range c.readiness {
-		s.setReadiness(k, r)
+		s.setReadiness(k, r, equal.reports)
 	}
 	for put := range slices.Chunk(c.put, chunk) {
 		if err := s.putPairs(ctx, put, nil); err != nil {
 			return err
 		}
-		states := pairstore.Interner{}
 		for _, p := range put {
 			old, known := s.index.pair(p.Key)
+			s.recorder.PairChanged(old, p)
+			s.keep(p, equal)
 			if !known {
 				s.reports.setNone(p.Key)
 			}
-			s.recorder.PairChanged(old, p)
-			s.keep(p, states)
 		}
 	}
 	for remove := range slices.Chunk(c.remove, chunk) {
@@ -177,11 +177,20 @@ func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []ap
 	return err
 }
 
+// equal has the states and reports that the pairs of one change share. Equal pairs of two changes
+// have two.
+type equal struct {
+	states  pairstore.Interner
+	reports equalReports
+}
+
+func newEqual() equal { return equal{pairstore.Interner{}, equalReports{}} }
+
 // keep remembers a pair that etcd holds. The caller holds writing.
-func (s *Store) keep(p appcontext.Pair, states pairstore.Interner) {
-	old := s.memory.put(p, states.Of(p))
+func (s *Store) keep(p appcontext.Pair, e equal) {
+	old := s.memory.put(p, e.states.Of(p))
 	if p.Phase == appcontext.Applied {
-		s.reports.dropDetails(p.Key)
+		s.reports.dropDetails(p.Key, e.reports)
 	}
 	s.gates.pairChanged(old, p)
 }
@@ -190,14 +199,13 @@ func (s *Store) keep(p appcontext.Pair, states pairstore.Interner) {
 // holds writing.
 func (s *Store) forget(k appcontext.PairKey) {
 	old := s.memory.remove(k)
-	s.reports.remove(k)
 	s.gates.pairChanged(old, appcontext.Pair{Key: k})
 }
 
-// changed returns the pairs that differ from memory, or whose last write is unconfirmed.
-// The caller holds writing.
+// changed returns the pairs that differ from memory, or whose last write is unconfirmed. It
+// reuses the memory of pairs. The caller holds writing.
 func (s *Store) changed(pairs []appcontext.Pair) []appcontext.Pair {
-	return slices.DeleteFunc(slices.Clone(pairs), func(p appcontext.Pair) bool {
+	return slices.DeleteFunc(pairs, func(p appcontext.Pair) bool {
 		old, known := s.index.pair(p.Key)
 		return known && !s.unconfirmed.known[p.Key] && pairstore.Equal(&p, &old)
 	})

@@ -158,7 +158,7 @@ func (s *Shard) deliverDirect(ctx context.Context, t pair.Target, r route.Route,
 func (s *Shard) routeOf(ctx context.Context, lookup *route.Lookup, t pair.Target) (route.Route, error) {
 	r, err := lookup.Route(ctx, t.Cluster)
 	if err == nil {
-		err = pair.CheckRegistration(s.pairs.Of(t), r.Registration)
+		err = s.pairs.CheckRegistration(t, r.Registration)
 	}
 	return r, err
 }
@@ -216,7 +216,7 @@ func (s *Shard) Record(ctx context.Context, results []pair.Result) {
 		if err == nil || ctx.Err() == nil { // else we are stopping, and the store does not answer
 			err = s.recordPart(ctx, part)
 		}
-		for _, t := range targetsOf(part) {
+		for _, t := range pair.TargetsOfResults(part) {
 			if err != nil {
 				unrecorded[t] = err
 			}
@@ -224,7 +224,7 @@ func (s *Shard) Record(ctx context.Context, results []pair.Result) {
 	}
 	own, release := queue.WithGrace(ctx)
 	defer release()
-	for _, t := range targetsOf(results) {
+	for _, t := range pair.TargetsOfResults(results) {
 		s.scheduleRetry(t, unrecorded[t])
 		s.release(own, t)
 	}
@@ -248,10 +248,7 @@ func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
 		s.retries.Set(t, storeRetry.Backoff(1, unrecorded))
 		return
 	}
-	if !s.pairs.HasDeliverable(t) {
-		return
-	}
-	due := pair.AllDeliverable(s.pairs.Of(t))
+	due := s.pairs.Deliverable(t)
 	if len(due) == 0 {
 		return
 	}
@@ -267,13 +264,4 @@ func (s *Shard) release(ctx context.Context, t pair.Target) {
 	s.retries.Cancel(t)
 	s.platforms.Forget(t)
 	s.guard.Release(ctx, t)
-}
-
-// targetsOf returns the targets of results, each once and in order.
-func targetsOf(results []pair.Result) []pair.Target {
-	keys := make([]appcontext.Pair, len(results))
-	for i, r := range results {
-		keys[i].Key = r.Key
-	}
-	return pair.TargetsOf(keys)
 }

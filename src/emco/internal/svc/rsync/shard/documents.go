@@ -82,7 +82,7 @@ func (s *Shard) retryOvertaken(ctx context.Context, mark int64, results []pair.R
 	if err != nil || changes.All { // DocumentsChanged follows
 		return
 	}
-	s.retryNow(ctx, s.usersOf(ctx, targetsOf(failed), changes))
+	s.retryNow(ctx, s.usersOf(ctx, pair.TargetsOfResults(failed), changes))
 }
 
 // retryFailed tries again at once what failed on a cluster.

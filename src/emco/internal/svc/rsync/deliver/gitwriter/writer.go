@@ -106,7 +106,7 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 	}
 	var first, rest []pair.Target
 	for _, t := range due {
-		if slices.ContainsFunc(pair.AllDeliverable(w.Pairs.Of(t)), urgent) {
+		if slices.ContainsFunc(w.Pairs.Of(t), urgent) {
 			first = append(first, t)
 		} else {
 			rest = append(rest, t)
@@ -116,9 +116,9 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 	return append(fairshare.Turns(first, project, w.Weight), fairshare.Turns(rest, project, w.Weight)...)
 }
 
-// urgent reports whether a pair is removed or rolled back.
+// urgent reports whether a pair is due to be removed or rolled back.
 func urgent(p appcontext.Pair) bool {
-	return p.Desired == "" || p.Change == appcontext.RollBack
+	return pair.Deliverable(p) && (p.Desired == "" || p.Change == appcontext.RollBack)
 }
 
 // contribution is one target's part of a commit.
@@ -188,7 +188,7 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 // contribution plans one target. It returns the results of pairs that fail already.
 func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route) (contribution, []pair.Result) {
 	c := contribution{target: t, pairs: w.Pairs.Of(t)}
-	if len(pair.AllDeliverable(c.pairs)) == 0 {
+	if !slices.ContainsFunc(c.pairs, pair.Deliverable) {
 		return c, nil
 	}
 	if err := pair.HeldEditOf(c.pairs); err != nil {
@@ -199,8 +199,12 @@ func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route)
 		return c, pair.Failures(c.pairs, err)
 	}
 	c.edits, c.derived = plan.edits, derivedOf(t, r)
+	c.expected = make([]pair.Result, 0, len(c.pairs))
 	var failed []pair.Result
-	for _, p := range pair.AllDeliverable(c.pairs) {
+	for _, p := range c.pairs {
+		if !pair.Deliverable(p) {
+			continue
+		}
 		step, last, err := w.Plans.At(ctx, p, true)
 		result := pair.ResultOf(p, step, last)
 		result.Apps = plan.apps
