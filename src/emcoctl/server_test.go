@@ -184,12 +184,12 @@ var kinds = map[string]struct {
 	title  string
 	decode func([]byte) (name string, full, shown []byte, err error)
 	file   bool // multipart
-	noPut  bool
+	hidden bool // the file is not shown
 	states bool
 }{
 	"cluster-providers":        {title: "ClusterProvider", decode: decode[v2.ClusterProvider]},
 	"cluster-sync-objects":     {title: "Cluster Sync Objects", decode: decodeSync},
-	"clusters":                 {title: "Cluster", decode: decode[v2.Cluster], file: true, noPut: true},
+	"clusters":                 {title: "Cluster", decode: decode[v2.Cluster], file: true, hidden: true},
 	"labels":                   {title: "Cluster Label", decode: decode[v2.ClusterLabel]},
 	"projects":                 {title: "Project", decode: decode[v2.Project]},
 	"composite-apps":           {title: "CompositeApp", decode: decode[v2.CompositeApp]},
@@ -278,6 +278,10 @@ func (s *fakeServer) create(w http.ResponseWriter, r *http.Request, p string) er
 func (s *fakeServer) read(w http.ResponseWriter, r *http.Request, p string) error {
 	if e := s.docs[p]; e != nil {
 		w.Header().Set("ETag", e.etag())
+		if e.file != nil && kinds[collection(p)].hidden && r.Header.Get("Accept") == "application/octet-stream" {
+			_, err := w.Write([]byte(v2.Mask))
+			return err
+		}
 		if e.file != nil && r.Header.Get("Accept") == "application/octet-stream" {
 			_, err := w.Write(e.file)
 			return err
@@ -320,7 +324,7 @@ func collection(p string) string {
 
 func (s *fakeServer) replace(w http.ResponseWriter, r *http.Request, p string) error {
 	kind, ok := kinds[collection(p)]
-	if !ok || kind.noPut {
+	if !ok || strings.HasPrefix(p, "cluster-providers/upstream/clusters/") { // as upstream EMCO
 		return refuse(http.StatusMethodNotAllowed, "")
 	}
 	text, file, err := upload(r, kind.file)

@@ -71,6 +71,7 @@ type Server struct {
 
 	// All below is guarded by mu.
 	mu      sync.Mutex
+	token   string // of the administrator
 	kinds   []kind
 	objects map[objectKey]*unstructured.Unstructured // never changed in place
 	version uint64                                   // of the last change
@@ -85,7 +86,7 @@ type objectKey struct {
 
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
-	s := &Server{kinds: slices.Clone(builtin), objects: map[objectKey]*unstructured.Unstructured{}, changed: make(chan struct{})}
+	s := &Server{token: "of-the-administrator", kinds: slices.Clone(builtin), objects: map[objectKey]*unstructured.Unstructured{}, changed: make(chan struct{})}
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.EnableHTTP2 = true
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // tests cut connections on purpose
@@ -99,6 +100,9 @@ func Start(t testing.TB) *Server {
 
 // Kubeconfig returns access with all rights. A request that impersonates anyone has none.
 func (s *Server) Kubeconfig() []byte {
+	s.mu.Lock()
+	token := s.token
+	s.mu.Unlock()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "x",
@@ -112,7 +116,13 @@ func (s *Server) Kubeconfig() []byte {
 	return text
 }
 
-const token = "of-the-administrator"
+// Rotate makes the credentials of all kubeconfigs invalid, and cuts their connections.
+func (s *Server) Rotate() {
+	s.mu.Lock()
+	s.token += "-next"
+	s.mu.Unlock()
+	s.http.CloseClientConnections()
+}
 
 // request is a request about objects of a kind.
 type request struct {
@@ -132,6 +142,9 @@ func (r request) manager() string {
 
 // ServeHTTP answers discovery, and requests about objects.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	token := s.token
+	s.mu.Unlock()
 	if r.Header.Get("Authorization") != "Bearer "+token {
 		write(w, http.StatusUnauthorized, apierrors.NewUnauthorized("no such token").Status())
 		return

@@ -6,6 +6,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 // Def declares a resource whose documents are of type T.
@@ -24,7 +25,11 @@ type Def[T any] struct {
 	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have
 	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; called before each write
 	// Settle fills in what the server decides of a new document. It is called before Check.
-	Settle  func(ctx context.Context, at Place, doc *T) error
+	Settle func(ctx context.Context, at Place, doc *T) error
+	// Adopt has a PUT keep what the server decided of the stored document, and refuses what cannot
+	// change in place. secret is the new secret file; it returns the one to store. It is called
+	// before Check.
+	Adopt   func(doc *T, secret seal.Secret, old T, stored seal.Secret) (seal.Secret, error)
 	Recheck bool        // Check reads what others may write at the same time: it is called again after creation, which is undone if it fails
 	File    *File[T]    // an upload that comes with the document
 	Masking *Masking[T] // members that are never shown

@@ -220,7 +220,11 @@ func (h *handler[T, P]) load(ctx context.Context, key store.Key) (storedDocument
 // update replaces old. It leaves a document with equal content as it is and runs no
 // check: applying a file twice changes nothing.
 func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[T], old storedDocument[T]) (store.Doc, error) {
-	write, err := h.write(ctx, at, clone(up), old)
+	up = clone(up)
+	if err := h.adopt(&up, old); err != nil {
+		return store.Doc{}, err
+	}
+	write, err := h.write(ctx, at, up, old)
 	if err != nil {
 		return store.Doc{}, err
 	}
@@ -235,6 +239,19 @@ func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[
 	}
 	doc, err := h.db.Replace(ctx, write, old.Rev)
 	return doc, h.words(err, h.missing())
+}
+
+// adopt lets the new document keep what the server decided of the stored one.
+func (h *handler[T, P]) adopt(up *requestContent[T], old storedDocument[T]) error {
+	if h.def.Adopt == nil {
+		return nil
+	}
+	stored, err := store.Decode[T](old.Doc)
+	if err != nil {
+		return err
+	}
+	up.plain, err = h.def.Adopt(&up.doc, up.plain, stored, old.plain)
+	return err
 }
 
 // clone gives an attempt a document of its own: secrets are put into it.

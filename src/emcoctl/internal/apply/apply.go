@@ -76,12 +76,12 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 		r.Advice = adviseRefused(t.call.Path)
 		return r
 	}
-	kind, sent, moved := anchor.Collection(item), t.doc.Body, false
+	kind, moved := anchor.Collection(item), false
 	if kind == "clusters" {
-		sent, moved = withLocation(sent, now.Body)
+		t.doc.Body, moved = withLocation(t.doc.Body, now.Body)
 	}
-	like := compare(kind, sent, now.Body)
-	if like != different && kind != "clusters" {
+	like := compare(kind, t.doc.Body, now.Body)
+	if like != different {
 		like = max(like, e.compareFiles(ctx, t, item))
 	}
 	switch {
@@ -91,7 +91,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 			r.Note = item + " was moved since: the location of the document is not used; see emcoctl move --status"
 		}
 		return r
-	case kind == "clusters":
+	case kind == "clusters" && !staysInPlace(t.doc.Body, now.Body):
 		r := e.failInPlace(t, item, t.doc.Body, now.Body)
 		r.Status = refused.Status
 		return r
@@ -99,7 +99,12 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	if e.o.Replacing != nil && like == different {
 		e.o.Replacing(item)
 	}
-	return e.replace(ctx, t, item, now)
+	r := e.replace(ctx, t, item, now)
+	if r.Status == http.StatusMethodNotAllowed && like == undecided {
+		r = e.done(t, item, output.Unchanged, r.Status)
+		r.Note = "the server does not tell whether it has this file, and takes no other in its place"
+	}
+	return r
 }
 
 // adviseRefused returns what may be missing for a document that cannot be created.

@@ -65,10 +65,11 @@ func check(t documentRequest) error {
 // server or earlier in the files.
 func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item string) output.Result {
 	d, err := e.Compare(ctx, t.doc)
+	isCluster := anchor.Collection(item) == "clusters"
 	switch {
 	case err != nil:
 		return e.fail(t, item, err)
-	case d.Outcome == output.Configured && anchor.Collection(item) == "clusters":
+	case d.Outcome == output.Configured && isCluster && !staysInPlace(d.Local, d.Server):
 		return e.failInPlace(t, item, t.doc.Body, d.Server)
 	case d.Outcome != output.Created && e.o.PostOnly:
 		return e.fail(t, item, errs.E(errs.Exists, "create", item, errExists))
@@ -80,6 +81,9 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 		}
 	}
 	note := ""
+	if d.Outcome == output.Unchanged && isCluster && len(t.files()) > 0 {
+		note = "the kubeconfig is not compared: the server does not show credentials"
+	}
 	parentIsNew := slices.Contains(e.changed, anchor.Parent(t.call.Path))
 	if d.Outcome != output.Unchanged && !parentIsNew && e.triesDocuments(ctx, t) {
 		refused := e.try(ctx, t, item, d.Outcome)

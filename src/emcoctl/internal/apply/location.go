@@ -7,6 +7,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
+// staysInPlace reports whether a cluster's document says of how the cluster gets its state what
+// the server's says: the server replaces the rest, and the kubeconfig.
+func staysInPlace(sent, stored []byte) bool {
+	ours, err := v2.Decode[v2.Cluster](sent, v2.Lenient)
+	if err != nil {
+		return false
+	}
+	theirs, err := v2.Decode[v2.Cluster](stored, v2.Lenient)
+	return err == nil && ours.Spec == theirs.Spec
+}
+
 // failInPlace returns the failure of a cluster that differs from the server's.
 func (e *Executor) failInPlace(t documentRequest, item string, sent, stored []byte) output.Result {
 	r := e.fail(t, item, inPlace(item))

@@ -70,6 +70,9 @@ type userCredentials struct {
 // which could run programs or read files here. It checks every entry, not only the current
 // one. Errors contain no credentials.
 func checkKubeconfig(text []byte, p outbound.Policy) error {
+	if user, ok := masked(text); ok {
+		return invalid("user %q: a credential is %s, as answers show it; give the credential itself", user, v2.Mask)
+	}
 	k, err := parse(text)
 	if err != nil {
 		return invalid("is not the YAML of a kubeconfig, or has a key twice")
@@ -259,6 +262,20 @@ func redact(text []byte) []byte {
 		return []byte(v2.Mask + "\n")
 	}
 	return shown
+}
+
+// masked returns a user whose credential is masked in a kubeconfig.
+func masked(text []byte) (user string, ok bool) {
+	var k redactedKubeconfig
+	if yaml.Unmarshal(text, &k) != nil {
+		return "", false
+	}
+	for _, u := range k.Users {
+		if u.User.Token == v2.Mask || u.User.Password == v2.Mask || u.User.Key == v2.Mask {
+			return u.Name, true
+		}
+	}
+	return "", false
 }
 
 func mask(secret string) string {

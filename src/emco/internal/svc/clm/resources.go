@@ -75,10 +75,11 @@ func (s Resources) Mount(r *mux.Router) {
 func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
-		Collection: provider + "/clusters", Item: "{cluster}",
+		Collection: provider + "/clusters", Item: "{cluster}", Put: resource.PutUpsert,
 		Refs:   syncObjectsOf,
 		Unique: func(_ resource.Place, c v2.Cluster) resource.UniqueKey { return resource.UniqueName(c.Metadata.Name) },
 		Settle: a.assignSlot,
+		Adopt:  replaceInPlace,
 		Check:  s.checkDeliverable,
 		Guards: resource.Guards{Delete: s.checkDeletable, Deleted: s.releaseCluster},
 		File: &resource.File[v2.Cluster]{

@@ -89,7 +89,7 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + all, Body: named("C1"), File: direct, Status: 409, Text: ": c1"},
 		step{Do: "POST " + all, Body: named("b_c"), File: direct, Status: 201},
 		step{Do: "POST " + all, Body: named("b-c"), File: direct, Status: 409, Text: ": b_c"},
-		step{Do: "PUT " + all + "/c1", Body: named("c1"), File: direct, Status: 405, Text: "="},
+		step{Do: "PUT " + all + "/c1", Body: named("c1"), File: direct, Status: 200, Text: `"name":"c1"`},
 		step{Do: "POST " + all, Body: flux, Status: 409, Text: "Referenced resource not found: cluster-providers/edge/cluster-sync-objects/repo"},
 		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: repo, Status: 201},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "subversion", 1), Status: 400, Text: `fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos`},

@@ -12,6 +12,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -113,4 +114,37 @@ func TestF05AFailedRemovalIsTriedWhenItIsAskedForAgain(t *testing.T) {
 	_, err := w.contexts.Step(t.Context(), head, to, nil, nil)
 	w.must(err)
 	w.until("the removal", func(pairs map[string]appcontext.Pair) bool { return len(pairs) == 0 })
+}
+
+// What was delivered to a direct cluster is watched with a new kubeconfig as soon as it is
+// registered: the old one may have ended.
+func TestARotatedKubeconfigIsUsedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorks(t, 1)
+	cluster, body := store.Key("cluster-providers/edge/clusters/d0"), []byte(`{"metadata":{"name":"d0"},"spec":{"gitOps":{}}}`)
+	live := kubetest.Start(t)
+	createNamespace(t, live.Kubeconfig(), "default")
+	_, err := w.db.Create(t.Context(), store.Write{Key: cluster, Body: body, Secret: seal.Secret(live.Kubeconfig())})
+	w.must(err)
+	w.start(w.process("one", nil))
+	reported := func(status string) func(map[string]appcontext.Pair) bool {
+		return func(map[string]appcontext.Pair) bool {
+			reports, err := w.contexts.ReportsAt(t.Context(), []appcontext.PairKey{{Cluster: "edge+d0", UID: "7", App: "web"}})
+			w.must(err)
+			return len(reports) == 1 && len(reports[0].Resources) == 1 && reports[0].Resources[0].Status == status
+		}
+	}
+	label, value := manifest.DeploymentLabel("7", "web")
+	w.deploy("7", map[string]string{"web": `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: default, labels: {` + label + `: "` + value + `"}}}`})
+	w.until("the first report", reported("Current"))
+
+	live.Rotate()
+	_, err = w.db.Replace(t.Context(), store.Write{Key: cluster, Body: body, Secret: seal.Secret(live.Kubeconfig())}, 0)
+	w.must(err)
+	config, err := clientcmd.RESTConfigFromKubeConfig(live.Kubeconfig())
+	w.must(err)
+	client, err := dynamic.NewForConfig(config)
+	w.must(err)
+	w.must(client.Resource(configMaps).Namespace("default").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
+	w.until("a report of the deleted object", reported("NotFound"))
 }

@@ -21,9 +21,22 @@ func (s *Shard) followDocuments(ctx context.Context) {
 	for {
 		select {
 		case <-s.changed.wake:
-			s.retryNow(ctx, s.usersOf(ctx, s.retries.Waiting(), s.changed.take()))
+			changes := s.changed.take()
+			s.retryNow(ctx, s.usersOf(ctx, s.retries.Waiting(), changes))
+			s.reconnect(ctx, changes)
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// reconnect queues the targets of direct clusters whose registration has changed, also those
+// without anything to deliver: their objects are watched with the new kubeconfig.
+func (s *Shard) reconnect(ctx context.Context, changes store.Changes) {
+	changed := clustersIn(changes.Keys)
+	for _, cluster := range s.kube.Connected() {
+		if changes.All || changed[cluster] {
+			s.Requeue(ctx, s.pairs.On(cluster))
 		}
 	}
 }

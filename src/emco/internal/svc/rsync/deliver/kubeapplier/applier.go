@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -275,6 +276,13 @@ func (a *Applier) connect(name v2.ClusterKey, r route.Route) (*connection, error
 	}
 	a.conns[name] = connect(a.ctx, name, cluster, sum, a.Options)
 	return a.conns[name], nil
+}
+
+// Connected returns the clusters that the applier has a connection to.
+func (a *Applier) Connected() []v2.ClusterKey {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.conns))
 }
 
 // Stop ends all watches and closes all connections. Deliver must have returned, and must
