@@ -21,13 +21,18 @@ import (
 
 // Blobs is a store.Blobs on etcd. What has arrived and is not stored yet is in a temporary file.
 type Blobs struct {
+	spool.Keep
 	kv *etcdkv.Client
 }
 
 var _ store.Blobs = (*Blobs)(nil)
 
 // NewBlobs returns the packages below the client's prefix.
-func NewBlobs(kv *etcdkv.Client) *Blobs { return &Blobs{kv: kv} }
+func NewBlobs(kv *etcdkv.Client) *Blobs {
+	b := &Blobs{kv: kv}
+	b.Keep = b.keep
+	return b
+}
 
 // content is the value of a package's key.
 type content struct {
@@ -43,29 +48,6 @@ func (b *Blobs) contentKey(d manifest.Digest) string { return b.kv.Key("content"
 func (b *Blobs) chunks(upload string) string { return b.kv.Key("content", "c", upload) + "/" }
 
 func (b *Blobs) chunk(upload string, n int) string { return fmt.Sprintf("%s%06d", b.chunks(upload), n) }
-
-// Put implements store.Blobs.
-func (b *Blobs) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
-	f, err := spool.Receive(ctx, r, limit)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
-	if err := b.keep(ctx, f); err != nil {
-		return "", 0, err
-	}
-	digest, size := f.Content()
-	return digest, size, nil
-}
-
-// Receive implements store.Blobs.
-func (b *Blobs) Receive(ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
-	f, err := spool.Receive(ctx, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return spool.NewUpload(f, func() error { return b.keep(context.WithoutCancel(ctx), f) }), nil
-}
 
 // keep stores the content, or renews the time of equal content.
 func (b *Blobs) keep(ctx context.Context, f *spool.File) error {

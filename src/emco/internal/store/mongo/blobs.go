@@ -26,7 +26,14 @@ const (
 
 // Blobs is a store.Blobs on MongoDB. What has arrived and is not stored yet is in a temporary file.
 type Blobs struct {
+	spool.Keep
 	blobs, chunks *mongo.Collection
+}
+
+func newBlobs(db *mongo.Database) *Blobs {
+	b := &Blobs{blobs: db.Collection("blobs"), chunks: db.Collection("chunks")}
+	b.Keep = b.keep
+	return b
 }
 
 var _ store.Blobs = (*Blobs)(nil)
@@ -48,29 +55,6 @@ type chunk struct {
 }
 
 func chunkID(upload string, n int) string { return fmt.Sprintf("%s/%06d", upload, n) }
-
-// Put implements store.Blobs.
-func (b *Blobs) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
-	f, err := spool.Receive(ctx, r, limit)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
-	if err := b.keep(ctx, f); err != nil {
-		return "", 0, err
-	}
-	digest, size := f.Content()
-	return digest, size, nil
-}
-
-// Receive implements store.Blobs.
-func (b *Blobs) Receive(ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
-	f, err := spool.Receive(ctx, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return spool.NewUpload(f, func() error { return b.keep(context.WithoutCancel(ctx), f) }), nil
-}
 
 // keep stores the content, or renews the time of equal content.
 func (b *Blobs) keep(ctx context.Context, f *spool.File) error {

@@ -117,7 +117,7 @@ func newDriver(client *mongo.Client, database string, replicated bool) (*Driver,
 		d.exact = db.Collection("docs", options.Collection().SetReadConcern(readconcern.Linearizable()))
 	}
 	d.journal = newJournal(table{db.Collection("changes"), d.docs}, time.Now)
-	return d, &Blobs{blobs: db.Collection("blobs"), chunks: db.Collection("chunks")}
+	return d, newBlobs(db)
 }
 
 // Close disconnects; current calls fail.

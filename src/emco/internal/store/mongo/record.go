@@ -78,31 +78,21 @@ func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // List implements store.Driver. Nothing is open between pages.
 func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
-	return func(yield func(store.Doc, error) bool) {
-		left := q.Limit
-		for {
-			n := page
-			if q.Limit > 0 {
-				n = min(n, left)
-			}
-			found, err := d.page(ctx, under, q, n)
-			if err != nil {
-				yield(store.Doc{}, classify("list", under, err))
-				return
-			}
-			for _, r := range found {
-				doc, err := r.doc()
-				if !yield(doc, err) || err != nil {
-					return
-				}
-				q.After = r.Key
-			}
-			left -= len(found)
-			if len(found) < n || q.Limit > 0 && left == 0 {
-				return
-			}
+	return store.Pages(q, page, func(q store.Query, n int) ([]store.Doc, error) {
+		found, err := d.page(ctx, under, q, n)
+		if err != nil {
+			return nil, classify("list", under, err)
 		}
-	}
+		docs := make([]store.Doc, 0, len(found))
+		for _, r := range found {
+			doc, err := r.doc()
+			if err != nil {
+				return docs, err
+			}
+			docs = append(docs, doc)
+		}
+		return docs, nil
+	})
 }
 
 // page reads the next n documents of a list.

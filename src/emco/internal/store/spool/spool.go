@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 const chunk = 64 << 10 // bytes read at a time
@@ -96,24 +97,47 @@ func (f *File) Close() error {
 	return err
 }
 
-// Upload is a store.Upload on a File.
-type Upload struct {
+// Keep stores received content, or renews the time of equal content. A store that takes over whole files embeds
+// it, and has Put and Receive of store.Blobs by it.
+type Keep func(ctx context.Context, f *File) error
+
+// Put implements store.Blobs.
+func (k Keep) Put(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
+	f, err := Receive(ctx, r, limit)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	if err := k(ctx, f); err != nil {
+		return "", 0, err
+	}
+	return f.digest, f.size, nil
+}
+
+// Receive implements store.Blobs.
+func (k Keep) Receive(ctx context.Context, r io.Reader, limit int64) (store.Upload, error) {
+	f, err := Receive(ctx, r, limit)
+	if err != nil {
+		return nil, err
+	}
+	return &upload{file: f, keep: func() error { return k(context.WithoutCancel(ctx), f) }}, nil
+}
+
+// upload is a store.Upload on a File.
+type upload struct {
 	file *File
 	keep func() error
 	kept bool
 }
 
-// NewUpload returns an upload that keep stores.
-func NewUpload(f *File, keep func() error) *Upload { return &Upload{file: f, keep: keep} }
-
 // Content implements store.Upload.
-func (u *Upload) Content() (manifest.Digest, int64) { return u.file.Content() }
+func (u *upload) Content() (manifest.Digest, int64) { return u.file.Content() }
 
 // Open implements store.Upload.
-func (u *Upload) Open() (io.ReadCloser, error) { return io.NopCloser(u.file.Reader()), nil }
+func (u *upload) Open() (io.ReadCloser, error) { return io.NopCloser(u.file.Reader()), nil }
 
 // Keep implements store.Upload.
-func (u *Upload) Keep() error {
+func (u *upload) Keep() error {
 	if u.kept {
 		return nil
 	}
@@ -125,7 +149,7 @@ func (u *Upload) Keep() error {
 }
 
 // Discard implements store.Upload.
-func (u *Upload) Discard() { _ = u.file.Close() } // it has no name: it ends with the process at the latest
+func (u *upload) Discard() { _ = u.file.Close() } // it has no name: it ends with the process at the latest
 
 // Chunks reads content that is stored in parts, one part at a time.
 type Chunks struct {

@@ -30,30 +30,10 @@ func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 
 // List implements store.Driver.
 func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
-	return func(yield func(store.Doc, error) bool) {
-		left := q.Limit
-		for {
-			n := page
-			if q.Limit > 0 {
-				n = min(n, left)
-			}
-			docs, err := d.page(ctx, under, q, n)
-			if err != nil {
-				yield(store.Doc{}, classify("list", under, err))
-				return
-			}
-			for _, doc := range docs {
-				if !yield(doc, nil) {
-					return
-				}
-				q.After = doc.Key
-			}
-			left -= len(docs)
-			if len(docs) < n || q.Limit > 0 && left == 0 {
-				return
-			}
-		}
-	}
+	return store.Pages(q, page, func(q store.Query, n int) ([]store.Doc, error) {
+		docs, err := d.page(ctx, under, q, n)
+		return docs, classify("list", under, err)
+	})
 }
 
 // page fetches the next n documents of a listing.
