@@ -179,8 +179,15 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s deploymentSum)
 	return out, nil
 }
 
-// groupKeyOf returns the key of the group that a request names.
-func groupKeyOf(r *http.Request) (store.Key, error) {
+// groupOf returns the document of the group that a request names.
+func (v *Views) groupOf(r *http.Request) (store.Doc, error) {
 	names, err := web.Vars(r)
-	return store.Key(web.Group(names).StoreKey()), err
+	if err != nil {
+		return store.Doc{}, err
+	}
+	doc, err := v.DB.Get(r.Context(), store.Key(web.Group(names).StoreKey()))
+	if errs.Is(err, errs.NotFound) {
+		err = errs.New(errs.NotFound, "DeploymentIntentGroup not found")
+	}
+	return doc, err
 }

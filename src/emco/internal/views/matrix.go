@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
@@ -76,14 +75,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key, err := groupKeyOf(r)
-	if err != nil {
-		return err
-	}
-	doc, err := v.DB.Get(r.Context(), key)
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.NotFound, "DeploymentIntentGroup not found")
-	}
+	doc, err := v.groupOf(r)
 	if err != nil {
 		return err
 	}

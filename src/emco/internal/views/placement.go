@@ -37,14 +37,7 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	key, err := groupKeyOf(r)
-	if err != nil {
-		return err
-	}
-	doc, err := v.DB.Get(r.Context(), key)
-	if errs.Is(err, errs.NotFound) {
-		return errs.New(errs.NotFound, "DeploymentIntentGroup not found")
-	}
+	doc, err := v.groupOf(r)
 	if err != nil {
 		return err
 	}
