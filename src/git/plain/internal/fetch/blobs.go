@@ -85,12 +85,8 @@ func branchHeads(c *wire.Conn) []plumbing.Hash {
 // exchange fail, each is fetched alone.
 func Blobs(ctx context.Context, client *wire.Client, r git.Repo, ids []plumbing.Hash, limit int64) (map[git.Hash][]byte, error) {
 	b := &blobFetch{client: client, repo: r, limit: limit, found: map[git.Hash][]byte{}}
-	for some := range slices.Chunk(ids, perExchange) {
-		if err := b.fetch(ctx, some); err != nil {
-			return nil, err
-		}
-	}
-	return b.found, nil
+	failed := func(plumbing.Hash, error) {} // the file that causes the error is left out
+	return b.found, inExchanges(ctx, ids, b.exchange, failed)
 }
 
 // blobFetch fetches files.
@@ -99,22 +95,6 @@ type blobFetch struct {
 	repo   git.Repo
 	limit  int64
 	found  map[git.Hash][]byte
-}
-
-func (b *blobFetch) fetch(ctx context.Context, ids []plumbing.Hash) error {
-	err := b.exchange(ctx, ids)
-	if !errs.Is(err, errs.TooLarge) && !errs.Is(err, errs.NotFound) {
-		return err
-	}
-	for _, id := range ids {
-		if len(ids) == 1 {
-			return nil // this file causes the error, and is left out
-		}
-		if err := b.fetch(ctx, []plumbing.Hash{id}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // exchange fetches objects by name. A server that hands out only what branches point at is asked

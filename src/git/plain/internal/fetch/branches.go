@@ -18,12 +18,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/tree"
 )
 
-// Bounds of one exchange: branches or files, and bytes.
-const (
-	perExchange   = 32
-	exchangeBytes = 64 << 20
-)
-
 // Branches lists the branches whose names start with prefix, and fetches the files of those that
 // want accepts.
 func Branches(ctx context.Context, client *wire.Client, r git.Repo, prefix string, want func(string, git.Hash) bool, limit git.Limit) (map[string]git.Branch, error) {
@@ -42,12 +36,8 @@ func Branches(ctx context.Context, client *wire.Client, r git.Repo, prefix strin
 			names = append(names, name)
 		}
 	}
-	for some := range slices.Chunk(names, perExchange) {
-		if err := b.fetch(ctx, some); err != nil {
-			return nil, err
-		}
-	}
-	return b.found, nil
+	failed := func(name string, err error) { b.set(name, nil, err) }
+	return b.found, inExchanges(ctx, names, b.exchange, failed)
 }
 
 // branchFetch fetches the files of branches.
@@ -71,25 +61,6 @@ func (b *branchFetch) conn(ctx context.Context) (*wire.Conn, error) {
 		return b.first, err
 	}
 	return b.client.Open(ctx, b.repo, dial.UploadPack)
-}
-
-// fetch fetches branches together. If one of them makes that fail, each is fetched alone, so that
-// only that one fails.
-func (b *branchFetch) fetch(ctx context.Context, names []string) error {
-	err := b.exchange(ctx, names)
-	if !errs.Is(err, errs.TooLarge) && !errs.Is(err, errs.NotFound) {
-		return err
-	}
-	if len(names) == 1 {
-		b.set(names[0], nil, err)
-		return nil
-	}
-	for _, name := range names {
-		if err := b.fetch(ctx, []string{name}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (b *branchFetch) set(name string, files map[string][]byte, err error) {
