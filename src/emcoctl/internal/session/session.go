@@ -137,6 +137,16 @@ func (s *Session) Dial(path string) (*client.Client, error) {
 	return client.New(o)
 }
 
+// Open returns the form of output of a command that upstream's client does not have, and a client for
+// the path that it is about.
+func (s *Session) Open(path string) (form output.Format, c *client.Client, err error) {
+	if form, err = s.Form(); err != nil {
+		return "", nil, err
+	}
+	c, err = s.Dial(path)
+	return form, c, err
+}
+
 // Load reads the documents of -f and prints warnings.
 func (s *Session) Load() ([]document.Document, error) {
 	parsed, err := document.Load(document.Sources{

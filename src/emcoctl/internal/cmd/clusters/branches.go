@@ -44,11 +44,7 @@ it prints all branches with their commits, without states.`,
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
 		RunE: s.Own(func(c *cobra.Command, _ []string) error {
-			form, err := s.Form()
-			if err != nil {
-				return err
-			}
-			server, err := s.Dial(gitBranches)
+			form, server, err := s.Open(gitBranches)
 			if err != nil {
 				return err
 			}

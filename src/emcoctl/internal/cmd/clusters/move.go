@@ -86,11 +86,7 @@ func runMove(ctx context.Context, s *session.Session, m moveCommand, word string
 	if err != nil {
 		return err
 	}
-	form, err := s.Form()
-	if err != nil {
-		return err
-	}
-	c, err := s.Dial(path)
+	form, c, err := s.Open(path)
 	if err != nil {
 		return err
 	}

@@ -239,11 +239,7 @@ func (d Command) Run(ctx context.Context, s *session.Session, word string) error
 	if err != nil {
 		return err
 	}
-	form, err := s.Form()
-	if err != nil {
-		return err
-	}
-	c, err := s.Dial(path)
+	form, c, err := s.Open(path)
 	if err != nil {
 		return err
 	}

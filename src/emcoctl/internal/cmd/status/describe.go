@@ -51,11 +51,7 @@ func describeCluster(ctx context.Context, s *session.Session, word string) error
 	if err != nil {
 		return err
 	}
-	form, err := s.Form()
-	if err != nil {
-		return err
-	}
-	c, err := s.Dial("views")
+	form, c, err := s.Open("views")
 	if err != nil {
 		return err
 	}
@@ -114,11 +110,7 @@ func describeDeployment(ctx context.Context, s *session.Session, word string) er
 	if err != nil {
 		return err
 	}
-	form, err := s.Form()
-	if err != nil {
-		return err
-	}
-	c, err := s.Dial(path)
+	form, c, err := s.Open(path)
 	if err != nil {
 		return err
 	}

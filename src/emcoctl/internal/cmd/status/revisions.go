@@ -26,15 +26,11 @@ A rollback needs a revision that the server still keeps.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
 		RunE: s.Own(func(c *cobra.Command, args []string) error {
-			form, err := s.Form()
-			if err != nil {
-				return err
-			}
 			path, err := session.Deployment(args[0])
 			if err != nil {
 				return err
 			}
-			server, err := s.Dial(path)
+			form, server, err := s.Open(path)
 			if err != nil {
 				return err
 			}

@@ -35,15 +35,11 @@ A node has the worst mark below it.`,
 			if depth < 0 || depth > 3 {
 				return session.Usagef("--depth: %d is not 0 to 3", depth)
 			}
-			form, err := s.Form()
-			if err != nil {
-				return err
-			}
 			path, err := session.Deployment(args[0])
 			if err != nil {
 				return err
 			}
-			client, err := s.Dial(path)
+			form, client, err := s.Open(path)
 			if err != nil {
 				return err
 			}
