@@ -120,11 +120,7 @@ func (s *Store) contents(ctx context.Context, rev int64, tables ...string) (map[
 
 // reportKeys returns the keys of the reports that have records of their own.
 func (s *Store) reportKeys(ctx context.Context, rev int64) (keys []Key, err error) {
-	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(reportSpace) + "/", KeysOnly: true, Revision: rev}) {
-		if err != nil {
-			return nil, err
-		}
-		k, err := ParseKey(s.kv, kv.Key)
+	for k, err := range s.keys(ctx, reportSpace, rev) {
 		if err != nil {
 			return nil, err
 		}

@@ -132,11 +132,7 @@ func (s *Store) pairsOf(ctx context.Context, deployment v2.DeploymentID, rev int
 		}
 	}
 	var keys []Key
-	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(recordSpace) + "/", KeysOnly: true, Revision: rev}) {
-		if err != nil {
-			return nil, err
-		}
-		key, err := ParseKey(s.kv, kv.Key)
+	for key, err := range s.keys(ctx, recordSpace, rev) {
 		if err != nil {
 			return nil, err
 		}

@@ -68,6 +68,12 @@ func present[T any](found []*T) (out []T) {
 
 func (s *Store) parseRecord(record *mvccpb.KeyValue) (Pair, error) { return ParseRecord(s.kv, record) }
 
+// keys yields the keys of the records of a space at a revision, in their order.
+func (s *Store) keys(ctx context.Context, space string, rev int64) iter.Seq2[Key, error] {
+	list := s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(space) + "/", KeysOnly: true, Revision: rev})
+	return etcdkv.Records(list, func(kv *mvccpb.KeyValue) (Key, error) { return ParseKey(s.kv, kv.Key) })
+}
+
 // records yields the records below a prefix at a revision, in order of their keys.
 func (s *Store) records(ctx context.Context, prefix string, rev int64) iter.Seq2[Pair, error] {
 	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix, Revision: rev}), s.parseRecord)
