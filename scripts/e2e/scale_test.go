@@ -74,9 +74,9 @@ type scaleStage struct {
 	d        fleet.Deployment
 }
 
-func newScale(t *testing.T, clusters, n int) *scaleStage {
+func newScale(t *testing.T, clusters, n int, args ...string) *scaleStage {
 	t.Helper()
-	s := &scaleStage{testStage: newStage(t), clusters: clusters, d: apps("large", n, 5)}
+	s := &scaleStage{testStage: newStage(t, args...), clusters: clusters, d: apps("large", n, 5)}
 	s.seed(clusters)
 	s.must("onboard", s.fleet().Onboard(t.Context(), s.dir, s.d))
 	return s

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -19,16 +20,22 @@ const settling = 40 * time.Minute
 const soakSamples = 20
 
 // A program that carries out changes for long needs no more memory, files, goroutines and disk space
-// at the end than it did before. EMCO_SOAK is the duration; without it the test skips. The disk is
-// compared only after the stores had time to settle.
+// at the end than it did before. EMCO_SOAK is the duration; without it the test skips. EMCO_SOAK_PAUSE is
+// the pause between two changes, for a machine that others use. EMCO_SOAK_PROFILES is a folder for profiles
+// of the heap and of goroutines, one of each for each sample; compare two with go tool pprof -diff_base.
+// The disk is compared only after the stores had time to settle.
 func TestSoak(t *testing.T) {
 	duration, err := time.ParseDuration(os.Getenv("EMCO_SOAK"))
 	if err != nil {
 		t.Skip("EMCO_SOAK is no duration, such as 1h")
 	}
+	pause, err := time.ParseDuration(cmp.Or(os.Getenv("EMCO_SOAK_PAUSE"), "0s"))
+	if err != nil {
+		t.Fatal("EMCO_SOAK_PAUSE is no duration, such as 2s")
+	}
 	do := steps{TB: t}
 	do.next("40 clusters, 4 apps")
-	s := newScale(t, 40, 4)
+	s := newScale(t, 40, 4, "-debug.address", "127.0.0.1:0")
 	s.measure("instantiate", func() {})
 
 	do.next("changes for %s", duration)
@@ -42,12 +49,14 @@ func TestSoak(t *testing.T) {
 			if changes%3 > 0 { // the others overtake each other
 				s.doneBy(f)
 			}
+			time.Sleep(pause)
 		}
 		samples = append(samples, s.sample(time.Since(began), changes))
 	}
 	s.doneBy(f)
 
 	do.next("compare the end with the time before")
+	flat(t, samples, "live heap, MiB", 1.1, 4, 0, func(x soakSample) float64 { return x.live })
 	flat(t, samples, "resident memory, MiB", 1.15, 48, 0, func(x soakSample) float64 { return x.resident })
 	flat(t, samples, "open files", 1.1, 10, 0, func(x soakSample) float64 { return x.files })
 	flat(t, samples, "goroutines", 1.1, 40, 0, func(x soakSample) float64 { return x.goroutines })
@@ -56,16 +65,29 @@ func TestSoak(t *testing.T) {
 	s.sound()
 }
 
-// soakSample is what a running program needs.
+// soakSample is what a running program needs; sizes are in MiB.
 type soakSample struct {
-	at                                           time.Duration
-	resident, files, goroutines, temporary, data float64
+	at                           time.Duration
+	resident                     float64 // anonymous and mapped
+	anonymous, mapped            float64
+	live                         float64 // the heap after a collection
+	held                         float64 // what Go's run time keeps of the kernel's memory, live or not
+	files, goroutines, temporary float64
+	data                         float64
 }
 
 func (s *scaleStage) sample(at time.Duration, changes int) soakSample {
 	s.Helper()
 	m, err := s.emco.Memory()
 	s.must("read memory", err)
+	for _, profile := range []string{"goroutine", "heap?gc=1"} { // the collection comes last
+		text, err := s.emco.Profile(s.Context(), profile)
+		s.must("read a profile", err)
+		if dir := os.Getenv("EMCO_SOAK_PROFILES"); dir != "" {
+			name, _, _ := strings.Cut(profile, "?")
+			s.must("keep a profile", os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%05.0f.pb.gz", name, at.Seconds())), text, 0o600))
+		}
+	}
 	figures, err := s.emco.Metrics(s.Context())
 	s.must("read metrics", err)
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.emco.PID()))
@@ -73,11 +95,13 @@ func (s *scaleStage) sample(at time.Duration, changes int) soakSample {
 	temporary, err := filepath.Glob(filepath.Join(os.TempDir(), "emco*"))
 	s.must("list temporary files", err)
 	out := soakSample{
-		at: at, resident: float64(m.Resident) / mib, files: float64(len(open)), goroutines: figures["go_goroutines"],
-		temporary: float64(len(temporary)), data: s.dataSize() / mib,
+		at: at, resident: float64(m.Resident) / mib, anonymous: float64(m.Anonymous) / mib, mapped: float64(m.Mapped) / mib,
+		live:  figures["go_memstats_heap_alloc_bytes"] / mib,
+		held:  (figures["go_memstats_sys_bytes"] - figures["go_memstats_heap_released_bytes"]) / mib,
+		files: float64(len(open)), goroutines: figures["go_goroutines"], temporary: float64(len(temporary)), data: s.dataSize() / mib,
 	}
-	s.Logf("    after %s: %d changes, %.0f MiB resident, %.0f files, %.0f goroutines, %.0f temporary files, %.1f MiB of data",
-		at.Round(time.Second), changes, out.resident, out.files, out.goroutines, out.temporary, out.data)
+	s.Logf("    after %s: %d changes; %.0f MiB resident (%.0f anonymous, %.0f mapped); heap %.1f MiB live, %.0f held; %.0f files, %.0f goroutines, %.0f temporary files; %.1f MiB of data",
+		at.Round(time.Second), changes, out.resident, out.anonymous, out.mapped, out.live, out.held, out.files, out.goroutines, out.temporary, out.data)
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -39,8 +40,10 @@ func (e *Emco) Metrics(ctx context.Context) (map[string]float64, error) {
 
 // Memory is the kernel's memory figures of a process, in bytes.
 type Memory struct {
-	Resident int64 // now
-	Peak     int64 // the maximum so far
+	Resident  int64 // now
+	Peak      int64 // the maximum so far
+	Anonymous int64 // the part of Resident that the process allocated: Go's heap and stacks
+	Mapped    int64 // the part of Resident that shows files: the program itself, and etcd's database
 }
 
 // Memory reads /proc.
@@ -61,9 +64,23 @@ func (e *Emco) Memory() (Memory, error) {
 			m.Resident = kib << 10
 		case "VmHWM:":
 			m.Peak = kib << 10
+		case "RssAnon:":
+			m.Anonymous = kib << 10
+		case "RssFile:":
+			m.Mapped = kib << 10
 		}
 	}
 	return m, nil
+}
+
+// Profile reads a profile of Go's run time, such as "heap?gc=1", which collects garbage before. It needs
+// the setting debug.address.
+func (e *Emco) Profile(ctx context.Context, name string) ([]byte, error) {
+	address := logged(LogPath(e.options.Dir), e.logStart, "profiles are served")
+	if address == "" {
+		return nil, errors.New("emco does not log the address of its profiles; start it with -debug.address 127.0.0.1:0")
+	}
+	return get(ctx, "http://"+address+"/debug/pprof/"+name)
 }
 
 // Stored is the number of bytes that the process has written to storage so far.

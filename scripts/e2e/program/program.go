@@ -33,11 +33,12 @@ type Options struct {
 
 // Emco is a running emco. It appends its log to those of earlier runs on the same data.
 type Emco struct {
-	options Options
-	cmd     *exec.Cmd
-	address string
-	done    chan struct{} // closed after the child was waited for
-	err     error         // its result; read it after done
+	options  Options
+	cmd      *exec.Cmd
+	logStart int64 // where the log of this run begins
+	address  string
+	done     chan struct{} // closed after the child was waited for
+	err      error         // its result; read it after done
 }
 
 // Start runs emco on a free port of 127.0.0.1 and waits until it is ready. The caller
@@ -55,14 +56,14 @@ func Start(ctx context.Context, o Options) (*Emco, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Emco{options: o, done: make(chan struct{})}
+	e := &Emco{options: o, logStart: old, done: make(chan struct{})}
 	e.cmd = exec.Command(filepath.Join(o.Bin, "emco"), append([]string{"-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args...)...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := e.launch(); err != nil {
 		return nil, fmt.Errorf("start emco (was it built? make build): %w", err)
 	}
-	if err := e.ready(ctx, old); err != nil {
+	if err := e.ready(ctx); err != nil {
 		e.Kill()
 		return nil, fmt.Errorf("%w; the end of its log:\n%s", err, Tail(o.Dir, 20))
 	}
@@ -86,9 +87,8 @@ func (e *Emco) launch() error {
 	return <-started
 }
 
-// ready waits for the log line with the address, then for /readyz. Lines before the given offset belong
-// to an earlier start.
-func (e *Emco) ready(ctx context.Context, from int64) error {
+// ready waits for the log line with the address, then for /readyz.
+func (e *Emco) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	return Poll(ctx, pollPause, func() error {
@@ -99,7 +99,7 @@ func (e *Emco) ready(ctx context.Context, from int64) error {
 		default:
 		}
 		if e.address == "" {
-			e.address = served(LogPath(e.options.Dir), from)
+			e.address = logged(LogPath(e.options.Dir), e.logStart, "emco serves")
 		}
 		if e.address == "" {
 			return errors.New("emco does not log its address")
@@ -109,15 +109,15 @@ func (e *Emco) ready(ctx context.Context, from int64) error {
 	})
 }
 
-// served finds the address in a log.
-func served(path string, from int64) string {
+// logged finds the address in a line of a log. Lines before the given offset belong to an earlier start.
+func logged(path string, from int64, line string) string {
 	text, err := os.ReadFile(path)
 	if err != nil || int64(len(text)) < from {
 		return ""
 	}
-	for line := range bytes.Lines(text[from:]) {
+	for text := range bytes.Lines(text[from:]) {
 		var entry struct{ Msg, Address string }
-		if json.Unmarshal(line, &entry) == nil && entry.Msg == "emco serves" {
+		if json.Unmarshal(text, &entry) == nil && entry.Msg == line {
 			return entry.Address
 		}
 	}
@@ -174,7 +174,11 @@ func (e *Emco) signal(s syscall.Signal) {
 
 // Get reads a path of emco and returns the body; an answer that is not 200 is an error.
 func (e *Emco) Get(ctx context.Context, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.URL()+path, nil)
+	return get(ctx, e.URL()+path)
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +192,7 @@ func (e *Emco) Get(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s: %s", path, res.Status, bytes.TrimSpace(body.Bytes()))
+		return nil, fmt.Errorf("GET %s: %s: %s", url, res.Status, bytes.TrimSpace(body.Bytes()))
 	}
 	return body.Bytes(), nil
 }

@@ -27,6 +27,7 @@ type packageGroup struct {
 // other, services neither; only the composition root knows them all.
 var groups = map[string]packageGroup{
 	"ground": {packages: []string{
+		"internal/bytelru",   // caches within limits
 		"internal/confined",  // children within limits
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
@@ -43,7 +44,7 @@ var groups = map[string]packageGroup{
 	},
 	"port": {
 		packages: []string{
-			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/bytelru", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
+			"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard", // policies of projects

@@ -165,15 +165,3 @@ func TestFollowGoesWithADeploymentThatMoves(t *testing.T) {
 	g.applied("a", c1, b, "")
 	f.until("a pair with the other id", func(st v2.Status) bool { return st.DeployedStatus == "Instantiated" })
 }
-
-func TestContentsAreBounded(t *testing.T) {
-	t.Parallel()
-	c := newRevisionCache()
-	for i := range 30 {
-		c.put(revisionKey{"7", int64(i)}, &revisionContent{size: maxCachedPlacements / 10})
-	}
-	c.put(revisionKey{"8", 1}, &revisionContent{size: maxCachedPlacements})
-	if c.size != maxCachedPlacements || len(c.known) != 10 || len(c.order) != 10 || c.get(revisionKey{"7", 29}) == nil || c.get(revisionKey{"7", 19}) != nil || c.get(revisionKey{"8", 1}) != nil {
-		t.Errorf("got %d revisions of %d placements", len(c.known), c.size)
-	}
-}

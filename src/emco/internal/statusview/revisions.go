@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 )
 
 // revisionContent is a revision with its placements by app, in order of cluster. It is
@@ -17,7 +17,6 @@ import (
 type revisionContent struct {
 	rev    appcontext.Revision
 	places map[string][]desiredPlace
-	size   int
 }
 
 // desiredPlace is what a cluster should hold of an app.
@@ -26,54 +25,30 @@ type desiredPlace struct {
 	bundle  appcontext.Digest
 }
 
-// revisionCache keeps revisions, the oldest read first. A revision never
-// changes, and no other one has its deployment and number.
-type revisionCache struct {
-	mu    sync.Mutex
-	known map[revisionKey]*revisionContent // guarded by mu
-	order []revisionKey                    // oldest first; guarded by mu
-	size  int                              // placements of all known; guarded by mu
-}
-
+// revisionKey identifies a revision. A revision never changes, and no other one has its deployment and
+// number.
 type revisionKey struct {
 	head appcontext.HeadID
 	rev  int64
 }
 
-// maxCachedPlacements bounds the cache; a placement takes some 50 bytes.
-const maxCachedPlacements = 200_000
+type revisionCache = bytelru.Cache[revisionKey, *revisionContent]
+
+// The bound of cached revisions, and what a revision and each of its placements take, about; in bytes.
+const (
+	revisionCacheBytes = 32 << 20
+	revisionBytes      = 2 << 10
+	placeBytes         = 48
+)
 
 func newRevisionCache() *revisionCache {
-	return &revisionCache{known: map[revisionKey]*revisionContent{}}
-}
-
-func (c *revisionCache) get(k revisionKey) *revisionContent {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.known[k]
-}
-
-// put adds a revision and drops the oldest ones while the cache is too large.
-func (c *revisionCache) put(k revisionKey, v *revisionContent) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known[k] != nil || v.size > maxCachedPlacements/2 {
-		return
-	}
-	c.known[k] = v
-	c.order = append(c.order, k)
-	for c.size += v.size; c.size > maxCachedPlacements; {
-		old := c.order[0]
-		c.size -= c.known[old].size
-		delete(c.known, old)
-		c.order = c.order[1:]
-	}
+	return bytelru.New[revisionKey, *revisionContent](revisionCacheBytes)
 }
 
 // content returns a revision, or NotFound.
 func (r *Reader) content(ctx context.Context, head appcontext.HeadID, n int64) (*revisionContent, error) {
 	k := revisionKey{head, n}
-	if known := r.revisions.get(k); known != nil {
+	if known, ok := r.revisions.Get(k); ok {
 		return known, nil
 	}
 	rev, err := r.contexts.Revision(ctx, head, n)
@@ -83,7 +58,8 @@ func (r *Reader) content(ctx context.Context, head appcontext.HeadID, n int64) (
 	if err != nil {
 		return nil, err
 	}
-	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}, size: 1}
+	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}}
+	size := revisionBytes
 	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share one string
 	placements, err := r.contexts.Placements(ctx, head, n)
 	if err != nil {
@@ -95,12 +71,12 @@ func (r *Reader) content(ctx context.Context, head appcontext.HeadID, n int64) (
 				once[bundle] = bundle
 			}
 			out.places[name] = append(out.places[name], desiredPlace{p.Cluster, once[bundle]})
-			out.size++
+			size += placeBytes
 		}
 	}
 	for _, places := range out.places {
 		slices.SortFunc(places, func(a, b desiredPlace) int { return cmp.Compare(a.cluster, b.cluster) })
 	}
-	r.revisions.put(k, out)
+	r.revisions.Put(k, out, size)
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -21,7 +22,7 @@ import (
 type Writer struct {
 	keep   map[string]string // annotations of objects that outlive their app
 	always map[string][]byte // files of each tree with apps, by path
-	cache  contentCache
+	cache  *bytelru.Cache[contentKey, []byte]
 	trees  treeCache
 }
 
@@ -44,7 +45,7 @@ const argoOptions = "argocd.argoproj.io/sync-options"
 // of a definition deletes its resources of all apps. It also sets them on objects with
 // Helm's resource policy "keep".
 func NewWriter(keep map[string]string) *Writer {
-	return &Writer{keep: keep, cache: newCache(cacheBytes)}
+	return &Writer{keep: keep, cache: bytelru.New[contentKey, []byte](cacheBytes)}
 }
 
 // NewWriterWith returns a writer whose trees of apps also have the given files, by path.
@@ -60,7 +61,7 @@ func (w *Writer) Write(f File) ([]byte, error) {
 	if key.digest == "" {
 		key.digest = manifest.DigestOf(f.Object.Content)
 	}
-	if content, ok := w.cache.get(key); ok {
+	if content, ok := w.cache.Get(key); ok {
 		return content, nil
 	}
 	tree, err := decode(f.Object.Content)
@@ -77,7 +78,7 @@ func (w *Writer) Write(f File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.cache.put(key, content)
+	w.cache.Put(key, content, len(content)+entryBytes)
 	return content, nil
 }
 
@@ -121,7 +122,8 @@ func encode(tree map[string]any) ([]byte, error) {
 	if err := e.Encode(tree); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), e.Close()
+	err := e.Close()
+	return bytes.Clone(out.Bytes()), err // it is cached, so without the spare room of the buffer
 }
 
 // numbers replaces each number in v with a node of the same digits.

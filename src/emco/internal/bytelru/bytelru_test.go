@@ -1,8 +1,11 @@
 package bytelru
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -55,5 +58,25 @@ func TestCacheAgainstModel(t *testing.T) {
 				}
 			},
 		})
+	})
+}
+
+// While new values replace old ones, as revisions of a deployment do, the cache holds those of the
+// last minutes: it does not grow until its bound is reached.
+func TestIdleValuesGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := New[string, int](1 << 30)
+		l.Put("used", -1, 1)
+		for n := range 1000 {
+			l.Put(fmt.Sprint(n), n, 1)
+			if _, ok := l.Get("used"); !ok {
+				t.Fatalf("after %d values, one that is used all the time is gone", n)
+			}
+			time.Sleep(6 * time.Second)
+		}
+		if want := int(Idle/(6*time.Second)) + 2; l.size != want || len(l.entries) != want {
+			t.Errorf("the cache has %d entries of %d, want %d", len(l.entries), l.size, want)
+		}
 	})
 }

@@ -2,11 +2,18 @@
 // one of 50,000 differ by megabytes, and libraries bound numbers of entries.
 package bytelru
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
+
+// Idle is how long a value that is not used stays. Content of replaced revisions is never used again,
+// and would otherwise fill the cache while deployments change.
+const Idle = 10 * time.Minute
 
 // Cache is a least-recently-used cache that is bounded by the bytes of its values. Its values
 // never change, so nothing is ever invalidated. It is safe for use by many goroutines.
-type Cache[K ~string, V any] struct {
+type Cache[K comparable, V any] struct {
 	max int
 
 	mu      sync.Mutex
@@ -15,15 +22,16 @@ type Cache[K ~string, V any] struct {
 	root    entry[K, V]        // of the ring: next is the newest, prev the oldest; guarded by mu
 }
 
-type entry[K ~string, V any] struct {
+type entry[K comparable, V any] struct {
 	prev, next *entry[K, V]
 	key        K
 	value      V
 	size       int
+	used       time.Time // last
 }
 
 // New returns an empty cache of maxBytes; 0 keeps nothing.
-func New[K ~string, V any](maxBytes int) *Cache[K, V] {
+func New[K comparable, V any](maxBytes int) *Cache[K, V] {
 	l := &Cache[K, V]{max: maxBytes, entries: map[K]*entry[K, V]{}}
 	l.root.prev, l.root.next = &l.root, &l.root
 	return l
@@ -43,7 +51,7 @@ func (l *Cache[K, V]) Get(key K) (V, bool) {
 }
 
 // Put keeps v, which takes size bytes, unless it would take more than a quarter of the
-// cache.
+// cache. It drops what is too much, or idle.
 func (l *Cache[K, V]) Put(key K, v V, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,15 +61,17 @@ func (l *Cache[K, V]) Put(key K, v V, size int) {
 	e := &entry[K, V]{key: key, value: v, size: size}
 	l.entries[key] = e
 	l.pushLocked(e)
-	for l.size += size; l.size > l.max; {
-		oldest := l.root.prev
+	l.size += size
+	for oldest := l.root.prev; l.size > l.max || e.used.Sub(oldest.used) > Idle; oldest = l.root.prev {
 		oldest.unlink()
 		delete(l.entries, oldest.key)
 		l.size -= oldest.size
 	}
 }
 
+// pushLocked makes an entry the newest.
 func (l *Cache[K, V]) pushLocked(e *entry[K, V]) {
+	e.used = time.Now()
 	e.prev, e.next = &l.root, l.root.next
 	e.prev.next, e.next.prev = e, e
 }
