@@ -4,7 +4,7 @@
 //
 //	registration ──► sync objects ──► gitops.Settings ──► Route: backend, queue, shard
 //
-// Everything is read again for each Lookup, so a changed credential is used by the next try.
+// Each Lookup reads everything as it is now, so a changed credential is used by the next try.
 package route
 
 import (
@@ -36,7 +36,8 @@ type Resolver struct {
 	mu       sync.Mutex
 	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote; guarded by mu
 
-	recent recentShards
+	recent   recentShards
+	listings recentListings
 }
 
 // Moves reports the progress of clusters that move to another place in Git.
@@ -49,14 +50,18 @@ type Moves interface {
 // each cluster once. One goroutine uses it, for one piece of work.
 type Lookup struct {
 	*Resolver
-	registrations map[v2.ClusterKey]store.Doc // that were listed, by cluster
-	objects       map[store.Key]gitops.Object
-	routes        map[v2.ClusterKey]Route // by cluster
+	listed  map[string]*listing // by provider
+	objects map[store.Key]gitops.Object
+	shared  map[sharedBy]gitops.Settings
+	routes  map[v2.ClusterKey]Route // by cluster
 }
+
+// sharedBy is what the clusters have in common that share settings.
+type sharedBy struct{ provider, kind, reference, resource string }
 
 // Lookup returns a lookup that has read nothing yet.
 func (r *Resolver) Lookup() *Lookup {
-	return &Lookup{Resolver: r, registrations: map[v2.ClusterKey]store.Doc{}, objects: map[store.Key]gitops.Object{}, routes: map[v2.ClusterKey]Route{}}
+	return &Lookup{Resolver: r, listed: map[string]*listing{}, objects: map[store.Key]gitops.Object{}, shared: map[sharedBy]gitops.Settings{}, routes: map[v2.ClusterKey]Route{}}
 }
 
 // Route returns how a cluster is reached. Errors are safe to show: NotFound if the cluster
@@ -87,6 +92,9 @@ func (l *Lookup) Route(ctx context.Context, cluster v2.ClusterKey) (Route, error
 
 // Cluster reads a cluster's registration.
 func (l *Lookup) Cluster(ctx context.Context, cluster v2.ClusterKey) (c v2.Cluster, doc store.Doc, err error) {
+	if r, known := l.prefetched(cluster); known {
+		return r.cluster, r.doc, r.err
+	}
 	if doc, err = l.Registration(ctx, cluster); err == nil {
 		c, err = store.Decode[v2.Cluster](doc)
 	}
@@ -95,8 +103,8 @@ func (l *Lookup) Cluster(ctx context.Context, cluster v2.ClusterKey) (c v2.Clust
 
 // Registration reads the document of a cluster's registration.
 func (l *Lookup) Registration(ctx context.Context, cluster v2.ClusterKey) (store.Doc, error) {
-	if doc, listed := l.registrations[cluster]; listed {
-		return doc, nil
+	if r, known := l.prefetched(cluster); known {
+		return r.doc, nil
 	}
 	key, err := v2.ParseClusterKey(string(cluster))
 	if err != nil { // no registration has such a name
@@ -128,34 +136,6 @@ func SyncObjectProvider(k store.Key) (provider string, ok bool) {
 		return "", false
 	}
 	return parts[1], true
-}
-
-// listFrom is how many clusters of one provider are listed instead of read one by one.
-// Listing is faster from about here on, unless the provider has many more clusters.
-const listFrom = 500
-
-// Prefetch reads the registrations of many clusters together. One that it cannot read is
-// read by itself later.
-func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[v2.ClusterKey]) {
-	count := map[string]int{}
-	for c := range clusters {
-		if c.Valid() {
-			count[c.Provider()]++
-		}
-	}
-	for provider, n := range count {
-		if n < listFrom {
-			continue
-		}
-		for doc, err := range l.DB.List(ctx, clustersKey(provider), store.Query{Depth: 1}) {
-			if err != nil {
-				break
-			}
-			if key, ok := v2.ClusterOf(string(doc.Key)); ok {
-				l.registrations[key] = doc
-			}
-		}
-	}
 }
 
 // FedCluster is a cluster that is fed through Git.
@@ -204,6 +184,10 @@ func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOp
 // SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
 // sync objects share them, wherever in the repository each of them is.
 func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (gitops.Settings, error) {
+	by := sharedBy{provider, g.Type, g.Reference, g.Resource}
+	if s, known := l.shared[by]; known {
+		return s, nil
+	}
 	var objects [2]gitops.Object
 	for i, name := range []string{g.Reference, g.Resource} {
 		var err error
@@ -211,12 +195,17 @@ func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOp
 			return gitops.Settings{}, err
 		}
 	}
-	return gitops.Read(g.Type, objects[0], objects[1], l.Rules)
+	s, err := gitops.Read(g.Type, objects[0], objects[1], l.Rules)
+	if err == nil {
+		l.shared[by] = s
+	}
+	return s, err
 }
 
 // Replace makes the lookup use a sync object instead of the stored one of its name.
 func (l *Lookup) Replace(provider string, o v2.SyncObject) {
 	l.objects[syncObjectKey(provider, o.Metadata.Name)] = gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
+	clear(l.shared)
 }
 
 // syncObject reads a sync object with its secrets, once; the zero Object for an empty name.

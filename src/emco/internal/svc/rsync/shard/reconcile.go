@@ -284,6 +284,7 @@ func clustersIn(keys []store.Key) map[v2.ClusterKey]bool {
 // registered are left out.
 func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.ClusterKey]string, error) {
 	lookup, out := s.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
+	lookup.Prefetch(ctx, maps.Keys(w.Places))
 	for cluster := range w.Places {
 		doc, err := lookup.Registration(ctx, cluster)
 		switch {
