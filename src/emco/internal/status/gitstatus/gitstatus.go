@@ -34,11 +34,18 @@ type Cluster struct {
 	Desired git.Repo // the branch with its desired state
 }
 
+// ClusterList is an answer of ClusterSource.
+type ClusterList struct {
+	Clusters  []Cluster
+	Mark      int64 // for the next call
+	Unchanged bool  // they are those of the earlier call; Clusters is empty
+}
+
 // ClusterSource reads clusters.
 type ClusterSource interface {
-	// Clusters returns all clusters that report through Git. It omits a cluster whose settings it
-	// cannot read.
-	Clusters(ctx context.Context) ([]Cluster, error)
+	// Clusters returns all clusters that report through Git, unless nothing has changed since an
+	// earlier call returned mark; 0 for the first call. It omits a cluster whose settings it cannot read.
+	Clusters(ctx context.Context, mark int64) (ClusterList, error)
 	// Pairs returns the pairs that a cluster must hold.
 	Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error)
 	// Last returns the sequence and time of the last report of a cluster that any process
@@ -132,11 +139,15 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 	defer cancel()
 	tick := time.NewTicker(s.options.ListInterval)
 	defer tick.Stop()
+	mark := int64(0)
 	for {
-		clusters, err := s.clusters.Clusters(ctx)
+		list, err := s.clusters.Clusters(ctx, mark)
 		switch {
+		case err == nil && list.Unchanged:
+			mark = list.Mark
 		case err == nil:
-			s.updatePollers(ctx, clusters, deliver, &running)
+			s.updatePollers(ctx, list.Clusters, deliver, &running)
+			mark = list.Mark
 		case ctx.Err() == nil:
 			s.options.Log.Warn("clusters not listed; trying again", "err", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -46,16 +47,23 @@ type gitFixture struct {
 type clusterMap struct {
 	mu       sync.Mutex
 	clusters []Cluster
+	listed   []Cluster // as of the last mark
+	mark     int64
 	pairs    map[v2.ClusterKey][]intake.Pair
 	seq      map[v2.ClusterKey]uint64
 	at       map[v2.ClusterKey]time.Time
 	down     bool
 }
 
-func (f *clusterMap) Clusters(context.Context) ([]Cluster, error) {
+func (f *clusterMap) Clusters(_ context.Context, mark int64) (ClusterList, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.clusters), nil
+	if mark > 0 && mark == f.mark && reflect.DeepEqual(f.listed, f.clusters) {
+		return ClusterList{Mark: mark, Unchanged: true}, nil
+	}
+	f.mark++
+	f.listed = slices.Clone(f.clusters)
+	return ClusterList{Clusters: slices.Clone(f.clusters), Mark: f.mark}, nil
 }
 
 func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {

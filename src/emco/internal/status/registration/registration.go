@@ -5,6 +5,8 @@ package registration
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -15,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // Reader reads clusters and their pairs.
@@ -26,24 +29,36 @@ type Reader struct {
 }
 
 // Clusters lists the clusters that report through Git. It leaves out clusters whose settings
-// cannot be read: their pairs carry the error.
-func (r *Reader) Clusters(ctx context.Context) ([]gitstatus.Cluster, error) {
-	var out []gitstatus.Cluster
+// cannot be read: their pairs carry the error. It reads none of them while no document of a cluster
+// provider is written.
+func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterList, error) {
+	changes, err := r.Routes.DB.Changes(ctx, mark) // before the documents are read
+	if err != nil {
+		return gitstatus.ClusterList{}, err
+	}
+	if !changes.All && !slices.ContainsFunc(changes.Keys, func(k store.Key) bool { return strings.HasPrefix(string(k), providers) }) {
+		return gitstatus.ClusterList{Mark: changes.Mark, Unchanged: true}, nil
+	}
+	out := gitstatus.ClusterList{Mark: changes.Mark}
 	for c, err := range r.Routes.Lookup().Fed(ctx) {
 		if err != nil {
-			return nil, err
+			return gitstatus.ClusterList{}, err
 		}
 		if c.Err != nil {
 			r.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
+			out.Mark = 0 // it may have been out of reach for a moment
 			continue
 		}
 		if c.Settings.Status.Repo.URL == "" { // it reports by HTTPS, or not at all
 			continue
 		}
-		out = append(out, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status, Desired: c.Settings.Repo})
+		out.Clusters = append(out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status, Desired: c.Settings.Repo})
 	}
 	return out, nil
 }
+
+// providers is where the keys of clusters and sync objects begin.
+const providers = "cluster-providers/"
 
 // Cluster returns what a source of reports needs to know of one cluster.
 func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cluster, error) {
