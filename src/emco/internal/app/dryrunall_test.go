@@ -38,11 +38,12 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", provider+"/clusters/a/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	g := s.group("autumn", appPlaces{"web": {"a"}, "cache": {"a"}})
 	s.expect(201, "POST", g.path+"/generic-k8s-intents", named("extra"))
+	s.expect(201, "POST", g.path+"/traffic-group-intents", named("traffic"))
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	return map[string]string{
-		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "logicalCloudKv": "facts", "dtcController": "traffic",
+		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "logicalCloudKv": "facts", "dtcController": "traffic",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
 		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",

@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
@@ -47,6 +48,7 @@ func declaredRoutes() *mux.Router {
 	orchestrator.Resources{}.Mount(r)
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	gac.Resources{}.Mount(r)
+	dtc.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)

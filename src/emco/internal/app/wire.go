@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/dtc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/external"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
@@ -32,6 +33,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/upkeep"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	dtcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	gacapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
@@ -93,6 +95,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	if c.Runs("orchestrator") {
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		gacapi.Resources{DB: st.db}.Mount(r)
+		dtcapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, clouds, renderer, member(c), a.panics(m), a.log))
 	}
@@ -117,7 +120,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 
 // controllers returns the action controllers of the program, by name.
 func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
-	return map[string]customize.Controller{gac.Name: gac.New(db, values.Admit)}
+	return map[string]customize.Controller{dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit)}
 }
 
 // views returns the views of the whole fleet, which follow the mirror.

@@ -26,6 +26,7 @@ type Controller interface {
 type Deployment struct {
 	Group     string // path of the deployment intent group, "projects/…"
 	Intent    string // name of the controller's intent
+	Namespace string // of objects that name none
 	Apps      []App  // in order of name
 	Inventory placement.Inventory
 	KeyValues KeyValuesOf // of the clusters

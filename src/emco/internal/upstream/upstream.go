@@ -29,7 +29,6 @@ var absent = []struct{ prefix, service string }{
 	{"cluster-providers/*/ca-certs", "ca-certs"},
 	{"projects/*/ca-certs", "ca-certs"},
 	{group + "/hpa-intents", "hpa-plc"},
-	{group + "/traffic-group-intents", "dtc"},
 	{group + "/network-controller-intent", "ovnaction"},
 	{group + "/network-chains", "sfc"},
 	{group + "/sfc-clients", "sfcclient"},

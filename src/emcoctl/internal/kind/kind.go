@@ -83,6 +83,10 @@ var table = []Kind{
 	typed[v2.GenericK8sIntent](Kind{Collection: "generic-k8s-intents", Parents: []string{Groups}, Short: []string{"gki"}}, "GenericK8sIntent"),
 	typed[v2.GenericResource](Kind{Collection: "resources", Parents: []string{"generic-k8s-intents"}}, "GenericResource"),
 	typed[v2.Customization](Kind{Collection: "customizations", Parents: []string{"resources"}}, "Customization"),
+	typed[v2.TrafficGroupIntent](Kind{Collection: "traffic-group-intents", Parents: []string{Groups}, Short: []string{"tgi"}}, "TrafficGroupIntent"),
+	typed[v2.InboundServer](Kind{Collection: "inbound-intents", Parents: []string{"traffic-group-intents"}}, "InboundServer"),
+	typed[v2.InboundClient](Kind{Collection: "clients", Parents: []string{"inbound-intents"}}, "InboundClient"),
+	typed[v2.AccessPoint](Kind{Collection: "access-points", Parents: []string{"clients"}}, "AccessPoint"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 

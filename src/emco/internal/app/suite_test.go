@@ -1,0 +1,84 @@
+package app_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// exampleSuite is a suite of examples/emco, whose files emcoctl sends. Its group is "autumn".
+type exampleSuite struct {
+	*testStage
+	bin, examples, name, work string
+}
+
+const suiteGroup = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
+
+// newExampleSuite packs apps and writes values.yaml for clusters that pull from Git.
+func newExampleSuite(t *testing.T, name string, apps ...string) *exampleSuite {
+	t.Helper()
+	e := &exampleSuite{testStage: newStage(t), bin: emcoctl(t), name: name, work: t.TempDir()}
+	var err error
+	e.examples, err = filepath.Abs("../../../../examples")
+	e.must("find the examples", err)
+	values, err := json.Marshal(map[string]string{
+		"GitURL": e.git.URL("fleet"), "GitUser": writer, "GitToken": e.token, "Kubeconfig": "", "FluxSecret": "",
+		"Packages": filepath.Join(e.work, "packages"), "Files": e.file("files"),
+	})
+	e.must("write the values", err)
+	e.must("write the values", os.WriteFile(filepath.Join(e.work, "values.yaml"), values, 0o600))
+	e.run(filepath.Join(e.examples, "pack.sh"), append([]string{filepath.Join(e.work, "packages")}, apps...)...)
+	return e
+}
+
+// file returns the path of a file of the suite.
+func (e *exampleSuite) file(name string) string {
+	return filepath.Join(e.examples, "emco", e.name, name)
+}
+
+func (e *exampleSuite) run(name string, args ...string) string {
+	e.Helper()
+	cmd := exec.CommandContext(e.Context(), name, args...)
+	cmd.Dir = e.work
+	cmd.Env = append(os.Environ(), "HOME="+e.work, "EMCO_URL="+e.address)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		e.Fatalf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func (e *exampleSuite) ctl(args ...string) string {
+	e.Helper()
+	return e.run(filepath.Join(e.bin, "emcoctl"), args...)
+}
+
+// apply applies files of the suite.
+func (e *exampleSuite) apply(files ...string) string {
+	e.Helper()
+	args := []string{"apply", "-v", "values.yaml"}
+	for _, f := range files {
+		args = append(args, "-f", e.file(f))
+	}
+	return e.ctl(args...)
+}
+
+// delivered returns the path in Git of an object of an app on a cluster.
+func (e *exampleSuite) delivered(cluster, app, object string) string {
+	e.Helper()
+	return "clusters/edge+" + cluster + "/context/" + e.contextOf(suiteGroup) + "/app/" + app + "/" + object + ".yaml"
+}
+
+// has fails the test unless an object in Git has all parts.
+func (e *exampleSuite) has(cluster, app, object string, parts ...string) {
+	e.Helper()
+	text := e.testStage.file(e.delivered(cluster, app, object))
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			e.Errorf("%s of %s on %s lacks %s:\n%s", object, app, cluster, part, text)
+		}
+	}
+}
