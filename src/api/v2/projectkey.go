@@ -8,6 +8,17 @@ import "strings"
 // ProjectStoreKey returns the key of the document of a project.
 func ProjectStoreKey(project string) string { return "projects/" + project }
 
+// ProjectOf returns the name of the project that a key of the document store is in; empty if it
+// is in none.
+func ProjectOf(storeKey string) string {
+	below, inside := strings.CutPrefix(storeKey, ProjectStoreKey(""))
+	if !inside {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "/")
+	return name
+}
+
 // CompositeAppKey identifies a version of a composite app.
 type CompositeAppKey struct{ Project, Name, Version string }
 

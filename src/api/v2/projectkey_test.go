@@ -45,6 +45,17 @@ func TestKeysBelowAProjectAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
+func TestProjectOf(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"projects/p": "p", "projects/p/composite-apps/a/v1": "p", "cluster-providers/p": "", "projects": "", "42": "", "": "",
+	} {
+		if got := v2.ProjectOf(key); got != want {
+			t.Errorf("ProjectOf(%q) = %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestOtherKeysAreNotTakenForThem(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{

@@ -171,7 +171,7 @@ func (e *edgeClusters) wanted(ctx context.Context) (map[appcontext.PairKey]map[m
 		if err != nil {
 			return nil, err
 		}
-		key := appcontext.PairKey{Cluster: v2.ClusterKey(part[1]), UID: v2.DeploymentID(part[3]), App: part[5]}
+		key := appcontext.PairKey{Cluster: v2.ClusterKey(part[1]), Deployment: v2.DeploymentID(part[3]), App: part[5]}
 		if out[key] == nil {
 			out[key] = map[manifest.ID]objectContent{}
 		}

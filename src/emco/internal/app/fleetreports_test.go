@@ -171,7 +171,7 @@ func (s *testStage) asAnOlderProgram(deployment string) {
 		contexts := appcontext.New(etcd, s.config.Etcd.Prefix)
 		var keys []appcontext.PairKey
 		for _, name := range reporting {
-			keys = append(keys, appcontext.PairKey{Cluster: v2.NewClusterKey("edge", name), UID: v2.DeploymentID(deployment), App: "web"})
+			keys = append(keys, appcontext.PairKey{Cluster: v2.NewClusterKey("edge", name), Deployment: v2.DeploymentID(deployment), App: "web"})
 		}
 		reports, err := contexts.ReportsAt(ctx, keys)
 		s.must("read the reports", err)

@@ -111,8 +111,8 @@ func TestOperationsThatAreLeftOverAreCarriedOut(t *testing.T) {
 			op := appcontext.Operation{ID: "4711", UID: appcontext.HeadID(doc.UID), Kind: "instantiate", Instance: doc.UID, Rev: 1}
 			to := head
 			to.State, to.LastRev = appcontext.Instantiated, 1
-			act := appcontext.Action{State: to.State, Instance: doc.UID, Revision: 1}
-			_, err = contexts.Step(ctx, head, to, []appcontext.Action{act}, &op)
+			act := appcontext.HistoryEntry{State: to.State, Instance: doc.UID, Revision: 1}
+			_, err = contexts.Step(ctx, head, to, []appcontext.HistoryEntry{act}, &op)
 			s.must("queue the operation", err)
 		}
 		for _, below := range []string{"/intents/all", "/generic-placement-intents/places/app-intents/web", "/generic-placement-intents/places", ""} {

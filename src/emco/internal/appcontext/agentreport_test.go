@@ -11,7 +11,7 @@ func TestWhatIsKnownOfOneCluster(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	a, b, other := PairKey{Cluster: "edge+a", UID: "7", App: "web"}, PairKey{Cluster: "edge+a", UID: "8", App: "db"}, PairKey{Cluster: "edge+ab", UID: "7", App: "web"}
+	a, b, other := PairKey{Cluster: "edge+a", Deployment: "7", App: "web"}, PairKey{Cluster: "edge+a", Deployment: "8", App: "db"}, PairKey{Cluster: "edge+ab", Deployment: "7", App: "web"}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: b, Rev: 2}, {Key: other, Rev: 3}, {Key: a, Rev: 1}}, nil))
 	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: a, Seq: 5, At: at}, {Key: b, Seq: 9, At: at.Add(time.Hour)}, {Key: other, Seq: 99}}, nil))
 	pairs, err := s.PairsOn(ctx, "edge+a")

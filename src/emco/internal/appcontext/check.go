@@ -103,11 +103,11 @@ func (c *contentCheck) readPairs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		by := fmt.Sprintf("app %s of deployment %s on %s", p.Key.App, p.Key.UID, p.Key.Cluster)
+		by := fmt.Sprintf("app %s of deployment %s on %s", p.Key.App, p.Key.Deployment, p.Key.Cluster)
 		c.need(by, p.Desired, p.Applied)
 		c.need(by, p.Held...)
-		if !c.owned[p.Key.UID] && p.Desired != "" {
-			c.unowned[p.Key.UID]++
+		if !c.owned[p.Key.Deployment] && p.Desired != "" {
+			c.unowned[p.Key.Deployment]++
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ func TestCheckContentFindsWhatIsMissing(t *testing.T) {
 	must(t, err)
 	_, err = s.Publish(ctx, create(t, s, "1"), Revision{Number: 1, Apps: []App{{Name: "a", Bundles: []Digest{b}}}}, slices.Values(places(3, b)))
 	must(t, err)
-	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: PairKey{Cluster: "p+a", UID: "1", App: "a"}, Desired: b}}, nil))
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: PairKey{Cluster: "p+a", Deployment: "1", App: "a"}, Desired: b}}, nil))
 	faults := func() string {
 		t.Helper()
 		found, err := uncached(s).CheckContent(ctx)
@@ -31,7 +31,7 @@ func TestCheckContentFindsWhatIsMissing(t *testing.T) {
 	if got := faults(); got != "" {
 		t.Errorf("a whole store: %s", got)
 	}
-	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: PairKey{Cluster: "p+a", UID: "gone", App: "a"}, Desired: b}}, nil))
+	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: PairKey{Cluster: "p+a", Deployment: "gone", App: "a"}, Desired: b}}, nil))
 	if got := faults(); !strings.HasPrefix(got, "deployment gone: 1 apps on clusters belong to no head") {
 		t.Errorf("pairs without a head: %s", got)
 	}

@@ -123,7 +123,7 @@ func TestH35CompactionDuringWatch(t *testing.T) {
 
 // noteRecord keeps what a ChangeFeed yields, by space and key.
 func noteRecord(v *view, r Record) {
-	name := string(r.Space) + " " + strings.Join([]string{string(r.Key.Cluster), cmp.Or(string(r.HeadID), string(r.Key.UID)), r.Key.App}, "/")
+	name := string(r.Space) + " " + strings.Join([]string{string(r.Key.Cluster), cmp.Or(string(r.HeadID), string(r.Key.Deployment)), r.Key.App}, "/")
 	switch {
 	case r.Restart:
 		v.mu.Lock()
@@ -154,7 +154,7 @@ func (c *churn) change() {
 	c.t.Helper()
 	c.n++
 	uid := fmt.Sprint("d", c.r.IntN(8))
-	head, key := HeadID(uid), PairKey{Cluster: "p+c", UID: v2.DeploymentID(uid), App: "a"}
+	head, key := HeadID(uid), PairKey{Cluster: "p+c", Deployment: v2.DeploymentID(uid), App: "a"}
 	ctx := c.t.Context()
 	switch c.r.IntN(6) {
 	case 0:

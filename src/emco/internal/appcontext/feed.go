@@ -24,8 +24,8 @@ type Record struct {
 	HeadID  HeadID
 	Head    *Head
 	Pair    *Pair                  // a record of its own
-	Table   *pairstore.Table       // of the pairs with Key's UID and App in Shard
-	Reports *pairstore.ReportTable // on the pairs with Key's UID and App in Shard
+	Table   *pairstore.Table       // of the pairs with Key's Deployment and App in Shard
+	Reports *pairstore.ReportTable // on the pairs with Key's Deployment and App in Shard
 	Shard   string                 // of Table or Reports
 	Roster  *pairstore.RosterPart
 	Report  *Report // a record of its own
@@ -124,17 +124,17 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 			out.Agent, err = pointer(s.ParseAgent(v2.ClusterKey(p[1]), c.KV))
 		}
 	case out.Space == PairSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), Deployment: v2.DeploymentID(p[2]), App: p[3]}
 		if !c.Deleted {
 			out.Pair, err = pointer(pairstore.ParseRecord(s.kv, c.KV))
 		}
 	case out.Space == TableSpace && len(p) == 4:
-		out.Key, out.Shard = PairKey{UID: v2.DeploymentID(p[1]), App: p[2]}, p[3]
+		out.Key, out.Shard = PairKey{Deployment: v2.DeploymentID(p[1]), App: p[2]}, p[3]
 		if !c.Deleted {
 			out.Table, err = pointer(pairstore.ParseTable(c.KV))
 		}
 	case out.Space == ReportTableSpace && len(p) == 4:
-		out.Key, out.Shard = PairKey{UID: v2.DeploymentID(p[1]), App: p[2]}, p[3]
+		out.Key, out.Shard = PairKey{Deployment: v2.DeploymentID(p[1]), App: p[2]}, p[3]
 		if !c.Deleted {
 			out.Reports, err = pointer(pairstore.ParseReportTable(c.KV))
 		}
@@ -144,7 +144,7 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 			out.Roster, err = pointer(pairstore.ParseRoster(s.kv, c.KV))
 		}
 	case out.Space == ReportSpace && len(p) == 4:
-		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}
+		out.Key = PairKey{Cluster: v2.ClusterKey(p[1]), Deployment: v2.DeploymentID(p[2]), App: p[3]}
 		if !c.Deleted {
 			out.Report, err = pointer(reports.decode(c.KV))
 			if err == nil {

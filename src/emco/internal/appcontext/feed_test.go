@@ -20,7 +20,7 @@ import (
 func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "7")
-	k := PairKey{Cluster: "c", UID: "7", App: "a"}
+	k := PairKey{Cluster: "c", Deployment: "7", App: "a"}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k, Rev: 1}}, nil))
 	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: k, Seq: 1}}, nil))
 	tap := s.ChangeFeed()
@@ -109,7 +109,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 func TestTapTellsOfRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	_, err := etcd.Put(t.Context(), pairstore.RecordKey(s.kv, PairKey{Cluster: "c", UID: "7", App: "a"}), `{`)
+	_, err := etcd.Put(t.Context(), pairstore.RecordKey(s.kv, PairKey{Cluster: "c", Deployment: "7", App: "a"}), `{`)
 	must(t, err)
 	var bad []error
 	for r, err := range s.ChangeFeed().Records(t.Context()) {
@@ -139,7 +139,7 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})
 		}
 		must(t, s.PutReports(t.Context(), Fence{}, []Report{want}, nil))
-		kv, err := s.kv.Get(t.Context(), s.kv.Key("report", string(want.Key.Cluster), string(want.Key.UID), want.Key.App))
+		kv, err := s.kv.Get(t.Context(), s.kv.Key("report", string(want.Key.Cluster), string(want.Key.Deployment), want.Key.App))
 		must(t, err)
 		got, err := reader.decode(kv.Kvs[0])
 		must(t, err)

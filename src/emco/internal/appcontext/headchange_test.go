@@ -32,7 +32,7 @@ func TestTwoMovesAreMadeTogetherOrNotAtAll(t *testing.T) {
 	change := func(from Head, state State, op *Operation) HeadChange {
 		to := from
 		to.State = state
-		return HeadChange{From: from, To: to, Acts: []Action{{State: state}}, Events: []Event{{Reason: state.String()}}, Op: op}
+		return HeadChange{From: from, To: to, Acts: []HistoryEntry{{State: state}}, Events: []Event{{Reason: state.String()}}, Op: op}
 	}
 	heads, err := s.ChangeHeads(ctx, change(a, Updated, nil), change(b, Instantiated, &Operation{ID: "o"}))
 	must(t, err)
@@ -131,7 +131,7 @@ func TestRemoveWantsTheHeadAsItWasRead(t *testing.T) {
 	wantOvertaken(t, "none was read and there is one", s.Remove(ctx, Head{UID: create(t, s, "1").UID}))
 	h, err := s.Head(ctx, "1")
 	must(t, err)
-	next, err := s.Step(ctx, h, h, []Action{{State: Approved}}, nil)
+	next, err := s.Step(ctx, h, h, []HistoryEntry{{State: Approved}}, nil)
 	must(t, err)
 	wantOvertaken(t, "it has moved on", s.Remove(ctx, h))
 	must(t, s.Remove(ctx, next))
@@ -206,7 +206,7 @@ func TestSweepKeepsRevisionsThatPairsOfAMovedDeploymentName(t *testing.T) {
 		h, err = s.Publish(ctx, h, Revision{Number: n + 1, At: now}, slices.Values(places(1, d)))
 		must(t, err)
 	}
-	key := PairKey{Cluster: "p+a", UID: h.Deployment(), App: "a"}
+	key := PairKey{Cluster: "p+a", Deployment: h.Deployment(), App: "a"}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: key, Rev: 1, Desired: d}}, nil))
 	now = now.Add(time.Hour)
 	sweepAll(t, s, 1)

@@ -90,15 +90,15 @@ func (s *HeadStore) WatchHeads(ctx context.Context) iter.Seq2[HeadEvent, error] 
 	}
 }
 
-// Actions returns a deployment's history, oldest first: at least the newest MaxActions. It returns
+// History returns a deployment's history, oldest first: at least the newest MaxActions. It returns
 // nothing if there is no such deployment.
-func (s *HeadStore) Actions(ctx context.Context, uid HeadID) ([]Action, error) {
+func (s *HeadStore) History(ctx context.Context, uid HeadID) ([]HistoryEntry, error) {
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
-	var all []Action
+	var all []HistoryEntry
 	list := s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "act") + "/"})
-	for a, err := range etcdkv.Records(list, s.parseAction) {
+	for a, err := range etcdkv.Records(list, s.parseEntry) {
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +107,8 @@ func (s *HeadStore) Actions(ctx context.Context, uid HeadID) ([]Action, error) {
 	return all, nil
 }
 
-func (s *HeadStore) parseAction(kv *mvccpb.KeyValue) (Action, error) {
-	a, err := etcdkv.Decode[Action](kv)
+func (s *HeadStore) parseEntry(kv *mvccpb.KeyValue) (HistoryEntry, error) {
+	a, err := etcdkv.Decode[HistoryEntry](kv)
 	if err == nil {
 		p := s.kv.Split(kv.Key)
 		if a.Seq, err = strconv.ParseInt(p[len(p)-1], 10, 64); err != nil {
@@ -192,10 +192,10 @@ func overtaken(uid HeadID) error {
 
 // HeadChange changes one deployment from one state to the next.
 type HeadChange struct {
-	From, To Head       // From as it was read; From.Mod is 0 if it did not exist
-	Acts     []Action   // for the history
-	Events   []Event    // for the event log; ChangeHeads fills in the deployment, and the time if it is zero
-	Op       *Operation // to queue; nil for none
+	From, To Head           // From as it was read; From.Mod is 0 if it did not exist
+	Acts     []HistoryEntry // for the history
+	Events   []Event        // for the event log; ChangeHeads fills in the deployment, and the time if it is zero
+	Op       *Operation     // to queue; nil for none
 
 	// Needs is another head that must be as it was read, such as that of a logical cloud;
 	// the change is recorded as a use of it. Nil for none.
@@ -226,7 +226,7 @@ func (s *HeadStore) Uses(ctx context.Context, uid HeadID) (Uses, error) {
 // Step makes one change: it replaces the head, which must still be as from was read
 // (from.Mod; 0: it must not exist), appends acts to the history, and queues op, if given.
 // See HeadChange.
-func (s *HeadStore) Step(ctx context.Context, from, to Head, acts []Action, op *Operation) (Head, error) {
+func (s *HeadStore) Step(ctx context.Context, from, to Head, acts []HistoryEntry, op *Operation) (Head, error) {
 	heads, err := s.ChangeHeads(ctx, HeadChange{From: from, To: to, Acts: acts, Op: op})
 	if err != nil {
 		return Head{}, err

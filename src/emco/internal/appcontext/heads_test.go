@@ -28,7 +28,7 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	to := h
 	to.State, to.LastRev = Instantiated, 1
-	acts := []Action{{State: Approved, Time: at}, {State: Instantiated, Instance: "99", Revision: 1, Time: at}}
+	acts := []HistoryEntry{{State: Approved, Time: at}, {State: Instantiated, Instance: "99", Revision: 1, Time: at}}
 	h2, err := s.Step(ctx, h, to, acts, &Operation{ID: "a", Kind: "instantiate", Rev: 1})
 	must(t, err)
 	if h2.Seq != 3 || h2.Op == nil || h2.Op.UID != "7" {
@@ -39,7 +39,7 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	if got.Mod != h2.Mod || got.State != Instantiated || got.Subject != h.Subject || got.Op.ID != "a" {
 		t.Errorf("Head = %+v, want %+v", got, h2)
 	}
-	history, err := s.Actions(ctx, "7")
+	history, err := s.History(ctx, "7")
 	must(t, err)
 	want := acts[1]
 	want.Seq = 3
@@ -76,7 +76,7 @@ func TestStepHasOneWinner(t *testing.T) {
 		for i := range 100 {
 			wg.Go(func() {
 				op := &Operation{ID: fmt.Sprintf("%d-%d", round, i)}
-				next, err := s.Step(ctx, h, h, []Action{{State: Instantiated, Revision: int64(i)}}, op)
+				next, err := s.Step(ctx, h, h, []HistoryEntry{{State: Instantiated, Revision: int64(i)}}, op)
 				switch {
 				case err == nil:
 					wins.Add(1)
@@ -97,7 +97,7 @@ func TestStepHasOneWinner(t *testing.T) {
 			t.Fatalf("operations are %q, want only the winner's, %s", keys, h.Op.ID)
 		}
 	}
-	if acts, err := s.Actions(ctx, "race"); err != nil || len(acts) != 6 || h.Seq != 6 {
+	if acts, err := s.History(ctx, "race"); err != nil || len(acts) != 6 || h.Seq != 6 {
 		t.Errorf("%d actions, seq %d and error %v; want 6, 6 and none", len(acts), h.Seq, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 	tests := []struct {
 		name string
 		head Head
-		acts []Action
+		acts []HistoryEntry
 		op   *Operation
 		want errs.Kind
 	}{
@@ -116,8 +116,8 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 		{"a uid with a slash", Head{UID: "a/head"}, nil, nil, errs.Invalid},
 		{"an operation with a slash", Head{UID: "a"}, nil, &Operation{ID: "../b"}, errs.Invalid},
 		{"a head above 256 KiB", Head{UID: "a", Failure: strings.Repeat("x", etcdkv.MaxValue)}, nil, nil, errs.TooLarge},
-		{"an action above 256 KiB", Head{UID: "a"}, []Action{{Instance: strings.Repeat("x", etcdkv.MaxValue)}}, nil, errs.TooLarge},
-		{"more actions than a transaction holds", Head{UID: "a"}, make([]Action, maxActions+1), nil, errs.TooLarge},
+		{"an action above 256 KiB", Head{UID: "a"}, []HistoryEntry{{Instance: strings.Repeat("x", etcdkv.MaxValue)}}, nil, errs.TooLarge},
+		{"more actions than a transaction holds", Head{UID: "a"}, make([]HistoryEntry, maxActions+1), nil, errs.TooLarge},
 	}
 	for _, test := range tests {
 		_, err := s.Step(t.Context(), Head{}, test.head, test.acts, test.op)
@@ -125,7 +125,7 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 			t.Errorf("%s: got %v, want kind %q", test.name, err, test.want)
 		}
 	}
-	if _, err := s.Step(t.Context(), Head{}, Head{UID: "full"}, make([]Action, maxActions), &Operation{ID: "o"}); err != nil {
+	if _, err := s.Step(t.Context(), Head{}, Head{UID: "full"}, make([]HistoryEntry, maxActions), &Operation{ID: "o"}); err != nil {
 		t.Errorf("the longest step: %v", err)
 	}
 }

@@ -181,7 +181,7 @@ func (h *history) do(ctx context.Context, c *call, last Head) (next Head, err er
 		c.rev = last.LastRev + 1
 		next, err = h.s.Publish(ctx, last, Revision{Number: c.rev}, slices.Values(places(1, "b")))
 	default:
-		next, err = h.s.Step(ctx, last, last, make([]Action, 1), nil)
+		next, err = h.s.Step(ctx, last, last, make([]HistoryEntry, 1), nil)
 	}
 	c.to = next.Mod
 	return next, err

@@ -80,7 +80,7 @@ func newLoad(t *testing.T, s *Store, clients, n int) *load {
 		create(t, s, uidOf(i))
 	}
 	for i := range clients {
-		line := &pairLine{key: PairKey{Cluster: "p+c", UID: "7", App: fmt.Sprint("client", i)}}
+		line := &pairLine{key: PairKey{Cluster: "p+c", Deployment: "7", App: fmt.Sprint("client", i)}}
 		l.pairs = append(l.pairs, line)
 		l.wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
@@ -143,7 +143,7 @@ func (l *load) step(ctx context.Context, uid HeadID, tag string) {
 		tries++
 		at := &stepped{uid: uid, tag: fmt.Sprintf("%s-%d", tag, tries), call: l.clock.Add(1)}
 		l.note(at, readSeq{uid: uid, seq: h.Seq, call: call, ret: at.call})
-		_, err = l.s.Step(ctx, h, h, []Action{{State: h.State, Reason: at.tag}}, nil)
+		_, err = l.s.Step(ctx, h, h, []HistoryEntry{{State: h.State, Reason: at.tag}}, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		at.ret = l.clock.Add(1)
@@ -204,12 +204,12 @@ func (l *load) check() {
 // settled reads the history of a deployment, which must be as long as its head says. Steps
 // whose answers no client awaits may still be made, so the head is read before and
 // after, until both are the same.
-func (l *load) settled(uid HeadID) []Action {
+func (l *load) settled(uid HeadID) []HistoryEntry {
 	l.t.Helper()
 	for end := time.Now().Add(loadTime); time.Now().Before(end); {
 		before, err := l.s.Head(l.t.Context(), uid)
 		must(l.t, err)
-		acts, err := l.s.Actions(l.t.Context(), uid)
+		acts, err := l.s.History(l.t.Context(), uid)
 		must(l.t, err)
 		h, err := l.s.Head(l.t.Context(), uid)
 		must(l.t, err)

@@ -57,8 +57,8 @@ type Operation struct {
 	At       time.Time `json:"at"`
 }
 
-// Action is one line of a deployment's history, as upstream's states.actions.
-type Action struct {
+// HistoryEntry is one line of a deployment's history, as upstream's states.actions.
+type HistoryEntry struct {
 	State    State     `json:"state"`
 	Instance string    `json:"instance"`
 	Revision int64     `json:"revision"`

@@ -15,7 +15,7 @@ import (
 )
 
 func pairKeyOf(i int) PairKey {
-	return PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("p+c%04d", i/10)), UID: "7", App: fmt.Sprintf("app-%d", i%10)}
+	return PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("p+c%04d", i/10)), Deployment: "7", App: fmt.Sprintf("app-%d", i%10)}
 }
 
 func TestPairsTakeFewRequests(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPairsTakeFewRequests(t *testing.T) {
 	if got := requests.Swap(0); got > 20 {
 		t.Errorf("%d requests to list %d pairs, want at most 20", got, n)
 	}
-	at, err := s.PairsAt(ctx, append([]PairKey{{Cluster: "p+none", UID: "7", App: "a"}}, keys...))
+	at, err := s.PairsAt(ctx, append([]PairKey{{Cluster: "p+none", Deployment: "7", App: "a"}}, keys...))
 	must(t, err)
 	if len(at) != n || at[n-1].Error != fmt.Sprint(n-1) || at[n-1].Key != keys[n-1] {
 		t.Errorf("PairsAt returned %d, want %d in the order asked", len(at), n)
@@ -73,7 +73,7 @@ func TestPairsComeBackWhole(t *testing.T) {
 func TestPairsRefuseWhatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	for _, k := range []PairKey{{}, {Cluster: "p+c", UID: "7"}, {Cluster: "p/c", UID: "7", App: "a"}, {Cluster: "p+c", UID: "7", App: "a/b"}, {Cluster: "p+c", UID: "7\n", App: "a"}} {
+	for _, k := range []PairKey{{}, {Cluster: "p+c", Deployment: "7"}, {Cluster: "p/c", Deployment: "7", App: "a"}, {Cluster: "p+c", Deployment: "7", App: "a/b"}, {Cluster: "p+c", Deployment: "7\n", App: "a"}} {
 		wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: k}}, nil), errs.Invalid)
 	}
 	wantKind(t, s.PutPairs(ctx, Fence{}, []Pair{{Key: pairKeyOf(1), Error: strings.Repeat("x", etcdkv.MaxValue)}}, nil), errs.TooLarge)
@@ -140,8 +140,8 @@ func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{
-		{Key: PairKey{Cluster: "edge+a", UID: "7", App: "web"}, Desired: "d", Held: []Digest{"d"}},
-		{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}, Applied: "d"},
+		{Key: PairKey{Cluster: "edge+a", Deployment: "7", App: "web"}, Desired: "d", Held: []Digest{"d"}},
+		{Key: PairKey{Cluster: "edge+ab", Deployment: "7", App: "web"}, Applied: "d"},
 	}, nil))
 	for cluster, want := range map[v2.ClusterKey]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
 		if got, err := s.HasApplied(ctx, cluster); err != nil || got != want {
@@ -153,7 +153,7 @@ func TestDeliveredAsksForProofOnOneCluster(t *testing.T) {
 func TestReportedAsksOneCluster(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
-	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: PairKey{Cluster: "edge+ab", UID: "7", App: "web"}}}, nil))
+	must(t, s.PutReports(ctx, Fence{}, []Report{{Key: PairKey{Cluster: "edge+ab", Deployment: "7", App: "web"}}}, nil))
 	for cluster, want := range map[v2.ClusterKey]bool{"edge+a": false, "edge+ab": true, "edge+b": false} {
 		if got, err := s.Reported(ctx, cluster); err != nil || got != want {
 			t.Errorf("Reported(%s) = %v, %v, want %v", cluster, got, err, want)
@@ -167,7 +167,7 @@ func TestRemainsAreFoundWhereverTheyAre(t *testing.T) {
 	var put []Pair
 	for i := range 30 {
 		k := pairKeyOf(i)
-		k.UID = []v2.DeploymentID{"7", "70", "8"}[i%3]
+		k.Deployment = []v2.DeploymentID{"7", "70", "8"}[i%3]
 		put = append(put, Pair{Key: k, Rev: int64(i)})
 	}
 	must(t, s.PutPairs(ctx, Fence{}, put, nil))

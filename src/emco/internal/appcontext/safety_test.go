@@ -151,7 +151,7 @@ func TestAClusterInUseIsKnown(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	key := func(cluster v2.ClusterKey, uid HeadID) PairKey {
-		return PairKey{Cluster: cluster, UID: uid.Deployment(), App: "web"}
+		return PairKey{Cluster: cluster, Deployment: uid.Deployment(), App: "web"}
 	}
 	must(t, s.PutPairs(ctx, Fence{}, []Pair{
 		{Key: key("p+idle", "1"), Held: []Digest{"d"}, Phase: Deleting},

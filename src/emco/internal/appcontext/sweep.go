@@ -85,10 +85,10 @@ func (w *sweeper) markPairs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if w.inPairs[p.Key.UID] == nil {
-			w.inPairs[p.Key.UID] = map[int64]bool{}
+		if w.inPairs[p.Key.Deployment] == nil {
+			w.inPairs[p.Key.Deployment] = map[int64]bool{}
 		}
-		w.inPairs[p.Key.UID][p.Rev] = true
+		w.inPairs[p.Key.Deployment][p.Rev] = true
 		w.need(p.Desired, p.Applied)
 		w.need(p.Held...)
 	}

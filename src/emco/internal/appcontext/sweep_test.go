@@ -75,7 +75,7 @@ func (w *world) head(t *rapid.T, uid HeadID) Head {
 	h, ok := w.heads[uid]
 	if !ok {
 		var err error
-		h, err = w.s.Step(t.Context(), Head{}, Head{UID: uid}, []Action{{State: Created}}, nil)
+		h, err = w.s.Step(t.Context(), Head{}, Head{UID: uid}, []HistoryEntry{{State: Created}}, nil)
 		must(t, err)
 		w.heads[uid], w.holds[uid] = h, map[int64][]Digest{}
 	}
@@ -114,7 +114,7 @@ func (w *world) sync(t *rapid.T) {
 	if !ok || h.Rev == 0 {
 		return
 	}
-	k := PairKey{Cluster: v2.ClusterKey(rapid.StringMatching("p\\+[ab]").Draw(t, "cluster")), UID: uid.Deployment(), App: "a"}
+	k := PairKey{Cluster: v2.ClusterKey(rapid.StringMatching("p\\+[ab]").Draw(t, "cluster")), Deployment: uid.Deployment(), App: "a"}
 	p := w.pairs[k]
 	p.Key, p.Rev, p.Desired = k, h.Rev, w.holds[uid][h.Rev][1]
 	if rapid.Bool().Draw(t, "settled") {
@@ -165,7 +165,7 @@ func (w *world) kept(uid HeadID, revs []Revision, keep int) []Revision {
 	for i, r := range revs {
 		told := false
 		for k, p := range w.pairs {
-			told = told || k.UID == uid.Deployment() && p.Rev == r.Number
+			told = told || k.Deployment == uid.Deployment() && p.Rev == r.Number
 		}
 		fresh := i+1 < len(revs) && w.now.Sub(revs[i+1].At) < grace
 		if i >= len(revs)-keep || told || fresh || r.Number == w.heads[uid].Rev {
@@ -318,7 +318,7 @@ func TestF66SweepsEndUnderConstantChange(t *testing.T) {
 		h, err = s.Publish(ctx, h, Revision{Number: next}, slices.Values(places(1, b)))
 		must(t, err)
 		to := h
-		h, err = s.Step(ctx, h, to, []Action{{State: Instantiated}}, &Operation{ID: fmt.Sprint("update ", next+1)})
+		h, err = s.Step(ctx, h, to, []HistoryEntry{{State: Instantiated}}, &Operation{ID: fmt.Sprint("update ", next+1)})
 		must(t, err)
 	}
 	for n := range 20 {
@@ -453,11 +453,11 @@ func TestF67OldActionsAreRemoved(t *testing.T) {
 	h := create(t, s, "1")
 	for n := range MaxActions + 30 {
 		var err error
-		h, err = s.Step(ctx, h, h, []Action{{State: Instantiated, Reason: fmt.Sprint(n)}}, nil)
+		h, err = s.Step(ctx, h, h, []HistoryEntry{{State: Instantiated, Reason: fmt.Sprint(n)}}, nil)
 		must(t, err)
 	}
 	sweepAll(t, s, 1)
-	acts, err := s.Actions(ctx, "1")
+	acts, err := s.History(ctx, "1")
 	must(t, err)
 	if last := acts[len(acts)-1]; len(acts) != MaxActions || last.Seq != h.Seq || last.Reason != fmt.Sprint(MaxActions+29) {
 		t.Errorf("%d actions are left, the last is %+v", len(acts), last)

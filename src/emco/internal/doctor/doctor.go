@@ -58,7 +58,7 @@ func (c *checker) heads(ctx context.Context) error {
 		case doc.UID != string(h.UID):
 			c.fault(h.Subject, "its document is another one of the same name: it has the id %s, and %s is deployed", doc.UID, h.UID)
 		}
-		actions, err := c.stores.Contexts.Actions(ctx, h.UID)
+		actions, err := c.stores.Contexts.History(ctx, h.UID)
 		if err != nil {
 			return err
 		}

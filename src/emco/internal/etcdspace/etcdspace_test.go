@@ -25,7 +25,7 @@ func TestH36AnEmbeddedStoreMakesRoomByItself(t *testing.T) {
 	defer server.Close()
 	s := appcontext.New(server.Client(), "/emco")
 	write := func() error {
-		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: "p+c", UID: "7", App: "a"}, Error: strings.Repeat("x", 200<<10)}
+		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: "p+c", Deployment: "7", App: "a"}, Error: strings.Repeat("x", 200<<10)}
 		return s.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{p}, nil)
 	}
 	for err == nil {

@@ -1,9 +1,9 @@
-// Package fairshare shares slots among tenants: a tenant with much work does not delay the
+// Package fairshare shares permits among tenants: a tenant with much work does not delay the
 // others, and work that is known to be slow does not delay work that is not.
 //
-//	tenant a ── fresh, fresh, slow ──┐                  ┌ slot
-//	tenant b ── fresh ───────────────┼── who used least ┼ slot
-//	tenant c ── slow ────────────────┘                  └ spare slot: for a tenant without one
+//	tenant a ── fresh, fresh, slow ──┐                  ┌ permit
+//	tenant b ── fresh ───────────────┼── who used least ┼ permit
+//	tenant c ── slow ────────────────┘                  └ spare permit: for a tenant without one
 package fairshare
 
 import (
@@ -25,31 +25,31 @@ const (
 	Spent
 )
 
-// Options describe the slots.
+// Options describe the permits.
 type Options struct {
-	Slots  int // in use at the same time
-	Spare  int // further slots, for tenants that hold none
-	Tenant int // most slots of one tenant; 0: no limit
-	Late   int // most slots for work that is not Fresh; 0: no limit
-	// Weight returns how many times the time of others a tenant may use slots while others
+	Permits   int // in use at the same time
+	Spare     int // further permits, for tenants that hold none
+	PerTenant int // most permits of one tenant; 0: no limit
+	NotFresh  int // most permits for work that is not Fresh; 0: no limit
+	// Weight returns how many times the time of others a tenant may use permits while others
 	// wait; nil, or less than 1: once.
 	Weight func(tenant string) int
 }
 
-// Shares grants slots: the next free slot goes to the waiting tenant that has used slots for
+// Shares grants permits: the next free permit goes to the waiting tenant that has used permits for
 // the shortest time, by its weight. Tenants that were idle have no credit.
 type Shares struct {
 	options Options
 
-	mu      sync.Mutex
-	tenants map[string]*tenant // that hold slots or wait; guarded by mu
-	held    int                // slots in use; guarded by mu
-	late    int                // of them by work that is not Fresh; guarded by mu
-	floor   time.Duration      // the use that a new tenant begins with; guarded by mu
-	arrived int64              // acquisitions so far; guarded by mu
+	mu       sync.Mutex
+	tenants  map[string]*tenant // that hold permits or wait; guarded by mu
+	held     int                // permits in use; guarded by mu
+	notFresh int                // of them by work that is not Fresh; guarded by mu
+	floor    time.Duration      // the use that a new tenant begins with; guarded by mu
+	arrived  int64              // acquisitions so far; guarded by mu
 }
 
-// tenant is a tenant that holds slots or waits. Its fields are guarded by Shares.mu.
+// tenant is a tenant that holds permits or waits. Its fields are guarded by Shares.mu.
 type tenant struct {
 	name    string
 	weight  time.Duration
@@ -65,13 +65,13 @@ type waiter struct {
 	granted chan struct{} // closed with the grant
 }
 
-// New returns shares of which no slot is in use.
+// New returns shares of which no permit is in use.
 func New(o Options) *Shares {
-	o.Slots = max(1, o.Slots)
+	o.Permits = max(1, o.Permits)
 	return &Shares{options: o, tenants: map[string]*tenant{}}
 }
 
-// Acquire waits for a slot. The caller must call release once, when its work is done. The
+// Acquire waits for a permit. The caller must call release once, when its work is done. The
 // error is that of ctx.
 func (s *Shares) Acquire(ctx context.Context, name string, rank Rank) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
@@ -80,7 +80,7 @@ func (s *Shares) Acquire(ctx context.Context, name string, rank Rank) (release f
 	return s.Enqueue(name, rank)(ctx)
 }
 
-// Enqueue takes a place in the queue. The caller must call wait once, which waits for the slot
+// Enqueue takes a place in the queue. The caller must call wait once, which waits for the permit
 // like Acquire.
 func (s *Shares) Enqueue(name string, rank Rank) (wait func(context.Context) (release func(), err error)) {
 	w := s.enqueue(name, rank)
@@ -126,7 +126,7 @@ func (s *Shares) enqueue(name string, rank Rank) *waiter {
 	return w
 }
 
-// withdraw removes a waiter; false if it has a slot already.
+// withdraw removes a waiter; false if it has a permit already.
 func (s *Shares) withdraw(name string, w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,13 +151,13 @@ func (s *Shares) release(name string, rank Rank) {
 	t.held--
 	s.held--
 	if rank > Fresh {
-		s.late--
+		s.notFresh--
 	}
 	s.grantLocked(now)
 	s.dropIdleLocked(t)
 }
 
-// grantLocked grants free slots as long as a waiter may have one.
+// grantLocked grants free permits as long as a waiter may have one.
 func (s *Shares) grantLocked(now time.Time) {
 	for {
 		var next *tenant
@@ -176,27 +176,27 @@ func (s *Shares) grantLocked(now time.Time) {
 		next.held++
 		s.held++
 		if w.rank > Fresh {
-			s.late++
+			s.notFresh++
 		}
 		close(w.granted)
 	}
 }
 
-// mayGrantLocked reports whether a tenant's first waiter may have a slot now.
+// mayGrantLocked reports whether a tenant's first waiter may have a permit now.
 func (s *Shares) mayGrantLocked(t *tenant) bool {
 	o := s.options
 	switch {
-	case len(t.waiting) == 0, o.Tenant > 0 && t.held >= o.Tenant:
+	case len(t.waiting) == 0, o.PerTenant > 0 && t.held >= o.PerTenant:
 		return false
-	case t.waiting[0].rank > Fresh && o.Late > 0 && s.late >= o.Late:
+	case t.waiting[0].rank > Fresh && o.NotFresh > 0 && s.notFresh >= o.NotFresh:
 		return false
-	case s.held < o.Slots:
+	case s.held < o.Permits:
 		return true
 	}
-	return t.held == 0 && t.waiting[0].rank == Fresh && s.held < o.Slots+o.Spare
+	return t.held == 0 && t.waiting[0].rank == Fresh && s.held < o.Permits+o.Spare
 }
 
-// dropIdleLocked forgets a tenant that neither holds a slot nor waits.
+// dropIdleLocked forgets a tenant that neither holds a permit nor waits.
 func (s *Shares) dropIdleLocked(t *tenant) {
 	if t.held == 0 && len(t.waiting) == 0 {
 		delete(s.tenants, t.name)

@@ -49,7 +49,7 @@ func (j *journal) do(t *testing.T, s *fairshare.Shares, tenant string, rank fair
 func TestF27ATenantWithMuchWorkDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, j := fairshare.New(fairshare.Options{Slots: 1}), &journal{}
+		s, j := fairshare.New(fairshare.Options{Permits: 1}), &journal{}
 		for range 5 {
 			j.do(t, s, "a", fairshare.Fresh, 10*time.Second)
 		}
@@ -68,14 +68,14 @@ func TestF27ATenantWithMuchWorkDoesNotDelayOthers(t *testing.T) {
 func TestF27ANewTenantFindsTheSpareSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, j := fairshare.New(fairshare.Options{Slots: 2, Spare: 1}), &journal{}
+		s, j := fairshare.New(fairshare.Options{Permits: 2, Spare: 1}), &journal{}
 		for range 9 {
 			j.do(t, s, "a", fairshare.Fresh, time.Minute)
 		}
 		j.do(t, s, "b", fairshare.Fresh, time.Second)
 		j.do(t, s, "b", fairshare.Fresh, time.Second)
 		if got := j.String(); got != "a a b" {
-			t.Fatalf("while slots are in use, these began: %s", got)
+			t.Fatalf("while permits are in use, these began: %s", got)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestF27ANewTenantFindsTheSpareSlot(t *testing.T) {
 func TestF27WhatRanOutOfTimeWaitsBehindWhatNeverRan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := fairshare.New(fairshare.Options{Slots: 2, Late: 1})
+		s := fairshare.New(fairshare.Options{Permits: 2, NotFresh: 1})
 		var order journal
 		run := func(name string, rank fairshare.Rank) {
 			go func() {
@@ -124,7 +124,7 @@ func TestWeightsDivideTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		weights := map[string]int{"a": 1, "b": 3}
-		s, j := fairshare.New(fairshare.Options{Slots: 1, Weight: func(n string) int { return weights[n] }}), &journal{}
+		s, j := fairshare.New(fairshare.Options{Permits: 1, Weight: func(n string) int { return weights[n] }}), &journal{}
 		for range 40 {
 			j.do(t, s, "a", fairshare.Fresh, time.Second)
 			j.do(t, s, "b", fairshare.Fresh, time.Second)
@@ -141,7 +141,7 @@ func TestWeightsDivideTheTime(t *testing.T) {
 func TestATenantHasAtMostItsSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, j := fairshare.New(fairshare.Options{Slots: 4, Tenant: 2}), &journal{}
+		s, j := fairshare.New(fairshare.Options{Permits: 4, PerTenant: 2}), &journal{}
 		for range 4 {
 			j.do(t, s, "a", fairshare.Fresh, time.Minute)
 		}
@@ -156,7 +156,7 @@ func TestATenantHasAtMostItsSlots(t *testing.T) {
 func TestWhoLeavesHoldsNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := fairshare.New(fairshare.Options{Slots: 1})
+		s := fairshare.New(fairshare.Options{Permits: 1})
 		release, err := s.Acquire(t.Context(), "a", fairshare.Fresh)
 		if err != nil {
 			t.Fatal(err)

@@ -57,9 +57,9 @@ func ReadRequest(r *http.Request, a Action, now time.Time) (Request, error) {
 // have different strings.
 func (r Request) String() string { return strings.TrimSpace(r.Action.String() + " " + r.Argument) }
 
-// NewAction returns the history entry that the request causes.
-func (r Request) NewAction(to appcontext.State, instance string, rev int64) appcontext.Action {
-	return appcontext.Action{
+// NewEntry returns the history entry that the request causes.
+func (r Request) NewEntry(to appcontext.State, instance string, rev int64) appcontext.HistoryEntry {
+	return appcontext.HistoryEntry{
 		State: to, Instance: instance, Revision: rev, Time: r.At,
 		Actor: r.Actor, Reason: r.Reason, Ask: r.String(),
 	}
@@ -75,7 +75,7 @@ func (r Request) NewEvent(reason, message string, rev int64) appcontext.Event {
 
 // previous finds the action of an earlier request with the same key. The error is
 // Malformed if that request asked for something else.
-func (r Request) previous(actions []appcontext.Action) (action appcontext.Action, found bool, err error) {
+func (r Request) previous(actions []appcontext.HistoryEntry) (action appcontext.HistoryEntry, found bool, err error) {
 	if r.Key == "" {
 		return action, false, nil
 	}
@@ -95,23 +95,23 @@ func (r Request) previous(actions []appcontext.Action) (action appcontext.Action
 type Snapshot struct {
 	Doc     store.Doc
 	Head    appcontext.Head
-	Actions []appcontext.Action // all so far; without a stored head, the one to store with it
+	History []appcontext.HistoryEntry // all so far; without a stored head, the one to store with it
 }
 
 // LastInstance returns the context id that was used last.
 func (s Snapshot) LastInstance() string {
-	for i := len(s.Actions) - 1; i >= 0; i-- {
-		if s.Actions[i].Instance != "" {
-			return s.Actions[i].Instance
+	for i := len(s.History) - 1; i >= 0; i-- {
+		if s.History[i].Instance != "" {
+			return s.History[i].Instance
 		}
 	}
 	return ""
 }
 
 // Change returns the change from the snapshot's head to another one.
-func (s Snapshot) Change(to appcontext.Head, actions ...appcontext.Action) appcontext.HeadChange {
+func (s Snapshot) Change(to appcontext.Head, actions ...appcontext.HistoryEntry) appcontext.HeadChange {
 	if s.Head.Mod == 0 {
-		actions = append(s.Actions[:len(s.Actions):len(s.Actions)], actions...)
+		actions = append(s.History[:len(s.History):len(s.History)], actions...)
 	}
 	return appcontext.HeadChange{From: s.Head, To: to, Acts: actions}
 }
@@ -134,7 +134,7 @@ type Executor struct {
 // Load reads the snapshot of a document's deployment.
 func (x Executor) Load(ctx context.Context, doc store.Doc) (Snapshot, error) {
 	head, actions, err := History(ctx, x.Contexts, doc)
-	return Snapshot{Doc: doc, Head: head, Actions: actions}, err
+	return Snapshot{Doc: doc, Head: head, History: actions}, err
 }
 
 // DecideFunc returns the changes that a request causes, the requested deployment's first; no
@@ -145,14 +145,14 @@ type DecideFunc func(context.Context, Snapshot) ([]appcontext.HeadChange, error)
 // deployment in the meantime, it calls decide again with a new snapshot. The last action
 // of the first change stores the request's key and is returned. A request that was executed
 // before is not executed again: Execute returns its action. A dry run ends before the change.
-func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
+func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.HistoryEntry, error) {
 	for attempt := 1; ; attempt++ {
 		action, err := x.attempt(ctx, doc, req, decide)
 		if errors.Is(err, appcontext.ErrOvertaken) && attempt < maxAttempts {
 			continue
 		}
 		if err != nil && req.Key != "" { // we, or the same request sent twice, may have executed it anyway
-			if actions, readErr := x.Contexts.Actions(ctx, appcontext.HeadID(doc.UID)); readErr == nil {
+			if actions, readErr := x.Contexts.History(ctx, appcontext.HeadID(doc.UID)); readErr == nil {
 				if earlier, found, refusal := req.previous(actions); found {
 					return earlier, refusal
 				}
@@ -162,17 +162,17 @@ func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decid
 	}
 }
 
-func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.Action, error) {
+func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decide DecideFunc) (appcontext.HistoryEntry, error) {
 	s, err := x.Load(ctx, doc)
 	if err != nil {
-		return appcontext.Action{}, err
+		return appcontext.HistoryEntry{}, err
 	}
-	if earlier, found, err := req.previous(s.Actions); found {
+	if earlier, found, err := req.previous(s.History); found {
 		return earlier, err
 	}
 	changes, err := decide(ctx, s)
 	if err != nil || len(changes) == 0 {
-		return appcontext.Action{}, err
+		return appcontext.HistoryEntry{}, err
 	}
 	last := &changes[0].Acts[len(changes[0].Acts)-1]
 	last.Key = req.Key

@@ -38,7 +38,7 @@ func approval(ask Request, decided *atomic.Int64) func(context.Context, Snapshot
 		decided.Add(1)
 		to := c.Head
 		to.State, to.LastRev = appcontext.Approved, to.LastRev+1
-		return []appcontext.HeadChange{c.Change(to, ask.NewAction(to.State, "", to.LastRev))}, nil
+		return []appcontext.HeadChange{c.Change(to, ask.NewEntry(to.State, "", to.LastRev))}, nil
 	}
 }
 
@@ -56,8 +56,8 @@ func TestARequestWithAKeyIsCarriedOutOnce(t *testing.T) {
 	}
 	all.Wait()
 	c, err := d.Load(t.Context(), doc)
-	if err != nil || len(c.Actions) != 2 || c.Actions[1].Key != "k" || c.Actions[1].Reason != "why not" {
-		t.Errorf("history %+v, %v; want one approval", c.Actions, err)
+	if err != nil || len(c.History) != 2 || c.History[1].Key != "k" || c.History[1].Reason != "why not" {
+		t.Errorf("history %+v, %v; want one approval", c.History, err)
 	}
 	other := ask
 	other.Action, other.Argument = Rollback, "3"

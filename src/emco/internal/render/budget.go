@@ -11,11 +11,11 @@ import (
 // rendered when no other app of the revision needs a rendering any longer: one after the
 // other, those that ran out of time before last, and none after one of them ran out of time.
 type Budget struct {
-	turns *fairshare.Shares // one slot, which the apps that are not slow hold together
+	turns *fairshare.Shares // one permit, which the apps that are not slow hold together
 
 	mu        sync.Mutex
 	pending   map[string]bool // apps that are neither rendered nor slow; guarded by mu
-	freshDone func()          // releases the slot of these; guarded by mu
+	freshDone func()          // releases the permit of these; guarded by mu
 	spent     string          // the app that ran out of time; guarded by mu
 	wasted    int             // short renderings that did not suffice; guarded by mu
 }
@@ -23,12 +23,12 @@ type Budget struct {
 // NewBudget returns the budget of a revision with these apps. Each of them must be reported
 // with Done, even if it needs no rendering.
 func NewBudget(apps ...string) *Budget {
-	b := &Budget{turns: fairshare.New(fairshare.Options{Slots: 1}), pending: make(map[string]bool, len(apps))}
+	b := &Budget{turns: fairshare.New(fairshare.Options{Permits: 1}), pending: make(map[string]bool, len(apps))}
 	for _, app := range apps {
 		b.pending[app] = true
 	}
 	if len(apps) > 0 {
-		b.freshDone, _ = b.turns.Acquire(context.Background(), "", fairshare.Fresh) // the slot is free
+		b.freshDone, _ = b.turns.Acquire(context.Background(), "", fairshare.Fresh) // the permit is free
 	}
 	return b
 }

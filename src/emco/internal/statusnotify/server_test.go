@@ -139,8 +139,8 @@ func (s *serverFixture) publish() {
 	s.must(s.store.PutBlobs(s.Context(), map[appcontext.Digest][]byte{s.object.Digest: s.object.Content}))
 	s.bundle, err = s.store.PutBundle(s.Context(), appcontext.Bundle{Objects: []appcontext.Ref{{ID: s.object.ID, Digest: s.object.Digest, Stamp: s.object.Stamp()}}})
 	s.must(err)
-	act := appcontext.Action{State: appcontext.Instantiated, Instance: uid, Revision: 1}
-	head, err := s.store.Step(s.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Subject: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.Action{act}, nil)
+	act := appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: uid, Revision: 1}
+	head, err := s.store.Step(s.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Subject: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
 	s.must(err)
 	apps := map[string]appcontext.Digest{"a": s.bundle}
 	_, err = s.store.Publish(s.Context(), head, appcontext.Revision{Number: 1, Instance: uid, Apps: []appcontext.App{{Name: "a"}}},
@@ -152,7 +152,7 @@ func (s *serverFixture) publish() {
 
 func (s *serverFixture) pair(cluster v2.ClusterKey, phase appcontext.Phase, why string) {
 	s.Helper()
-	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Rev: 1, Desired: s.bundle, Phase: phase, Error: why}
+	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, Deployment: uid, App: "a"}, Rev: 1, Desired: s.bundle, Phase: phase, Error: why}
 	if phase == appcontext.Applied {
 		p.Applied = s.bundle
 	}
@@ -161,7 +161,7 @@ func (s *serverFixture) pair(cluster v2.ClusterKey, phase appcontext.Phase, why 
 
 func (s *serverFixture) report(cluster v2.ClusterKey, condition string) {
 	s.Helper()
-	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: uid, App: "a"}, Resources: []appcontext.ResourceStatus{{ID: s.object.ID, Status: condition, Content: s.object.Stamp()}}}
+	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, Deployment: uid, App: "a"}, Resources: []appcontext.ResourceStatus{{ID: s.object.ID, Status: condition, Content: s.object.Stamp()}}}
 	s.must(s.store.PutReports(s.Context(), appcontext.Fence{}, []appcontext.Report{r}, nil))
 }
 
@@ -243,8 +243,8 @@ func TestCloudsAreToldOf(t *testing.T) {
 	s := newSite(t, 10)
 	stream := s.register(&pb.StatusRegistration{ClientId: "c", Output: pb.StatusRegistration_ALL, Key: &pb.StatusRegistration_LcKey{LcKey: &pb.LcKey{Project: "p", LogicalCloud: "lc"}}})
 	s.until(stream, is(pb.StatusValue_NOT_READY))
-	act := appcontext.Action{State: appcontext.Instantiated, Instance: "9", Revision: 1}
-	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "9", Subject: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.Action{act}, nil)
+	act := appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: "9", Revision: 1}
+	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "9", Subject: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
 	s.must(err)
 	got, _ := s.until(stream, is(pb.StatusValue_READY))
 	if got.GetDeployedStatus() != "Instantiated" || len(got.GetDetails()) != 1 || got.GetDetails()[0].GetCluster() != "edge+c1" {

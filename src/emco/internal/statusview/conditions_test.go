@@ -179,11 +179,11 @@ func TestConditions(t *testing.T) {
 			"Stalled True OperationFailed - no chart",
 		}},
 		{"not even the first operation could be carried out", func(g *testGroup) {
-			g.step(func(h *appcontext.Head) { h.LastRev, h.Failure = 1, "no chart" }, appcontext.Action{Instance: "7", Revision: 1, Time: noon})
+			g.step(func(h *appcontext.Head) { h.LastRev, h.Failure = 1, "no chart" }, appcontext.HistoryEntry{Instance: "7", Revision: 1, Time: noon})
 		}, []string{"Placed False OperationFailed - no chart", "Rendered False OperationFailed - no chart", "Stalled True OperationFailed - no chart"}},
 		{"it was stopped", func(g *testGroup) {
 			g.publish(placedApps{"a": {c1: b}})
-			g.step(func(h *appcontext.Head) { h.Stopped = true }, appcontext.Action{State: appcontext.InstantiateStopped, Time: noon})
+			g.step(func(h *appcontext.Head) { h.Stopped = true }, appcontext.HistoryEntry{State: appcontext.InstantiateStopped, Time: noon})
 		}, []string{
 			"Placed True Placed 1h0m0s",
 			"Rendered True Rendered 1h0m0s",

@@ -62,7 +62,7 @@ func TestInstancesWithoutRevisions(t *testing.T) {
 	s := newStage(t)
 	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
 	g.publish(placedApps{"a": {c1: b}})
-	g.step(func(h *appcontext.Head) { h.LastRev = 2; h.Failure = "why" }, appcontext.Action{State: appcontext.Instantiated, Instance: "never-made", Revision: 2, Time: noon})
+	g.step(func(h *appcontext.Head) { h.LastRev = 2; h.Failure = "why" }, appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: "never-made", Revision: 2, Time: noon})
 	g.publish(placedApps{"a": {c1: b}})
 	for instance, kind := range map[string]errs.Kind{"never-made": errs.NotFound, "5": errs.Invalid} {
 		if _, err := g.ask("instance=" + instance); !errs.Is(err, kind) {

@@ -140,7 +140,7 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 }
 
 // begin reads the head and the history, and returns an answer with these.
-func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.Action, error) {
+func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.HistoryEntry, error) {
 	out := Answer{list: q.List, topics: topicsOf(of.Doc)}
 	snap, err := r.mirror.Snapshot(ctx, appcontext.HeadID(of.Doc.UID))
 	if err != nil {
@@ -159,17 +159,17 @@ func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror
 }
 
 // history returns the actions up to the head that was read.
-func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.Head) (appcontext.Head, []appcontext.Action, error) {
+func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.Head) (appcontext.Head, []appcontext.HistoryEntry, error) {
 	if head == nil {
 		return lifecycle.History(ctx, r.contexts, doc)
 	}
-	acts, err := r.contexts.Actions(ctx, head.UID)
-	return *head, slices.DeleteFunc(acts, func(a appcontext.Action) bool { return a.Seq > head.Seq }), err
+	acts, err := r.contexts.History(ctx, head.UID)
+	return *head, slices.DeleteFunc(acts, func(a appcontext.HistoryEntry) bool { return a.Seq > head.Seq }), err
 }
 
 // revisionOf returns the revision that a query is about: the desired one, unless the query
 // names an older instance.
-func revisionOf(head appcontext.Head, acts []appcontext.Action, instance string) (int64, error) {
+func revisionOf(head appcontext.Head, acts []appcontext.HistoryEntry, instance string) (int64, error) {
 	last := ""
 	number := map[string]int64{}
 	for _, a := range acts {

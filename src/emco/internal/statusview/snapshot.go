@@ -123,7 +123,7 @@ func remainingPairs(snap mirror.Snapshot) (out []appcontext.Pair) {
 	}
 	for at, e := range snap.Pairs {
 		if e.State != nil {
-			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, UID: snap.Head.Deployment(), App: at.App}, ""))
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, Deployment: snap.Head.Deployment(), App: at.App}, ""))
 		}
 	}
 	slices.SortFunc(out, func(a, b appcontext.Pair) int {

@@ -162,7 +162,7 @@ func (s *viewFixture) group(id appcontext.HeadID) *testGroup {
 }
 
 // step changes the head, and adds actions to the history.
-func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.Action) {
+func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.HistoryEntry) {
 	g.Helper()
 	to := g.head
 	to.Subject = groupKey
@@ -183,7 +183,7 @@ func (g *testGroup) publish(w placedApps, apps ...appcontext.App) {
 	at := morning.Add(time.Duration(n) * time.Hour)
 	g.head.LastRev = n
 	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Instantiated, false },
-		appcontext.Action{State: appcontext.Instantiated, Instance: g.instance(), Revision: n, Time: at})
+		appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: g.instance(), Revision: n, Time: at})
 	rev := appcontext.Revision{Number: n, Instance: g.instance(), At: at, Apps: apps}
 	places := map[v2.ClusterKey]appcontext.Placement{}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
@@ -213,11 +213,11 @@ func (g *testGroup) instance() string {
 func (g *testGroup) terminate() {
 	g.Helper()
 	g.step(func(h *appcontext.Head) { h.State, h.Gone = appcontext.Terminated, true },
-		appcontext.Action{State: appcontext.Terminated, Instance: g.instance(), Time: noon})
+		appcontext.HistoryEntry{State: appcontext.Terminated, Instance: g.instance(), Time: noon})
 }
 
 func (g *testGroup) key(app string, cluster v2.ClusterKey) appcontext.PairKey {
-	return appcontext.PairKey{Cluster: cluster, UID: g.head.Deployment(), App: app}
+	return appcontext.PairKey{Cluster: cluster, Deployment: g.head.Deployment(), App: app}
 }
 
 func (g *testGroup) pair(app string, cluster v2.ClusterKey, p appcontext.Pair) {

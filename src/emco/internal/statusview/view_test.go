@@ -141,7 +141,7 @@ func TestMembersOfAnswers(t *testing.T) {
 func TestUnknownAppsAreNamed(t *testing.T) {
 	t.Parallel()
 	g := newStage(t).group("7")
-	g.step(func(h *appcontext.Head) { h.LastRev, h.Op = 1, &appcontext.Operation{ID: "1", Rev: 1} }, appcontext.Action{Instance: "7", Revision: 1, Time: noon})
+	g.step(func(h *appcontext.Head) { h.LastRev, h.Op = 1, &appcontext.Operation{ID: "1", Rev: 1} }, appcontext.HistoryEntry{Instance: "7", Revision: 1, Time: noon})
 	if st := g.status("status=deployed&app=b"); st.DeployedStatus != "Instantiating" { // who knows
 		t.Errorf("before there is a revision: got %+v", st)
 	}
@@ -454,8 +454,8 @@ func TestMovedGroupsShowTheirHistoryOnly(t *testing.T) {
 	target := s.group("8")
 	target.step(func(h *appcontext.Head) {
 		h.State, h.Inherited, h.LastRev, h.Op = appcontext.Instantiated, "7", 1, &appcontext.Operation{ID: "1", Rev: 1}
-	}, appcontext.Action{State: appcontext.Instantiated, Instance: "x", Revision: 1, Time: noon})
-	source.step(func(h *appcontext.Head) { h.State, h.MovedTo = appcontext.Updated, "8" }, appcontext.Action{State: appcontext.Updated, Time: noon})
+	}, appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: "x", Revision: 1, Time: noon})
+	source.step(func(h *appcontext.Head) { h.State, h.MovedTo = appcontext.Updated, "8" }, appcontext.HistoryEntry{State: appcontext.Updated, Time: noon})
 	st := source.status("status=deployed")
 	if st.MovedTo != groupKey || st.DeployedStatus != "" || st.Apps != nil || st.Conditions != nil || len(st.States.Actions) != 2 {
 		t.Errorf("the source: got %+v", st)

@@ -8,9 +8,9 @@ import (
 	"context"
 	"io"
 	"iter"
-	"strings"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -19,14 +19,7 @@ import (
 type Key string
 
 // Project returns the name of the project that a key is in; empty if it is in none.
-func (k Key) Project() string {
-	below, ok := strings.CutPrefix(string(k), "projects/")
-	if !ok {
-		return ""
-	}
-	name, _, _ := strings.Cut(below, "/")
-	return name
-}
+func (k Key) Project() string { return v2.ProjectOf(string(k)) }
 
 // Doc is one stored document.
 type Doc struct {

@@ -155,10 +155,9 @@ func readEventFilter(values url.Values) (f eventFilter, err error) {
 // admits reports whether an event of the subject with a path is chosen.
 func (f eventFilter) admits(e appcontext.Event, path string) bool {
 	among := func(chosen []string, name string) bool { return len(chosen) == 0 || slices.Contains(chosen, name) }
-	project, _, _ := strings.Cut(strings.TrimPrefix(path, "projects/"), "/")
 	return (f.before.IsZero() || e.At.Before(f.before)) && (f.after.IsZero() || e.At.After(f.after)) &&
 		(!f.action || e.Actor != "") && (f.kind == "" || e.Type == f.kind) &&
-		among(f.actors, e.Actor) && among(f.projects, project) && among(f.clusters, string(e.Cluster)) && among(f.apps, e.App)
+		among(f.actors, e.Actor) && among(f.projects, v2.ProjectOf(path)) && among(f.clusters, string(e.Cluster)) && among(f.apps, e.App)
 }
 
 // events answers with a page of the events of all deployments and logical clouds, the newest

@@ -14,7 +14,7 @@ import (
 )
 
 func pairKey(cluster v2.ClusterKey, app string) appcontext.PairKey {
-	return appcontext.PairKey{Cluster: cluster, UID: "1", App: app}
+	return appcontext.PairKey{Cluster: cluster, Deployment: "1", App: app}
 }
 
 // follower collects the events of a stream in a bubble of time.

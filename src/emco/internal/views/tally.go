@@ -123,7 +123,7 @@ func (t *Tally) Totals() Totals {
 func (t *Tally) PairChanged(key appcontext.PairKey, e *mirror.Entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	cluster, deployment, to := key.Cluster, key.UID, cellOf(e)
+	cluster, deployment, to := key.Cluster, key.Deployment, cellOf(e)
 	if e != nil && e.Report != nil {
 		t.heardLocked(cluster, e.Heard(), e.Report.Seq > 0)
 	}

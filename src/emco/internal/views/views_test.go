@@ -64,7 +64,7 @@ func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 	w.readClusters++
 	for k, e := range w.pairs {
 		if k.Cluster == name {
-			out = append(out, mirror.ClusterPair{UID: k.UID, App: k.App, Entry: e})
+			out = append(out, mirror.ClusterPair{UID: k.Deployment, App: k.App, Entry: e})
 		}
 	}
 	return out
@@ -128,7 +128,7 @@ func (w *world) group(name string) appcontext.HeadID {
 
 // put stores the records of a pair.
 func (w *world) put(cluster string, head appcontext.HeadID, app string, e *mirror.Entry) {
-	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: head.Deployment(), App: app}
+	k := appcontext.PairKey{Cluster: v2.ClusterKey(cluster), Deployment: head.Deployment(), App: app}
 	if e == nil {
 		delete(w.pairs, k)
 	} else {
@@ -520,12 +520,12 @@ func TestTheTallyEqualsACount(t *testing.T) {
 			one := byCluster[k.Cluster]
 			one[s]++
 			byCluster[k.Cluster] = one
-			one = byDeployment[k.UID]
+			one = byDeployment[k.Deployment]
 			one[s]++
-			byDeployment[k.UID] = one
-			one = byTarget[string(k.UID)+string(k.Cluster)]
+			byDeployment[k.Deployment] = one
+			one = byTarget[string(k.Deployment)+string(k.Cluster)]
 			one[s]++
-			byTarget[string(k.UID)+string(k.Cluster)] = one
+			byTarget[string(k.Deployment)+string(k.Cluster)] = one
 		}
 		if w.tally.pairs != all {
 			t.Fatalf("after %d changes the tally is %v, a count %v", i, w.tally.pairs, all)
@@ -559,7 +559,7 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 	e := ready(true, noon)
 	for i := range 5000 {
 		for a := range 20 {
-			t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), UID: "1", App: fmt.Sprint("app", a)}, e)
+			t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), Deployment: "1", App: fmt.Sprint("app", a)}, e)
 		}
 	}
 	other := ready(false, noon)
@@ -569,7 +569,7 @@ func BenchmarkFleetOf5000By20(b *testing.B) {
 		} else {
 			e = other
 		}
-		t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), UID: "1", App: "app7"}, e)
+		t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), Deployment: "1", App: "app7"}, e)
 	}
 }
 

@@ -16,23 +16,23 @@ import (
 // Shares bounds the requests that are served at the same time for each project. Requests that
 // concern no project, such as those of agents and operators, pass.
 type Shares struct {
-	slots *fairshare.Shares
-	wait  time.Duration
+	shares *fairshare.Shares
+	wait   time.Duration
 }
 
-// projectPart is how many of all slots one project may use.
+// projectPart is how many of all permits one project may use.
 const projectPart = 8
 
 // NewShares allows n requests at the same time, of them an eighth for one project. One more
 // waits for at most the given time. weight may be nil; see fairshare.Options.
 func NewShares(n int, wait time.Duration, weight func(project string) int) *Shares {
 	return &Shares{
-		slots: fairshare.New(fairshare.Options{Slots: n, Tenant: max(1, n/projectPart), Weight: weight}),
-		wait:  wait,
+		shares: fairshare.New(fairshare.Options{Permits: n, PerTenant: max(1, n/projectPart), Weight: weight}),
+		wait:   wait,
 	}
 }
 
-// Wrap returns a handler that passes requests on to next when their project has a slot. A
+// Wrap returns a handler that passes requests on to next when their project has a permit. A
 // request that waited too long is answered 429.
 func (s *Shares) Wrap(next http.Handler) http.Handler {
 	return HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
@@ -42,7 +42,7 @@ func (s *Shares) Wrap(next http.Handler) http.Handler {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.wait)
-		release, err := s.slots.Acquire(ctx, project, fairshare.Fresh)
+		release, err := s.shares.Acquire(ctx, project, fairshare.Fresh)
 		cancel()
 		if err != nil {
 			return errs.Throttle("", "", time.Second, errors.New("too many requests for project "+project+" are being served; send fewer at the same time"))
@@ -71,7 +71,7 @@ func projectOf(u *url.URL) string {
 	return name
 }
 
-// leaveShare ends the use of the project's slot before the request ends: streams have a limit
+// leaveShare ends the use of the project's permit before the request ends: streams have a limit
 // of their own.
 func leaveShare(r *http.Request) {
 	if t := traceOf(r.Context()); t != nil && t.leave != nil {

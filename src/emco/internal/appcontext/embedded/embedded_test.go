@@ -68,7 +68,7 @@ func TestDataOutlivesARestart(t *testing.T) {
 				t.Fatalf("life %d: the head is %+v, %v; want %d actions", life, from, err, life)
 			}
 		}
-		if _, err := s.Step(t.Context(), from, appcontext.Head{UID: "7"}, make([]appcontext.Action, 1), nil); err != nil {
+		if _, err := s.Step(t.Context(), from, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.PutBlobs(t.Context(), map[manifest.Digest][]byte{d: content}); err != nil {
@@ -135,7 +135,7 @@ func TestOwnershipAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.PutPairs(ctx, old.Fence(), nil, []appcontext.PairKey{{Cluster: "p+c", UID: "7", App: "a"}}); !errs.Is(err, errs.Conflict) {
+	if err := s.PutPairs(ctx, old.Fence(), nil, []appcontext.PairKey{{Cluster: "p+c", Deployment: "7", App: "a"}}); !errs.Is(err, errs.Conflict) {
 		t.Errorf("a write of the former life: %v, want conflict", err)
 	}
 	if err := o.Release(ctx); err != nil {
@@ -354,7 +354,7 @@ func runChild(dir string) {
 	}
 	s, h := appcontext.New(server.Client(), "/emco"), appcontext.Head{UID: "7"}
 	for err == nil {
-		if h, err = s.Step(ctx, h, h, make([]appcontext.Action, 1), nil); err == nil {
+		if h, err = s.Step(ctx, h, h, make([]appcontext.HistoryEntry, 1), nil); err == nil {
 			_, err = fmt.Println(h.Seq)
 		}
 	}
@@ -421,7 +421,7 @@ func TestFullStoreRecovers(t *testing.T) {
 	server := start(t, embedded.Options{Dir: t.TempDir(), NoFsync: true, Quota: 4 << 20})
 	s, ctx := appcontext.New(server.Client(), "/emco"), t.Context()
 	key := func(i int) appcontext.PairKey {
-		return appcontext.PairKey{Cluster: "p+c", UID: "7", App: fmt.Sprint(i)}
+		return appcontext.PairKey{Cluster: "p+c", Deployment: "7", App: fmt.Sprint(i)}
 	}
 	var keys []appcontext.PairKey
 	var err error

@@ -97,7 +97,7 @@ func (x *index) setHead(id appcontext.HeadID, h *appcontext.Head) {
 
 // setTable replaces the states of pairs that stand alike.
 func (x *index) setTable(r appcontext.Record) {
-	id := pairstore.TableID{UID: r.Key.UID, App: r.Key.App, Shard: r.Shard}
+	id := pairstore.TableID{Deployment: r.Key.Deployment, App: r.Key.App, Shard: r.Shard}
 	x.moved = x.moved[:0]
 	for m, err := range x.tables.Replace(id, r.Table) {
 		if err != nil {
@@ -116,7 +116,7 @@ func (x *index) setTable(r appcontext.Record) {
 
 // setReports replaces the reports on pairs that are stored together.
 func (x *index) setReports(r appcontext.Record) {
-	id := pairstore.TableID{UID: r.Key.UID, App: r.Key.App, Shard: r.Shard}
+	id := pairstore.TableID{Deployment: r.Key.Deployment, App: r.Key.App, Shard: r.Shard}
 	x.moved = x.moved[:0]
 	for m, err := range x.tables.ReplaceReports(id, r.Reports) {
 		next := x.entry(m.Key)
@@ -180,7 +180,7 @@ func (x *index) setPair(r appcontext.Record) (news bool) {
 
 // entry returns a copy of the entry of a pair.
 func (x *index) entry(k appcontext.PairKey) Entry {
-	if e := x.deployments[k.UID][Pair{k.Cluster, k.App}]; e != nil {
+	if e := x.deployments[k.Deployment][Pair{k.Cluster, k.App}]; e != nil {
 		return *e
 	}
 	return Entry{}
@@ -188,7 +188,7 @@ func (x *index) entry(k appcontext.PairKey) Entry {
 
 // setEntry replaces the entry of a pair; an empty one is dropped.
 func (x *index) setEntry(k appcontext.PairKey, next Entry) {
-	deployment, at := v2.DeploymentID(x.names.of(string(k.UID))), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
+	deployment, at := v2.DeploymentID(x.names.of(string(k.Deployment))), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
 	if next.State == nil && next.Report == nil {
 		drop(x.deployments, deployment, at)
 		drop(x.clusters, at.Cluster, onCluster{deployment, at.App})
@@ -252,7 +252,7 @@ func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 		deployment = s.Head.Deployment()
 	}
 	for k := range x.broken {
-		if k.head == id || k.key.UID == deployment {
+		if k.head == id || k.key.Deployment == deployment {
 			return s, false
 		}
 	}
@@ -284,7 +284,7 @@ func (n names) digest(d appcontext.Digest) appcontext.Digest {
 
 // pair returns p with its strings kept once.
 func (n names) pair(p *appcontext.Pair) *appcontext.Pair {
-	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), UID: v2.DeploymentID(n.of(string(p.Key.UID))), App: n.of(p.Key.App)}
+	p.Key = appcontext.PairKey{Cluster: v2.ClusterKey(n.of(string(p.Key.Cluster))), Deployment: v2.DeploymentID(n.of(string(p.Key.Deployment))), App: n.of(p.Key.App)}
 	p.Desired, p.Applied, p.Commit = n.digest(p.Desired), n.digest(p.Applied), n.of(p.Commit)
 	p.Phase, p.Change = appcontext.Phase(n.of(string(p.Phase))), appcontext.Change(n.of(string(p.Change)))
 	p.Held = slices.Clone(p.Held)

@@ -96,7 +96,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 	for r, err := range m.feed.Records(ctx) {
 		switch {
 		case err != nil:
-			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", cmp.Or(r.Key.UID, r.HeadID.Deployment()), "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
+			m.log.Error("a record of the AppContext cannot be read", "space", string(r.Space), "deployment", cmp.Or(r.Key.Deployment, r.HeadID.Deployment()), "cluster", r.Key.Cluster, "app", r.Key.App, "err", err)
 			r.Gone = false
 			fallthrough
 		case !r.Restart && r.UpTo == 0 && fresh == nil:
@@ -142,7 +142,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		case appcontext.HeadSpace:
 			notify(m.subs.heads[r.HeadID], news)
 		default:
-			notify(m.subs.deployments[r.Key.UID], news)
+			notify(m.subs.deployments[r.Key.Deployment], news)
 		}
 	}
 	m.index.mark = mark
@@ -239,7 +239,7 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 	out := make([]appcontext.Pair, 0, len(m.index.clusters[cluster]))
 	for at, e := range m.index.clusters[cluster] {
 		if e.State != nil {
-			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, UID: at.deployment, App: at.app}, ""))
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, Deployment: at.deployment, App: at.app}, ""))
 		}
 	}
 	return out, true

@@ -154,7 +154,7 @@ func (s *stage) compact() {
 }
 
 func key(cluster v2.ClusterKey, deployment v2.DeploymentID, app string) appcontext.PairKey {
-	return appcontext.PairKey{Cluster: cluster, UID: deployment, App: app}
+	return appcontext.PairKey{Cluster: cluster, Deployment: deployment, App: app}
 }
 
 // equal fails the test unless the mirror holds what etcd holds.

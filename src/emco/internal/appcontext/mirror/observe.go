@@ -13,7 +13,7 @@ func (x *index) replay(o Observer) {
 	}
 	for deployment, pairs := range x.deployments {
 		for at, e := range pairs {
-			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, UID: deployment, App: at.App}, e)
+			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, Deployment: deployment, App: at.App}, e)
 		}
 	}
 }
@@ -28,9 +28,9 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 	case appcontext.RosterSpace:
 	case appcontext.TableSpace, appcontext.ReportTableSpace:
 		for _, k := range x.moved {
-			o.PairChanged(k, x.deployments[k.UID][Pair{k.Cluster, k.App}])
+			o.PairChanged(k, x.deployments[k.Deployment][Pair{k.Cluster, k.App}])
 		}
 	default:
-		o.PairChanged(r.Key, x.deployments[r.Key.UID][Pair{r.Key.Cluster, r.Key.App}])
+		o.PairChanged(r.Key, x.deployments[r.Key.Deployment][Pair{r.Key.Cluster, r.Key.App}])
 	}
 }

@@ -19,7 +19,7 @@ const (
 
 // RecordKey returns the key of a pair's own record.
 func RecordKey(kv *etcdkv.Client, k Key) string {
-	return kv.Key(recordSpace, string(k.Cluster), string(k.UID), k.App)
+	return kv.Key(recordSpace, string(k.Cluster), string(k.Deployment), k.App)
 }
 
 // ParseKey reads the key of a record by cluster, deployment and app.
@@ -28,5 +28,5 @@ func ParseKey(kv *etcdkv.Client, key []byte) (Key, error) {
 	if len(p) != 4 {
 		return Key{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
 	}
-	return Key{Cluster: v2.ClusterKey(p[1]), UID: v2.DeploymentID(p[2]), App: p[3]}, nil
+	return Key{Cluster: v2.ClusterKey(p[1]), Deployment: v2.DeploymentID(p[2]), App: p[3]}, nil
 }

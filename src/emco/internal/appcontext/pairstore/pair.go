@@ -26,14 +26,14 @@ type Digest = manifest.Digest
 
 // Key names one app of one deployment on one cluster.
 type Key struct {
-	Cluster v2.ClusterKey
-	UID     v2.DeploymentID
-	App     string
+	Cluster    v2.ClusterKey
+	Deployment v2.DeploymentID
+	App        string
 }
 
 // Compare orders keys by cluster, deployment and app.
 func (k Key) Compare(other Key) int {
-	return cmp.Or(cmp.Compare(k.Cluster, other.Cluster), cmp.Compare(k.UID, other.UID), cmp.Compare(k.App, other.App))
+	return cmp.Or(cmp.Compare(k.Cluster, other.Cluster), cmp.Compare(k.Deployment, other.Deployment), cmp.Compare(k.App, other.App))
 }
 
 // ComparePairs orders pairs by their keys.

@@ -122,7 +122,7 @@ func (s *placements[T, M]) lookUp(ctx context.Context, id TableID) error {
 	clusters := slices.Sorted(maps.Keys(at.unsure))
 	keys := make([]string, len(clusters))
 	for i, c := range clusters {
-		keys[i] = s.recordKey(s.kv, Key{Cluster: c, UID: id.UID, App: id.App})
+		keys[i] = s.recordKey(s.kv, Key{Cluster: c, Deployment: id.Deployment, App: id.App})
 	}
 	var opts []clientv3.OpOption
 	if s.owned == nil {
@@ -180,7 +180,7 @@ func (s *placements[T, M]) next(p *tablePlan[M]) (unit, error) {
 	recorded := map[v2.ClusterKey]bool{} // whether there is a record of the shard afterwards
 	for len(p.records) > 0 && len(u.ops) < maxRecords && u.bytes < etcdkv.MaxTxnBytes/2 {
 		m := p.records[0]
-		op, err := m.recordOp(s.recordKey(s.kv, Key{Cluster: m.of(), UID: p.id.UID, App: p.id.App}))
+		op, err := m.recordOp(s.recordKey(s.kv, Key{Cluster: m.of(), Deployment: p.id.Deployment, App: p.id.App}))
 		if err != nil {
 			return unit{}, err
 		}

@@ -55,7 +55,7 @@ func (s *Store) PairsAt(ctx context.Context, keys []Key) (out []Pair, err error)
 func (s *Store) pairsAt(ctx context.Context, keys []Key, rev int64) ([]Pair, error) {
 	at, apps := map[Key]int{}, map[string]bool{}
 	for i, k := range keys {
-		at[k], apps[s.kv.Key(tableSpace, string(k.UID), k.App)+"/"] = i, true
+		at[k], apps[s.kv.Key(tableSpace, string(k.Deployment), k.App)+"/"] = i, true
 	}
 	found := make([]*Pair, len(keys))
 	shards, err := s.tablesBelow(ctx, rev, apps)
@@ -136,7 +136,7 @@ func (s *Store) pairsOf(ctx context.Context, deployment v2.DeploymentID, rev int
 		if err != nil {
 			return nil, err
 		}
-		if key.UID == deployment {
+		if key.Deployment == deployment {
 			keys = append(keys, key)
 		}
 	}

@@ -90,7 +90,7 @@ func (s *Store) PutPairs(ctx context.Context, own etcdkv.Fence, put []Pair, remo
 		ops[RecordKey(s.kv, k)] = clientv3.OpDelete(RecordKey(s.kv, k))
 	}
 	for _, p := range put {
-		if err := etcdkv.CheckParts(string(p.Key.Cluster), string(p.Key.UID), p.Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(p.Key.Cluster), string(p.Key.Deployment), p.Key.App); err != nil {
 			return err
 		}
 		name := RecordKey(s.kv, p.Key)

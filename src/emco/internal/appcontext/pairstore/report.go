@@ -64,7 +64,7 @@ func parseShared(text string) (Report, error) {
 // shortened first, then resources that are Current are left out, then others; Truncated counts
 // those that were left out.
 func cutReport(r Report) Report {
-	key := strings.Join([]string{string(r.Key.Cluster), string(r.Key.UID), r.Key.App}, "/")
+	key := strings.Join([]string{string(r.Key.Cluster), string(r.Key.Deployment), r.Key.App}, "/")
 	if _, err := etcdkv.Encode(key, r); !errs.Is(err, errs.TooLarge) {
 		return r
 	}

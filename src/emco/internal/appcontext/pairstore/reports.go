@@ -33,7 +33,7 @@ func (s *ReportStore) PutReports(ctx context.Context, own etcdkv.Fence, put []Re
 		ops[reportKey(s.pairs.kv, k)] = clientv3.OpDelete(reportKey(s.pairs.kv, k))
 	}
 	for _, r := range put {
-		if err := etcdkv.CheckParts(string(r.Key.Cluster), string(r.Key.UID), r.Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(r.Key.Cluster), string(r.Key.Deployment), r.Key.App); err != nil {
 			return err
 		}
 		name := reportKey(s.pairs.kv, r.Key)
@@ -50,7 +50,7 @@ func (s *ReportStore) PutReports(ctx context.Context, own etcdkv.Fence, put []Re
 var reportRecords = recordKind[Report]{reportKey, parseReport}
 
 func reportKey(kv *etcdkv.Client, k Key) string {
-	return kv.Key(reportSpace, string(k.Cluster), string(k.UID), k.App)
+	return kv.Key(reportSpace, string(k.Cluster), string(k.Deployment), k.App)
 }
 
 // ReportsAt returns the reports of the given keys, in their order, without those that do
@@ -67,7 +67,7 @@ func (s *ReportStore) reportsAt(ctx context.Context, keys []Key, rev int64) ([]R
 	kv := s.pairs.kv
 	at, tables := map[Key]int{}, map[string]bool{}
 	for i, k := range keys {
-		at[k], tables[kv.Key(reportTableSpace, string(k.UID), k.App)+"/"] = i, true
+		at[k], tables[kv.Key(reportTableSpace, string(k.Deployment), k.App)+"/"] = i, true
 	}
 	shards, err := s.pairs.tablesBelow(ctx, rev, tables)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *ReportStore) reportsAt(ctx context.Context, keys []Key, rev int64) ([]R
 					if err != nil {
 						return nil, err
 					}
-					if i, asked := at[Key{Cluster: e.Cluster, UID: id.UID, App: id.App}]; asked {
+					if i, asked := at[Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}]; asked {
 						one := r
 						one.Key = keys[i]
 						found[i] = &one

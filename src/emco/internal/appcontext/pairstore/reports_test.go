@@ -21,7 +21,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // reportOf is the report of a cluster's agent on an app.
 func reportOf(i int, app, says string) pairstore.Report {
 	return pairstore.Report{
-		Key: pairstore.Key{Cluster: cluster(i), UID: "7", App: app}, Seq: uint64(100 + i), At: noon.Add(time.Duration(i) * time.Second),
+		Key: pairstore.Key{Cluster: cluster(i), Deployment: "7", App: app}, Seq: uint64(100 + i), At: noon.Add(time.Duration(i) * time.Second),
 		Resources: []pairstore.ResourceStatus{{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Name: app}, Status: says}},
 		Ready:     says == "Current", Since: noon, Commit: "c0ffee",
 	}

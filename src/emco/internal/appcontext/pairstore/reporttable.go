@@ -49,7 +49,7 @@ type storedReportSet struct {
 }
 
 func reportTableKey(kv *etcdkv.Client, id TableID) string {
-	return kv.Key(reportTableSpace, string(id.UID), id.App, id.Shard)
+	return kv.Key(reportTableSpace, string(id.Deployment), id.App, id.Shard)
 }
 
 // encode returns the value of a table.

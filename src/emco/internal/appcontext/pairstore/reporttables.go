@@ -69,7 +69,7 @@ func (t *Tables) yieldReports(id TableID, numbers *roaring.Bitmap, to *ReportSet
 	r := t.roster(id.Shard)
 	for n := range roaring.Values(numbers) {
 		e, err := r.entry(n)
-		if !yield(ReportMove{Key{Cluster: e.Cluster, UID: id.UID, App: id.App}, to}, err) {
+		if !yield(ReportMove{Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, to}, err) {
 			return false
 		}
 	}

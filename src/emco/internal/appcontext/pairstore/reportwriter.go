@@ -48,7 +48,7 @@ func (w *Writer) WriteReports(ctx context.Context, c ReportChange) error {
 			if repeated && !w.reports.isAlone(id, r.Key.Cluster) {
 				continue // it is stored with others
 			}
-			if err := etcdkv.CheckParts(string(r.Key.Cluster), string(r.Key.UID), r.Key.App); err != nil {
+			if err := etcdkv.CheckParts(string(r.Key.Cluster), string(r.Key.Deployment), r.Key.App); err != nil {
 				return err
 			}
 			m := reportMove{cluster: r.Key.Cluster, report: r, repeated: repeated}

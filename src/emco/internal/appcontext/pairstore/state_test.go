@@ -55,7 +55,7 @@ func fill(t *testing.T, v reflect.Value) {
 
 func TestAStateGivesBackItsPair(t *testing.T) {
 	t.Parallel()
-	p := Pair{Key: Key{UID: "7", App: "web"}, Identity: "42", Rev: 3, Held: []Digest{"a"}, At: time.Unix(5, 0)}
+	p := Pair{Key: Key{Deployment: "7", App: "web"}, Identity: "42", Rev: 3, Held: []Digest{"a"}, At: time.Unix(5, 0)}
 	if got := StateOf(p).Pair(p.Key, p.Identity); !reflect.DeepEqual(got, p) {
 		t.Errorf("got %+v, want %+v", got, p)
 	}

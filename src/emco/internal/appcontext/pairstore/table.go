@@ -14,13 +14,13 @@ import (
 
 // TableID names the table of one app of a deployment in a shard.
 type TableID struct {
-	UID   v2.DeploymentID
-	App   string
-	Shard string
+	Deployment v2.DeploymentID
+	App        string
+	Shard      string
 }
 
 func tableKey(kv *etcdkv.Client, id TableID) string {
-	return kv.Key(tableSpace, string(id.UID), id.App, id.Shard)
+	return kv.Key(tableSpace, string(id.Deployment), id.App, id.Shard)
 }
 
 // ParseTableID reads the key of a table.
@@ -29,7 +29,7 @@ func ParseTableID(kv *etcdkv.Client, key []byte) (TableID, error) {
 	if len(p) != 4 {
 		return TableID{}, etcdkv.Corrupt(string(key), fmt.Errorf("the key has %d parts, not 4", len(p)))
 	}
-	return TableID{UID: v2.DeploymentID(p[1]), App: p[2], Shard: p[3]}, nil
+	return TableID{Deployment: v2.DeploymentID(p[1]), App: p[2], Shard: p[3]}, nil
 }
 
 // group is the clusters of a table that stand alike. It is replaced, never changed.
@@ -122,7 +122,7 @@ func (t Table) pairs(id TableID, r *roster) iter.Seq2[Pair, error] {
 					yield(Pair{}, err)
 					return
 				}
-				if !yield(g.state.Pair(Key{Cluster: e.Cluster, UID: id.UID, App: id.App}, e.Identity), nil) {
+				if !yield(g.state.Pair(Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, e.Identity), nil) {
 					return
 				}
 			}

@@ -47,7 +47,7 @@ type Move struct {
 // Replace replaces a table, nil for none, and yields the pairs whose state differs. An error stands
 // for a pair whose cluster is not known.
 func (t *Tables) Replace(id TableID, next *Table) iter.Seq2[Move, error] {
-	app := appID{id.UID, id.App}
+	app := appID{id.Deployment, id.App}
 	old, now := t.tables[app][id.Shard], Table{}
 	if next != nil {
 		now = next.sharing(old)
@@ -72,7 +72,7 @@ func (t *Tables) yieldMoves(id TableID, numbers *roaring.Bitmap, states func(n u
 	r := t.roster(id.Shard)
 	for n := range roaring.Values(numbers) {
 		e, err := r.entry(n)
-		m := Move{Key: Key{Cluster: e.Cluster, UID: id.UID, App: id.App}, Identity: e.Identity}
+		m := Move{Key: Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, Identity: e.Identity}
 		m.From, m.To = states(n)
 		if !yield(m, err) {
 			return false
@@ -96,7 +96,7 @@ func (t *Tables) set(app appID, shard string, now Table) {
 
 // Get returns the state that a table holds of a pair, nil if none does.
 func (t *Tables) Get(k Key) *State {
-	for shard, table := range t.tables[appID{k.UID, k.App}] {
+	for shard, table := range t.tables[appID{k.Deployment, k.App}] {
 		if n, known := t.rosters[shard].find(k.Cluster); known {
 			if s := table.stateOf(n); s != nil {
 				return s

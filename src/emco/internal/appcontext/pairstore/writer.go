@@ -110,7 +110,9 @@ func (w *Writer) releaseNumbers() {
 	w.roster.release(used.Contains)
 }
 
-func (w *Writer) tableOf(k Key) TableID { return TableID{UID: k.UID, App: k.App, Shard: w.shard} }
+func (w *Writer) tableOf(k Key) TableID {
+	return TableID{Deployment: k.Deployment, App: k.App, Shard: w.shard}
+}
 
 // Write stores pairs and removes others, as few transactions as possible; each is refused with
 // ErrFenced if the shard is lost. A key that is both put and removed is put; the last of two with
@@ -131,7 +133,7 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 		add(k, nil)
 	}
 	for i := range put {
-		if err := etcdkv.CheckParts(string(put[i].Key.Cluster), string(put[i].Key.UID), put[i].Key.App); err != nil {
+		if err := etcdkv.CheckParts(string(put[i].Key.Cluster), string(put[i].Key.Deployment), put[i].Key.App); err != nil {
 			return err
 		}
 		add(put[i].Key, &put[i])
@@ -155,7 +157,7 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 }
 
 func compareTables(a, b TableID) int {
-	return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.App, b.App), cmp.Compare(a.Shard, b.Shard))
+	return cmp.Or(cmp.Compare(a.Deployment, b.Deployment), cmp.Compare(a.App, b.App), cmp.Compare(a.Shard, b.Shard))
 }
 
 // writeRoster writes the changed parts of the roster. Tables that name their numbers follow.

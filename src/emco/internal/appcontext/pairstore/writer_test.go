@@ -69,7 +69,7 @@ func cluster(i int) v2.ClusterKey {
 
 func pairOf(i int, app string, rev int64) pairstore.Pair {
 	return pairstore.Pair{
-		Key: pairstore.Key{Cluster: cluster(i), UID: "7", App: app}, Identity: fmt.Sprint(1000 + i), Shard: shard,
+		Key: pairstore.Key{Cluster: cluster(i), Deployment: "7", App: app}, Identity: fmt.Sprint(1000 + i), Shard: shard,
 		Rev: rev, Desired: "d", Held: []pairstore.Digest{"d"}, Phase: pairstore.Pending, At: time.Unix(rev, 0).UTC(),
 	}
 }
@@ -161,7 +161,7 @@ func TestReadersFindPairsWhereverTheyAreStored(t *testing.T) {
 		put = append(put, pairOf(i, "web", 1))
 	}
 	alone, other := pairOf(3, "db", 2), pairOf(4, "cache", 1)
-	alone.Applied, other.Key.UID = "d", "8"
+	alone.Applied, other.Key.Deployment = "d", "8"
 	must(t, s.writer.Write(ctx, append(put, alone, other), nil))
 	on, err := s.store.PairsOn(ctx, cluster(3))
 	must(t, err)
@@ -173,7 +173,7 @@ func TestReadersFindPairsWhereverTheyAreStored(t *testing.T) {
 	if len(of) != 11 || of[3].Key != alone.Key || of[4].Key != put[3].Key {
 		t.Errorf("of the deployment: %d pairs, %+v", len(of), of)
 	}
-	at, err := s.store.PairsAt(ctx, []pairstore.Key{alone.Key, {Cluster: cluster(77), UID: "7", App: "web"}, put[9].Key})
+	at, err := s.store.PairsAt(ctx, []pairstore.Key{alone.Key, {Cluster: cluster(77), Deployment: "7", App: "web"}, put[9].Key})
 	must(t, err)
 	if len(at) != 2 || at[0].Key != alone.Key || at[1].Key != put[9].Key {
 		t.Errorf("by key: %+v", at)

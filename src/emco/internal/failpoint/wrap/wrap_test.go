@@ -126,7 +126,7 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 
 	var h appcontext.Head
 	step := func() (err error) {
-		h, err = s.Step(ctx, h, appcontext.Head{UID: "7"}, make([]appcontext.Action, 1), &appcontext.Operation{ID: "op"})
+		h, err = s.Step(ctx, h, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), &appcontext.Operation{ID: "op"})
 		return err
 	}
 	trial.fails(writeStep.before(), step)
@@ -147,7 +147,7 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 		return s.RecordCommit(ctx, "7", 1, appcontext.RevisionCommit{Commit: "c"})
 	}, "etcd.commit.after", "etcd.commit.before", EtcdRead)
 
-	key := appcontext.PairKey{Cluster: "p+c", UID: "7", App: "a"}
+	key := appcontext.PairKey{Cluster: "p+c", Deployment: "7", App: "a"}
 	putPair := func(p appcontext.Pair) func() error {
 		p.Key = key
 		return func() error { return s.PutPairs(ctx, appcontext.Fence{}, []appcontext.Pair{p}, nil) }

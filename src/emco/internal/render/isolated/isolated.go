@@ -2,7 +2,7 @@
 // renderer affects only its own rendering. Requests and answers are JSON.
 //
 // Projects share the children (package fairshare). A rendering is short at first. One that
-// needs more time starts again as a long one; long renderings leave a slot to short ones, and
+// needs more time starts again as a long one; long renderings leave a permit to short ones, and
 // those that ran out of time before come last.
 package isolated
 
@@ -70,7 +70,7 @@ func New(edition string, command []string, l Limits) render.Renderer {
 	n := max(1, l.Parallel)
 	return &processRenderer{
 		edition: edition, command: command, limits: l,
-		shares: fairshare.New(fairshare.Options{Slots: n, Spare: 1, Late: max(1, n-1), Weight: l.Weight}),
+		shares: fairshare.New(fairshare.Options{Permits: n, Spare: 1, NotFresh: max(1, n-1), Weight: l.Weight}),
 	}
 }
 
@@ -132,7 +132,7 @@ type childRun struct {
 	work time.Duration // processor time
 }
 
-// renderIn renders once a slot is free. The error is confined.ErrSpent if the child used up
+// renderIn renders once a permit is free. The error is confined.ErrSpent if the child used up
 // the time of the run.
 func (p *processRenderer) renderIn(ctx context.Context, req render.Request, r childRun) (render.Result, error) {
 	release, err := p.shares.Acquire(ctx, req.Project, r.rank)

@@ -185,7 +185,7 @@ func ref(kind, name, stamp string) appcontext.Ref {
 
 func webPair(cluster v2.ClusterKey) intake.Pair {
 	return intake.Pair{
-		Key:     appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"},
+		Key:     appcontext.PairKey{Cluster: cluster, Deployment: "42", App: "web"},
 		Objects: []appcontext.Ref{ref("Deployment", "web", "aa11"), ref("ConfigMap", "conf", "bb22")},
 	}
 }

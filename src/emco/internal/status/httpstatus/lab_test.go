@@ -44,7 +44,7 @@ func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, er
 
 func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
-	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, UID: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
+	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, Deployment: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
 }
 
 func (f *clusterMap) becomes(name v2.ClusterKey, c Cluster) {

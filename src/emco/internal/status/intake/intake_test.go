@@ -23,7 +23,7 @@ import (
 const cluster = "edge+c1"
 
 var (
-	shop   = appcontext.PairKey{Cluster: cluster, UID: "7", App: "shop"}
+	shop   = appcontext.PairKey{Cluster: cluster, Deployment: "7", App: "shop"}
 	config = appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "web", Name: "config"}, Stamp: "s1"}
 	secret = appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "Secret", Namespace: "web", Name: "login"}, Stamp: "s2"}
 	hook   = appcontext.Ref{ID: manifest.ID{Group: "batch", Version: "v1", Kind: "Job", Namespace: "web", Name: "migrate"}, Stamp: "s3"}
@@ -96,7 +96,7 @@ func object(ref appcontext.Ref, state string) status.Object {
 }
 
 func document(seq uint64, objects ...status.Object) status.Report {
-	_, label := manifest.DeploymentLabel(shop.UID, shop.App)
+	_, label := manifest.DeploymentLabel(shop.Deployment, shop.App)
 	return status.Report{Cluster: cluster, Seq: seq, Agent: "monitor/1", Apps: []status.App{{Label: label, Objects: objects}}}
 }
 

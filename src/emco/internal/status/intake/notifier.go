@@ -116,7 +116,7 @@ func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair
 }
 
 func appOf(r status.Report, key appcontext.PairKey) (status.App, bool) {
-	_, label := manifest.DeploymentLabel(key.UID, key.App)
+	_, label := manifest.DeploymentLabel(key.Deployment, key.App)
 	for _, a := range r.Apps {
 		if a.Label == label {
 			return a, true

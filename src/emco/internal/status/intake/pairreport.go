@@ -50,7 +50,7 @@ func indexReport(r status.Report) *indexedReport {
 // pairReport builds the report of a pair: first the objects of its bundle in their order,
 // then other objects with its label.
 func (x *indexedReport) pairReport(p Pair) appcontext.Report {
-	_, label := manifest.DeploymentLabel(p.Key.UID, p.Key.App)
+	_, label := manifest.DeploymentLabel(p.Key.Deployment, p.Key.App)
 	app, known := x.apps[label]
 	have := map[manifest.ObjectKey]status.Object{}
 	for _, o := range app.Objects {

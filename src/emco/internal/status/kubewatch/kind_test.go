@@ -23,7 +23,7 @@ func TestF07HealthOfObjects(t *testing.T) {
 			k := newKindWatch(w, gvk, func() {})
 			w.kinds[gvk] = k
 			id := manifest.ID{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: "n", Name: "x"}
-			w.Track(App{Key: appcontext.PairKey{UID: "1", App: "a"}, Objects: []manifest.ID{id}})
+			w.Track(App{Key: appcontext.PairKey{Deployment: "1", App: "a"}, Objects: []manifest.ID{id}})
 			k.Replace([]metav1.Object{c.Object})
 			got, complete := w.statusesLocked(w.apps["1-a"], "1-a")
 			if !complete || got[0].Status != c.Status || !strings.Contains(got[0].Reason, c.Reason) {

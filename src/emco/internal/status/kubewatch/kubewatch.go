@@ -221,7 +221,7 @@ func (w *Watcher) anyDirty() bool {
 }
 
 func labelOf(key appcontext.PairKey) string {
-	_, value := manifest.DeploymentLabel(key.UID, key.App)
+	_, value := manifest.DeploymentLabel(key.Deployment, key.App)
 	return value
 }
 

@@ -117,7 +117,7 @@ var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-var shop = appcontext.PairKey{Cluster: "p+c", UID: "42", App: "shop"}
+var shop = appcontext.PairKey{Cluster: "p+c", Deployment: "42", App: "shop"}
 
 func (l *testCluster) configMap(name string) manifest.ID {
 	return manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: l.ns, Name: name}

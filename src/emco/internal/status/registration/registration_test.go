@@ -83,7 +83,7 @@ func TestPairsNameTheCommitThatAReportProves(t *testing.T) {
 		"nothing is sent yet":  {appcontext.Pair{Desired: bundle, Applied: "old", Commit: "c0"}, "", "", 2},
 		"it is being removed":  {appcontext.Pair{Applied: bundle, Commit: "c3"}, "", "", 0},
 	} {
-		tt.pair.Key = appcontext.PairKey{Cluster: v2.ClusterKey("p+" + name), UID: "7", App: "web"}
+		tt.pair.Key = appcontext.PairKey{Cluster: v2.ClusterKey("p+" + name), Deployment: "7", App: "web"}
 		if err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{tt.pair}, nil); err != nil {
 			t.Fatal(err)
 		}

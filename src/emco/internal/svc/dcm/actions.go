@@ -110,7 +110,7 @@ func (c *Clouds) decideAdmin(ctx context.Context, now lifecycle.Snapshot, ask li
 	case lifecycle.Terminate:
 		uses, err = c.checkUnused(ctx, now.Doc)
 	}
-	m := now.Change(to, ask.NewAction(next, now.Doc.UID, rev))
+	m := now.Change(to, ask.NewEntry(next, now.Doc.UID, rev))
 	m.Unused = uses
 	m.Events = []appcontext.Event{ask.NewEvent(next.String(), "the logical cloud is "+next.String(), rev)}
 	return []appcontext.HeadChange{m}, err
@@ -126,7 +126,7 @@ func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) (
 	if ask.Key == "" {
 		return nil, nil
 	}
-	return []appcontext.HeadChange{now.Change(now.Head, ask.NewAction(now.Head.State, "", 0))}, nil
+	return []appcontext.HeadChange{now.Change(now.Head, ask.NewEntry(now.Head.State, "", 0))}, nil
 }
 
 // checkInstantiable requires at least one cluster.

@@ -45,7 +45,7 @@ func (c *Clouds) decideStandard(ctx context.Context, now lifecycle.Snapshot, ask
 	case lifecycle.Stop:
 		to.Stopped = true
 	}
-	m := now.Change(to, ask.NewAction(recorded, instance, rev))
+	m := now.Change(to, ask.NewEntry(recorded, instance, rev))
 	m.Op, m.Unused = op, uses
 	m.Events = []appcontext.Event{ask.NewEvent(recorded.String(), "the logical cloud is "+recorded.String(), rev)}
 	return []appcontext.HeadChange{m}, err

@@ -60,7 +60,7 @@ func TestACloudIsInUseWhilePairsAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := appcontext.PairKey{Cluster: "edge+c1", UID: "inherited", App: "a"}
+	k := appcontext.PairKey{Cluster: "edge+c1", Deployment: "inherited", App: "a"}
 	if err := c.contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{{Key: k}}, nil); err != nil {
 		t.Fatal(err)
 	}

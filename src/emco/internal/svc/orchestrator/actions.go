@@ -129,7 +129,7 @@ func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	}
 	to := s.Head
 	to.State, to.Stopped = next, false
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
 }
 
 // instantiate checks everything that can be checked at once and queues the operation. From
@@ -149,7 +149,7 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
-	m := queueOperation(s, to, op, ready.cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
+	m := queueOperation(s, to, op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
 	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
@@ -166,8 +166,8 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	op := newOperation(s.Head, req)
 	op.Outcome = ready.outcome
 	m := queueOperation(s, s.Head, op, ready.cloud,
-		req.request.NewAction(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
-		req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev))
+		req.request.NewEntry(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
+		req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
 	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
 	if req.from > 0 {
 		event = req.request.NewEvent("RolledBack", fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
@@ -195,9 +195,9 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	op := newOperation(target.Head, req)
 	op.Outcome = ready.outcome
 	return []appcontext.HeadChange{
-		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewAction(next, s.LastInstance(), s.Head.LastRev)),
+		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewEntry(next, s.LastInstance(), s.Head.LastRev)),
 			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
-		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewAction(appcontext.Instantiated, op.Instance, op.Rev)),
+		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev)),
 			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
 	}, nil
 }
@@ -261,7 +261,7 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	}
 	to := s.Head
 	to.State, to.Gone, to.Op, to.Failure, to.Stopped, to.Terminated = next, true, nil, "", false, req.request.At
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
 }
 
 // stop stops reconciling the deployment. What is done stays: a revision that is being made
@@ -276,7 +276,7 @@ func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionReque
 	}
 	to := s.Head
 	to.State, to.Stopped, to.Op = next, true, nil
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewAction(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
 }
 
 // checkAllowed refuses an action that the table does not allow in the head's state. An
@@ -428,7 +428,7 @@ func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation 
 
 // queueOperation returns the change that queues an operation. The change fails if the head of the
 // logical cloud has changed.
-func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.Action) appcontext.HeadChange {
+func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.HistoryEntry) appcontext.HeadChange {
 	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
 	m := s.Change(to, actions...)
 	m.Op, m.Needs = &op, &cloud

@@ -32,11 +32,11 @@ const (
 // dryRunner limits dry runs and holds the renderer that they use.
 type dryRunner struct {
 	renderer render.Renderer
-	slots    *fairshare.Shares // one slot per running dry run, by project
+	shares   *fairshare.Shares // one permit per running dry run, by project
 }
 
 func newDryRunner(renderer render.Renderer) dryRunner {
-	return dryRunner{renderer: renderer, slots: fairshare.New(fairshare.Options{Slots: maxDryRuns, Tenant: maxDryRunsOf})}
+	return dryRunner{renderer: renderer, shares: fairshare.New(fairshare.Options{Permits: maxDryRuns, PerTenant: maxDryRunsOf})}
 }
 
 // edition returns the edition of the renderer; empty without one.
@@ -47,10 +47,10 @@ func (d dryRunner) edition() string {
 	return d.renderer.Edition()
 }
 
-// acquire waits for a slot of a project and returns the function that frees it; Throttled if
+// acquire waits for a permit of a project and returns the function that frees it; Throttled if
 // ctx ends first.
 func (d dryRunner) acquire(ctx context.Context, project string) (release func(), err error) {
-	release, err = d.slots.Acquire(ctx, project, fairshare.Fresh)
+	release, err = d.shares.Acquire(ctx, project, fairshare.Fresh)
 	if err != nil {
 		return nil, errs.Throttle("", "", 10*time.Second, errors.New("too many dry runs are under way; try again later"))
 	}

@@ -430,8 +430,8 @@ func (w *modelState) conclude() {
 	}
 	for pair, err := range w.contexts.Pairs(w.Context()) {
 		w.must(err)
-		if w.clusters[string(pair.Key.UID)] == "" {
-			w.Fatalf("%s is left of %s, which no group desires", pair.Key.Cluster, pair.Key.UID)
+		if w.clusters[string(pair.Key.Deployment)] == "" {
+			w.Fatalf("%s is left of %s, which no group desires", pair.Key.Cluster, pair.Key.Deployment)
 		}
 	}
 	for _, l := range w.lives {

@@ -326,7 +326,7 @@ func (p *controlPlane) settle() {
 		p.must(err)
 		for _, place := range places {
 			for app, d := range place.Apps {
-				k := appcontext.PairKey{Cluster: place.Cluster, UID: h.Deployment(), App: app}
+				k := appcontext.PairKey{Cluster: place.Cluster, Deployment: h.Deployment(), App: app}
 				wanted[k] = appcontext.Pair{Key: k, Rev: h.Rev, Desired: d, Applied: d, Held: []appcontext.Digest{d}, Phase: appcontext.Applied}
 			}
 		}
@@ -335,7 +335,7 @@ func (p *controlPlane) settle() {
 	var gone []appcontext.PairKey
 	for pair, err := range p.contexts.Pairs(p.Context()) {
 		p.must(err)
-		if _, stays := wanted[pair.Key]; !stays && !keep[pair.Key.UID] {
+		if _, stays := wanted[pair.Key]; !stays && !keep[pair.Key.Deployment] {
 			gone = append(gone, pair.Key)
 		}
 	}

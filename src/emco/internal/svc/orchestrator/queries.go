@@ -140,7 +140,7 @@ func (g *Groups) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision,
 		kept[rev.Number] = shown
 	}
 	out := []v2.Revision{}
-	for _, a := range slices.Backward(s.Actions) {
+	for _, a := range slices.Backward(s.History) {
 		if a.Revision == 0 || a.State != appcontext.Instantiated {
 			continue
 		}

@@ -51,7 +51,7 @@ type Worker struct {
 	values   customize.Values // that patches fetch; nil: none
 	log      *slog.Logger
 	panics   *contain.Panics
-	slots    *fairshare.Shares // one slot per running operation, by project
+	shares   *fairshare.Shares // one permit per running operation, by project
 	clouds   CloudPublisher
 
 	operations, sweep *shards.Runner
@@ -67,7 +67,7 @@ type CloudPublisher interface {
 func NewWorker(g *Groups, clouds CloudPublisher, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
 		clouds: clouds, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
-		slots: fairshare.New(fairshare.Options{Slots: maxOperations, Tenant: maxOfProject}),
+		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
 	w.sweep = g.contexts.ShardRunner(sweeperGroup, me, w.runSweep)
@@ -93,7 +93,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // runShard executes a shard's operations, both queued and new ones, until ctx ends. It waits
-// for the operations that it started. An operation waits for a slot of its project: one
+// for the operations that it started. An operation waits for a permit of its project: one
 // project's operations do not keep those of the others from starting.
 func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership) error {
 	var running sync.WaitGroup
@@ -108,7 +108,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 			continue
 		}
 		running.Go(func() {
-			release, err := w.slots.Acquire(ctx, w.projectOf(ctx, contexts, op), fairshare.Fresh)
+			release, err := w.shares.Acquire(ctx, w.projectOf(ctx, contexts, op), fairshare.Fresh)
 			if err != nil {
 				return
 			}

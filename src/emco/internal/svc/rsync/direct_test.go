@@ -202,7 +202,7 @@ func (y *yard) eventually(what string, complaint func() string) {
 func (y *yard) becomes(want string) {
 	y.Helper()
 	y.eventually("the pair", func() string {
-		pairs, err := y.contexts.PairsAt(y.Context(), []appcontext.PairKey{{Cluster: "edge+c1", UID: "7", App: "web"}})
+		pairs, err := y.contexts.PairsAt(y.Context(), []appcontext.PairKey{{Cluster: "edge+c1", Deployment: "7", App: "web"}})
 		if err != nil {
 			y.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func TestARotatedKubeconfigIsUsedAtOnce(t *testing.T) {
 	w.start(w.process("one", nil))
 	reported := func(status string) func(map[string]appcontext.Pair) bool {
 		return func(map[string]appcontext.Pair) bool {
-			reports, err := w.contexts.ReportsAt(t.Context(), []appcontext.PairKey{{Cluster: "edge+d0", UID: "7", App: "web"}})
+			reports, err := w.contexts.ReportsAt(t.Context(), []appcontext.PairKey{{Cluster: "edge+d0", Deployment: "7", App: "web"}})
 			w.must(err)
 			return len(reports) == 1 && len(reports[0].Resources) == 1 && reports[0].Resources[0].Status == status
 		}

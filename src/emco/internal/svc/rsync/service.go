@@ -77,7 +77,7 @@ func New(p Parts) *Service {
 			Revisions: shard.NewRevisionCache(p.Contexts, routes.Shards), Loader: shard.NewPairLoader(p.Contexts, routes),
 			Branches: branchguard.NewRecords(p.Contexts, p.Log),
 			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Interval, Retry: p.Retry,
-			ClusterSlots: fairshare.New(fairshare.Options{Slots: p.Workers, Spare: spareClusters, Late: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformSlots: make(chan struct{}, p.Workers), Panics: p.Panics, Log: p.Log,
+			ApplyPermits: fairshare.New(fairshare.Options{Permits: p.Workers, Spare: spareClusters, NotFresh: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformPermits: make(chan struct{}, p.Workers), Panics: p.Panics, Log: p.Log,
 		},
 	}
 	if p.Mirror != nil {

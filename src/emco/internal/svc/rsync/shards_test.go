@@ -190,7 +190,7 @@ func (w *works) pairs() map[string]appcontext.Pair {
 	out := map[string]appcontext.Pair{}
 	for p, err := range w.contexts.Pairs(w.Context()) {
 		w.must(err)
-		out[string(p.Key.Cluster)+" "+string(p.Key.UID)] = p
+		out[string(p.Key.Cluster)+" "+string(p.Key.Deployment)] = p
 	}
 	return out
 }
@@ -382,7 +382,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	w.wish("7", "")
 	w.until("the end of the first one", func(pairs map[string]appcontext.Pair) bool {
 		for _, p := range pairs {
-			if p.Key.UID == "7" || p.Phase != appcontext.Applied {
+			if p.Key.Deployment == "7" || p.Phase != appcontext.Applied {
 				return false
 			}
 		}

@@ -18,7 +18,7 @@ func before(t *rapid.T) map[appcontext.PairKey]bool {
 	out := map[appcontext.PairKey]bool{}
 	for range rapid.IntRange(0, 90).Draw(t, "placements") {
 		app, cluster := fmt.Sprint("app", len(out)%3), fmt.Sprint("p+", len(out)/3)
-		out[appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: "7", App: app}] = true
+		out[appcontext.PairKey{Cluster: v2.ClusterKey(cluster), Deployment: "7", App: app}] = true
 	}
 	return out
 }
@@ -32,7 +32,7 @@ func after(t *rapid.T, now map[appcontext.PairKey]bool) map[appcontext.PairKey]b
 		}
 	}
 	for i := range rapid.IntRange(0, 30).Draw(t, "more") {
-		out[appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), UID: "7", App: "new"}] = true
+		out[appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprint("p+", i)), Deployment: "7", App: "new"}] = true
 	}
 	return out
 }

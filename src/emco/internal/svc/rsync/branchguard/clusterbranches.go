@@ -82,7 +82,7 @@ func (c *clusterBranches) groups(ctx context.Context) map[route.Branch]branchGro
 		}
 		name := r.Settings.DerivedBranch
 		if len(g.readers[name]) == 0 {
-			g.job.Derived = append(g.job.Derived, r.Settings.DerivedBranches(r.Target(t.Cluster, t.UID).Root())...)
+			g.job.Derived = append(g.job.Derived, r.Settings.DerivedBranches(r.Target(t.Cluster, t.Deployment).Root())...)
 		}
 		g.readers[name] = append(g.readers[name], t)
 		out[r.Branch()] = g

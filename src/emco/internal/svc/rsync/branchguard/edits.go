@@ -127,7 +127,7 @@ func (f *editFinder) attribute(ctx context.Context, on route.Branch, c git.Commi
 			if err != nil || r.Backend == nil || on != r.Branch() || r.Role(f.Shard) != route.Deliver {
 				continue
 			}
-			apps, owned := owners(path, r.Target(t.Cluster, t.UID), r.Backend, f.Pairs.Of(t))
+			apps, owned := owners(path, r.Target(t.Cluster, t.Deployment), r.Backend, f.Pairs.Of(t))
 			if !owned {
 				continue
 			}
@@ -136,7 +136,7 @@ func (f *editFinder) attribute(ctx context.Context, on route.Branch, c git.Commi
 				found.keep = append(found.keep, path)
 			}
 			for _, app := range apps {
-				found.add(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: app}, c, path)
+				found.add(appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: app}, c, path)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (f *fakePairs) On(cluster v2.ClusterKey) (out []pair.Target) {
 
 func (f *fakePairs) Of(t pair.Target) (out []appcontext.Pair) {
 	for _, app := range []string{"db", "web"} {
-		out = append(out, appcontext.Pair{Key: appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: app}})
+		out = append(out, appcontext.Pair{Key: appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: app}})
 	}
 	return out
 }
@@ -129,7 +129,7 @@ func newFixture(t *testing.T, shard int) *fixture {
 		c := v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: name}}}
 		c.Spec.GitOps = g
 		put(store.Key("cluster-providers/edge/clusters/"+name), c, "")
-		f.pairs.targets = append(f.pairs.targets, pair.Target{Cluster: v2.ClusterKey("edge+" + name), UID: "7"})
+		f.pairs.targets = append(f.pairs.targets, pair.Target{Cluster: v2.ClusterKey("edge+" + name), Deployment: "7"})
 	}
 	log := slog.New(slog.DiscardHandler)
 	records := branchguard.NewRecords(f.contexts, log)
@@ -255,7 +255,7 @@ func TestEachBranchIsInspected(t *testing.T) {
 // What operators decide about a branch is carried out for its targets alone, and recorded.
 func TestDecisionsAreCarriedOut(t *testing.T) {
 	t.Parallel()
-	target := []pair.Target{{Cluster: "edge+h1", UID: "7"}}
+	target := []pair.Target{{Cluster: "edge+h1", Deployment: "7"}}
 	for name, tt := range map[string]struct {
 		decide func(f *fixture) error
 		done   func(f *fixture, b gitstate.Branch) bool
@@ -314,7 +314,7 @@ func TestClusterBranchesAreRepaired(t *testing.T) {
 		jobs <- job
 		return git.DerivedResult{Diverged: []string{job.Derived[0].Branch}}, nil
 	}
-	own := pair.Target{Cluster: "edge+own", UID: "7"}
+	own := pair.Target{Cluster: "edge+own", Deployment: "7"}
 	r, err := f.guard.Routes.Lookup().Route(t.Context(), own.Cluster)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestTheLastTargetReleasesItsBranch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := pair.Target{Cluster: "edge+h1", UID: "7"}, pair.Target{Cluster: "edge+h1", UID: "8"}
+	one, two := pair.Target{Cluster: "edge+h1", Deployment: "7"}, pair.Target{Cluster: "edge+h1", Deployment: "8"}
 	f.guard.Track(one, r)
 	f.guard.Track(two, r)
 	f.guard.Release(t.Context(), one)

@@ -198,7 +198,7 @@ func (m *Mover) carry(ctx context.Context, to route.Route, targets []pair.Target
 	}
 	next := gitstate.Relocation{Stage: gitstate.MoveWritten, Written: string(commit)}
 	for _, t := range targets {
-		next.Deployments = append(next.Deployments, t.UID)
+		next.Deployments = append(next.Deployments, t.Deployment)
 	}
 	return m.reached(ctx, to, next)
 }
@@ -249,7 +249,7 @@ func (m *Mover) takeOver(ctx context.Context, r gitstate.Relocation, to route.Ro
 	next := gitstate.Relocation{Stage: gitstate.MoveTaken}
 	if len(r.Deployments) == 0 { // the old place belongs to a move that was aborted; what it had written there must go too
 		for _, t := range m.Pairs.On(r.Cluster) {
-			next.Deployments = append(next.Deployments, t.UID)
+			next.Deployments = append(next.Deployments, t.Deployment)
 		}
 	}
 	if err := m.reached(ctx, to, next); err != nil {
@@ -267,7 +267,7 @@ func (m *Mover) resume(ctx context.Context, to route.Route) {
 	var events []appcontext.Event
 	var orphans []pair.Target // of deployments without a head
 	for _, t := range m.Pairs.On(to.Move.Cluster) {
-		heads := m.HeadsOf(t.UID)
+		heads := m.HeadsOf(t.Deployment)
 		for _, head := range heads {
 			m.Recheck(head)
 			events = append(events, appcontext.Event{
@@ -293,7 +293,7 @@ func (m *Mover) clear(ctx context.Context, r gitstate.Relocation, to route.Route
 	defer m.HoldRepairs()()
 	old := make([]pair.Target, len(r.Deployments))
 	for i, deployment := range r.Deployments {
-		old[i] = pair.Target{Cluster: r.Cluster, UID: deployment}
+		old[i] = pair.Target{Cluster: r.Cluster, Deployment: deployment}
 	}
 	commit, err := m.Git.Clear(ctx, old, to)
 	if err == nil {

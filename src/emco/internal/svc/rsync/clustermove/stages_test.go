@@ -28,7 +28,7 @@ import (
 type movingPairs struct{ clustermove.Pairs }
 
 func (movingPairs) On(cluster v2.ClusterKey) []pair.Target {
-	return []pair.Target{{Cluster: cluster, UID: "7"}}
+	return []pair.Target{{Cluster: cluster, Deployment: "7"}}
 }
 
 // movingGit counts what is carried and cleared.
@@ -123,7 +123,7 @@ func TestAClusterIsCarriedAsAWhole(t *testing.T) {
 	if err := m.contexts.AskRelocation(t.Context(), gitstate.Relocation{Cluster: "edge+c1", Registration: m.uid, Number: 1}); err != nil {
 		t.Fatal(err)
 	}
-	other := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "8", App: "db"}, Applied: "bundle", Shard: route.Group.Shard(fleet.Shard() + 1)}
+	other := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", Deployment: "8", App: "db"}, Applied: "bundle", Shard: route.Group.Shard(fleet.Shard() + 1)}
 	if err := m.contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{other}, nil); err != nil {
 		t.Fatal(err)
 	}

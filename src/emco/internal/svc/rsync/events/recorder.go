@@ -54,7 +54,7 @@ func (r *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
 	if r.topics == nil {
 		r.topics = map[topic]*topicSummary{}
 	}
-	at := topic{k.UID, k.App, reason}
+	at := topic{k.Deployment, k.App, reason}
 	t := r.topics[at]
 	if t == nil {
 		t = &topicSummary{}

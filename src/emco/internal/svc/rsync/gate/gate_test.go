@@ -27,7 +27,7 @@ func (s reported) NeverReported(cluster v2.ClusterKey) bool { return cluster == 
 
 // standsAt is a pair of deployment 7 in a phase; nothing is desired of one that is Deleting.
 func standsAt(app string, cluster v2.ClusterKey, phase appcontext.Phase, more ...func(*appcontext.Pair)) appcontext.Pair {
-	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Desired: "b", Phase: phase, At: noon}
+	p := appcontext.Pair{Key: appcontext.PairKey{Cluster: cluster, Deployment: "7", App: app}, Desired: "b", Phase: phase, At: noon}
 	if phase == appcontext.Deleting {
 		p.Desired = ""
 	}

@@ -47,7 +47,7 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	}
 	for cluster, apps := range w.Places {
 		for app, bundle := range apps {
-			key := appcontext.PairKey{Cluster: cluster, UID: w.Deployment, App: app}
+			key := appcontext.PairKey{Cluster: cluster, Deployment: w.Deployment, App: app}
 			p := appcontext.Pair{Key: key}
 			if old := known[key]; old != nil {
 				p = *old

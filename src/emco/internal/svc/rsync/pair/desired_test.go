@@ -14,7 +14,7 @@ import (
 var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	retry = Retry{First: time.Second, Longest: 5 * time.Minute}
-	key   = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	key   = appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
 )
 
 func digests(d ...appcontext.Digest) []appcontext.Digest { return d }

@@ -82,7 +82,7 @@ func addHeld(have []appcontext.Digest, bundle appcontext.Digest) []appcontext.Di
 
 // CompareKeys orders pairs by cluster, deployment and app.
 func CompareKeys(a, b appcontext.Pair) int {
-	return cmp.Or(cmp.Compare(a.Key.Cluster, b.Key.Cluster), cmp.Compare(a.Key.UID, b.Key.UID), cmp.Compare(a.Key.App, b.Key.App))
+	return cmp.Or(cmp.Compare(a.Key.Cluster, b.Key.Cluster), cmp.Compare(a.Key.Deployment, b.Key.Deployment), cmp.Compare(a.Key.App, b.Key.App))
 }
 
 // Tried reports whether a pair was tried without success since it became due.

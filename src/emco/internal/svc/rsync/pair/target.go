@@ -11,15 +11,17 @@ import (
 
 // Target is one deployment on one cluster: the unit that is queued and delivered.
 type Target struct {
-	Cluster v2.ClusterKey
-	UID     v2.DeploymentID
+	Cluster    v2.ClusterKey
+	Deployment v2.DeploymentID
 }
 
 // Name names the target for people.
-func (t Target) Name() string { return "deployment " + string(t.UID) + " on " + string(t.Cluster) }
+func (t Target) Name() string {
+	return "deployment " + string(t.Deployment) + " on " + string(t.Cluster)
+}
 
 // TargetOf returns the target of a pair.
-func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.UID} }
+func TargetOf(k appcontext.PairKey) Target { return Target{k.Cluster, k.Deployment} }
 
 // Clusters yields the clusters of targets, some more than once.
 func Clusters(targets []Target) iter.Seq[v2.ClusterKey] {
@@ -34,7 +36,7 @@ func Clusters(targets []Target) iter.Seq[v2.ClusterKey] {
 
 // CompareTargets orders targets by cluster and deployment.
 func CompareTargets(a, b Target) int {
-	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.UID, b.UID))
+	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Deployment, b.Deployment))
 }
 
 // TargetsOf returns the targets of pairs, each once and in order.

@@ -16,7 +16,7 @@ import (
 func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	t.Parallel()
 	l, _ := newStore(t)
-	if err := l.Load(t.Context(), pairstore.NewContents(l.Shard(), appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "db"}})); err != nil {
+	if err := l.Load(t.Context(), pairstore.NewContents(l.Shard(), appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "db"}})); err != nil {
 		t.Fatal(err)
 	}
 	w := pair.Desired{
@@ -26,12 +26,12 @@ func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	setDesired(t, l, w)
 	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that was removed names none
 	setDesired(t, l, w)
-	at := l.Address(pair.Target{Cluster: "edge+c1", UID: "7"}, route.Route{})
+	at := l.Address(pair.Target{Cluster: "edge+c1", Deployment: "7"}, route.Route{})
 	want := syncer.Target{Cluster: v2.NewClusterKey("edge", "c1"), Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)
 	}
-	if got := l.Needs(appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}); !slices.Equal(got, []syncer.Dependency{{App: "db", Ready: true}}) {
+	if got := l.Needs(appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}); !slices.Equal(got, []syncer.Dependency{{App: "db", Ready: true}}) {
 		t.Errorf("needs = %v", got)
 	}
 }

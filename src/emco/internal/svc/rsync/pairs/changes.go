@@ -60,7 +60,7 @@ func (s *Store) concerned(w pair.Desired) (have []appcontext.Pair) {
 		return append(s.index.ofDeployment(w.Deployment), s.unconfirmed.newPairs(w.Deployment)...)
 	}
 	for c := range w.Scope {
-		have = append(have, s.index.of(pair.Target{Cluster: c, UID: w.Deployment})...)
+		have = append(have, s.index.of(pair.Target{Cluster: c, Deployment: w.Deployment})...)
 	}
 	return have
 }
@@ -82,7 +82,7 @@ func (s *Store) Stop(ctx context.Context, id v2.DeploymentID) error {
 // blockIfStopped blocks a pair that is not Applied if its deployment is stopped. The caller
 // holds writing.
 func (s *Store) blockIfStopped(p appcontext.Pair) appcontext.Pair {
-	if s.deployments[p.Key.UID].stopped && p.Phase != appcontext.Applied {
+	if s.deployments[p.Key.Deployment].stopped && p.Phase != appcontext.Applied {
 		p.Blocked = pair.Stopped
 	}
 	return p

@@ -46,7 +46,7 @@ func TestWhatAFleetReportsAlikeIsStoredOnce(t *testing.T) {
 		t.Helper()
 		var all []appcontext.Report
 		for _, c := range on {
-			k := appcontext.PairKey{Cluster: c, UID: "7", App: "web"}
+			k := appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"}
 			all = append(all, appcontext.Report{Key: k, Seq: seq, At: now, Resources: []appcontext.ResourceStatus{{ID: configMap("it"), Status: status}}})
 		}
 		if _, err := l.Report(t.Context(), all); err != nil {
@@ -60,7 +60,7 @@ func TestWhatAFleetReportsAlikeIsStoredOnce(t *testing.T) {
 		}
 		var keys []appcontext.PairKey
 		for _, c := range clusters {
-			keys = append(keys, appcontext.PairKey{Cluster: c, UID: "7", App: "web"})
+			keys = append(keys, appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"})
 		}
 		if all, err := r.ReportsAt(t.Context(), keys); err != nil || len(all) != len(clusters) {
 			t.Errorf("%s: %d reports, %v", what, len(all), err)
@@ -77,7 +77,7 @@ func TestWhatAFleetReportsAlikeIsStoredOnce(t *testing.T) {
 	report(6, "Current", clusters[3])
 	want("it is as the others again", 0)
 
-	if err := l.HandOver(t.Context(), []pair.Target{{Cluster: clusters[0], UID: "7"}}, pairs.Handover{To: "rsync-09"}); err != nil {
+	if err := l.HandOver(t.Context(), []pair.Target{{Cluster: clusters[0], Deployment: "7"}}, pairs.Handover{To: "rsync-09"}); err != nil {
 		t.Fatal(err)
 	}
 	want("one moves to another shard", 1)

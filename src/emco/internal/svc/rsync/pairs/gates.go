@@ -187,7 +187,7 @@ func newGateQueue() gateQueue {
 func (q *gateQueue) pairChanged(old, p appcontext.Pair) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	uid := p.Key.UID
+	uid := p.Key.Deployment
 	if was, is := pair.AtGate(old), pair.AtGate(p); was && !is {
 		q.waiting[uid]--
 	} else if is && !was {
@@ -314,7 +314,7 @@ func (s *Store) otherPairs(ctx context.Context, uid v2.DeploymentID, o *order) (
 		if e.State == nil || e.State.Common().Shard == s.cfg.Shard {
 			continue
 		}
-		p := e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, UID: uid, App: at.App}, "")
+		p := e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, Deployment: uid, App: at.App}, "")
 		if o != nil && p.Desired != o.elsewhere[at.Cluster][at.App] {
 			p = retarget(p, o.elsewhere[at.Cluster][at.App])
 		}
@@ -325,7 +325,7 @@ func (s *Store) otherPairs(ctx context.Context, uid v2.DeploymentID, o *order) (
 	}
 	for cluster, apps := range o.elsewhere {
 		for app, bundle := range apps {
-			key := appcontext.PairKey{Cluster: cluster, UID: uid, App: app}
+			key := appcontext.PairKey{Cluster: cluster, Deployment: uid, App: app}
 			if _, there := out.reports[key]; !there {
 				out.add(retarget(appcontext.Pair{Key: key}, bundle), nil)
 			}

@@ -19,7 +19,7 @@ func TestATakeoverRefusesWhatWasDesiredBefore(t *testing.T) {
 		w := on("a", clusters...)
 		w.Handovers = l.Handovers()
 		setDesired(t, l, w)
-		moved := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Shard: l.Shard(), Desired: "a", Applied: "a", Phase: appcontext.Applied, Rev: 2}
+		moved := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", Deployment: "7", App: "web"}, Shard: l.Shard(), Desired: "a", Applied: "a", Phase: appcontext.Applied, Rev: 2}
 		if err := r.Store.PutPairs(t.Context(), l.Fence(), []appcontext.Pair{moved}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestATakeoverRefusesWhatWasDesiredBefore(t *testing.T) {
 		if due, err := l.SetDesired(t.Context(), w); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("with %v, due is %v, %v; want it to be refused", clusters, due, err)
 		}
-		if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
+		if p := l.Of(pair.Target{Cluster: "edge+c2", Deployment: "7"})[0]; p.Desired != "a" || p.Phase != appcontext.Applied {
 			t.Errorf("with %v, the pair that was taken over is %+v", clusters, p)
 		}
 		wantAgreement(t, l, r)

@@ -37,7 +37,7 @@ func newIndex() index {
 }
 
 // target returns the pairs of a target; nil if it has none.
-func (x *index) target(t pair.Target) *targetPairs { return x.byDeployment[t.UID][t.Cluster] }
+func (x *index) target(t pair.Target) *targetPairs { return x.byDeployment[t.Deployment][t.Cluster] }
 
 // find returns where a target's list has an app, or would have it.
 func (t *targetPairs) find(app string) (int, bool) {
@@ -66,10 +66,10 @@ func (x *index) put(k appcontext.PairKey, identity string, state *appcontext.Pai
 	t := x.target(pair.TargetOf(k))
 	if t == nil {
 		t = &targetPairs{Target: pair.TargetOf(k)}
-		if x.byDeployment[k.UID] == nil {
-			x.byDeployment[k.UID] = map[v2.ClusterKey]*targetPairs{}
+		if x.byDeployment[k.Deployment] == nil {
+			x.byDeployment[k.Deployment] = map[v2.ClusterKey]*targetPairs{}
 		}
-		x.byDeployment[k.UID][k.Cluster] = t
+		x.byDeployment[k.Deployment][k.Cluster] = t
 		x.byCluster[k.Cluster] = append(x.byCluster[k.Cluster], t)
 	}
 	i, _ := t.find(k.App)
@@ -90,8 +90,8 @@ func (x *index) remove(k appcontext.PairKey) {
 	if t.pairs = slices.Delete(t.pairs, i, i+1); len(t.pairs) > 0 {
 		return
 	}
-	if delete(x.byDeployment[k.UID], k.Cluster); len(x.byDeployment[k.UID]) == 0 {
-		delete(x.byDeployment, k.UID)
+	if delete(x.byDeployment[k.Deployment], k.Cluster); len(x.byDeployment[k.Deployment]) == 0 {
+		delete(x.byDeployment, k.Deployment)
 	}
 	on := slices.DeleteFunc(x.byCluster[k.Cluster], func(other *targetPairs) bool { return other == t })
 	if x.byCluster[k.Cluster] = on; len(on) == 0 {
@@ -140,7 +140,7 @@ func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.
 		if of := x.target(t); of != nil {
 			for _, p := range of.pairs {
 				if which(p.state.Common()) {
-					out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app}, p.identity))
+					out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: p.app}, p.identity))
 				}
 			}
 		}
@@ -188,14 +188,14 @@ func (u unsettledClusters) count(k appcontext.PairKey, n int) {
 	if n == 0 {
 		return
 	}
-	if u[k.UID] == nil {
-		u[k.UID] = map[v2.ClusterKey]int{}
+	if u[k.Deployment] == nil {
+		u[k.Deployment] = map[v2.ClusterKey]int{}
 	}
-	if u[k.UID][k.Cluster] += n; u[k.UID][k.Cluster] > 0 {
+	if u[k.Deployment][k.Cluster] += n; u[k.Deployment][k.Cluster] > 0 {
 		return
 	}
-	if delete(u[k.UID], k.Cluster); len(u[k.UID]) == 0 {
-		delete(u, k.UID)
+	if delete(u[k.Deployment], k.Cluster); len(u[k.Deployment]) == 0 {
+		delete(u, k.Deployment)
 	}
 }
 
@@ -237,7 +237,7 @@ func (u unconfirmedWrites) confirm(k appcontext.PairKey) {
 // newPairs returns the pairs of a deployment that may have been created.
 func (u unconfirmedWrites) newPairs(deployment v2.DeploymentID) (out []appcontext.Pair) {
 	for _, p := range u.created {
-		if p.Key.UID == deployment {
+		if p.Key.Deployment == deployment {
 			out = append(out, p)
 		}
 	}
@@ -247,7 +247,7 @@ func (u unconfirmedWrites) newPairs(deployment v2.DeploymentID) (out []appcontex
 // any reports whether writes of a deployment are unconfirmed.
 func (u unconfirmedWrites) any(deployment v2.DeploymentID) bool {
 	for k := range u.known {
-		if k.UID == deployment {
+		if k.Deployment == deployment {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func (m model) check(r *rapid.T, x *memory) {
 	for _, p := range slices.SortedFunc(maps.Values(m.pairs), pair.CompareKeys) {
 		byTarget[pair.TargetOf(p.Key)] = append(byTarget[pair.TargetOf(p.Key)], p)
 		if p.Phase != appcontext.Applied || p.Desired == "" {
-			unsettled[p.Key.UID][p.Key.Cluster] = true
+			unsettled[p.Key.Deployment][p.Key.Cluster] = true
 		}
 	}
 	if got, want := x.All(), slices.SortedFunc(maps.Keys(byTarget), pair.CompareTargets); !slices.Equal(got, want) {
@@ -69,8 +69,8 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 		x, m := newMemory(), model{map[appcontext.PairKey]appcontext.Pair{}, map[appcontext.PairKey]lastReport{}}
 		for range rapid.IntRange(1, 60).Draw(r, "steps") {
 			k := appcontext.PairKey{
-				Cluster: rapid.SampledFrom([]v2.ClusterKey{"e+a", "e+b", "e+c"}).Draw(r, "cluster"),
-				UID:     rapid.SampledFrom([]v2.DeploymentID{"7", "8"}).Draw(r, "deployment"), App: rapid.SampledFrom([]string{"db", "queue", "web"}).Draw(r, "app"),
+				Cluster:    rapid.SampledFrom([]v2.ClusterKey{"e+a", "e+b", "e+c"}).Draw(r, "cluster"),
+				Deployment: rapid.SampledFrom([]v2.DeploymentID{"7", "8"}).Draw(r, "deployment"), App: rapid.SampledFrom([]string{"db", "queue", "web"}).Draw(r, "app"),
 			}
 			_, known := m.pairs[k]
 			equal := newEqual()
@@ -112,11 +112,11 @@ func TestEqualReportsAndStatesAreOne(t *testing.T) {
 	x, equal := newMemory(), newEqual()
 	since := time.Unix(1, 0)
 	for _, c := range []v2.ClusterKey{"e+a", "e+b"} {
-		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: c, UID: "7", App: "web"}, Identity: string(c), Phase: appcontext.Applied, Desired: "d"}
+		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"}, Identity: string(c), Phase: appcontext.Applied, Desired: "d"}
 		x.put(p, equal.states.Of(p))
 		x.setReport(p.Key, equal.reports.of(lastReport{ready: true, since: since, digest: 1}))
 	}
-	a, b := x.index.at(appcontext.PairKey{Cluster: "e+a", UID: "7", App: "web"}), x.index.at(appcontext.PairKey{Cluster: "e+b", UID: "7", App: "web"})
+	a, b := x.index.at(appcontext.PairKey{Cluster: "e+a", Deployment: "7", App: "web"}), x.index.at(appcontext.PairKey{Cluster: "e+b", Deployment: "7", App: "web"})
 	if a.state != b.state || a.report != b.report {
 		t.Errorf("states %p and %p, reports %p and %p", a.state, b.state, a.report, b.report)
 	}

@@ -46,9 +46,9 @@ func (m *memory) remove(k appcontext.PairKey) (old appcontext.Pair) {
 	old, _ = m.index.pair(k)
 	m.index.remove(k)
 	m.unconfirmed.confirm(k)
-	if d, known := m.deployments[k.UID]; known && !m.index.has(k.UID) {
+	if d, known := m.deployments[k.Deployment]; known && !m.index.has(k.Deployment) {
 		d.subject, d.namespace, d.cloud = "", "", appcontext.Cloud{}
-		m.setDeploymentLocked(k.UID, d)
+		m.setDeploymentLocked(k.Deployment, d)
 	}
 	return old
 }
@@ -205,7 +205,7 @@ func (m *memory) Split(deployment v2.DeploymentID, clusters map[v2.ClusterKey]bo
 	defer m.mu.Unlock()
 	own = map[v2.ClusterKey]bool{}
 	for c := range clusters {
-		if m.index.target(pair.Target{Cluster: c, UID: deployment}) != nil {
+		if m.index.target(pair.Target{Cluster: c, Deployment: deployment}) != nil {
 			own[c] = true
 		} else {
 			others = append(others, c)
@@ -264,7 +264,7 @@ func (m *memory) Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted 
 func (m *memory) Address(t pair.Target, r route.Route) syncer.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out, d := r.Target(t.Cluster, t.UID), m.deployments[t.UID]
+	out, d := r.Target(t.Cluster, t.Deployment), m.deployments[t.Deployment]
 	out.Namespace = d.namespace
 	out.Cloud = syncer.Cloud{Name: d.cloud.Name, Confined: d.cloud.Confined, Account: d.cloud.Account}
 	return out
@@ -275,7 +275,7 @@ func (m *memory) Address(t pair.Target, r route.Route) syncer.Target {
 func (m *memory) Cloud(t pair.Target) (cloud appcontext.Cloud, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := m.deployments[t.UID]
+	d := m.deployments[t.Deployment]
 	return d.cloud, d.namespace != ""
 }
 
@@ -283,7 +283,7 @@ func (m *memory) Cloud(t pair.Target) (cloud appcontext.Cloud, known bool) {
 func (m *memory) Needs(k appcontext.PairKey) (out []syncer.Dependency) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := m.deployments[k.UID].order
+	o := m.deployments[k.Deployment].order
 	if o == nil {
 		return nil
 	}

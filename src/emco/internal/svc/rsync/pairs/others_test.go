@@ -94,7 +94,7 @@ func (n *twoShards) deliver(l *pairs.Store) {
 func (n *twoShards) says(l *pairs.Store, app string, cluster v2.ClusterKey, status, content string) {
 	n.Helper()
 	_, err := l.Report(n.Context(), []appcontext.Report{{
-		Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1,
+		Key: appcontext.PairKey{Cluster: cluster, Deployment: "7", App: app}, Seq: 1,
 		Resources: []appcontext.ResourceStatus{{ID: configMap("it"), Status: status, Content: content}},
 	}})
 	if err != nil {
@@ -109,7 +109,7 @@ func (n *twoShards) waits(want string) {
 	if _, err := n.web.OpenGates(n.Context(), "7"); err != nil {
 		n.Fatal(err)
 	}
-	p := n.web.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	p := n.web.Of(pair.Target{Cluster: "edge+c2", Deployment: "7"})[0]
 	if (want == "") != (p.Blocked == "") || !strings.Contains(p.Blocked, want) {
 		n.Errorf("web is blocked by %q, want %q", p.Blocked, want)
 	}
@@ -144,7 +144,7 @@ func TestOrderHoldsAcrossShards(t *testing.T) {
 	for _, l := range []*pairs.Store{n.db, n.web} { // removal goes the other way round
 		setDesired(t, l, pair.Desired{Deployment: "7", Head: "7", Rev: 2, Removed: true, Apps: apps})
 	}
-	if p := n.db.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
+	if p := n.db.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"})[0]; !strings.Contains(p.Blocked, "waits for app web to be gone from edge+c2") {
 		t.Errorf("db is blocked by %q, want it to wait for web", p.Blocked)
 	}
 	n.deliver(n.web)
@@ -175,7 +175,7 @@ func TestChangesInOtherShardsOpenGates(t *testing.T) {
 	n.want(n.db, 1, "1", "1")
 	n.deliver(n.db)
 	n.says(n.db, "db", "edge+c1", "Current", "1")
-	if got := <-opened; got != (pair.Target{Cluster: "edge+c2", UID: "7"}) {
+	if got := <-opened; got != (pair.Target{Cluster: "edge+c2", Deployment: "7"}) {
 		t.Errorf("%v may start, want web", got)
 	}
 	cancel()

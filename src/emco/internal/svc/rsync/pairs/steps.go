@@ -19,7 +19,7 @@ func (s *Store) RecheckReports(ctx context.Context) error {
 	for t := range s.index.all() {
 		for _, p := range t.pairs {
 			if common := p.state.Common(); common.Sent && !common.Halted {
-				keys = append(keys, appcontext.PairKey{Cluster: t.Cluster, UID: t.UID, App: p.app})
+				keys = append(keys, appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: p.app})
 			}
 		}
 	}

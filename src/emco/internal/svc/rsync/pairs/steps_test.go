@@ -112,7 +112,7 @@ func (f *testStore) deliver() (done []string) {
 // says reports objects of an app, "name status content".
 func (f *testStore) says(app string, cluster v2.ClusterKey, objects ...string) []pair.Target {
 	f.Helper()
-	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, Seq: 1}
+	r := appcontext.Report{Key: appcontext.PairKey{Cluster: cluster, Deployment: "7", App: app}, Seq: 1}
 	for _, o := range objects {
 		part := append(strings.Fields(o), "", "")
 		id := configMap(part[0])
@@ -131,7 +131,7 @@ func (f *testStore) says(app string, cluster v2.ClusterKey, objects ...string) [
 
 func (f *testStore) pairOf(app string, cluster v2.ClusterKey) appcontext.Pair {
 	f.Helper()
-	for _, p := range f.Of(pair.Target{Cluster: cluster, UID: "7"}) {
+	for _, p := range f.Of(pair.Target{Cluster: cluster, Deployment: "7"}) {
 		if p.Key.App == app {
 			return p
 		}
@@ -142,7 +142,7 @@ func (f *testStore) pairOf(app string, cluster v2.ClusterKey) appcontext.Pair {
 // stored reads a report back.
 func (f *testStore) stored(app string, cluster v2.ClusterKey) appcontext.Report {
 	f.Helper()
-	reports, err := f.r.ReportsAt(f.Context(), []appcontext.PairKey{{Cluster: cluster, UID: "7", App: app}})
+	reports, err := f.r.ReportsAt(f.Context(), []appcontext.PairKey{{Cluster: cluster, Deployment: "7", App: app}})
 	if err != nil || len(reports) != 1 {
 		f.Fatalf("%d reports, %v", len(reports), err)
 	}
@@ -264,7 +264,7 @@ func TestAReportOfTheLastTermIsActedOn(t *testing.T) {
 	b := f.bundle([]string{"a@1"}, "job-x pre-install")
 	f.want(1, nil, map[string]appcontext.Digest{"web c1": b})
 	f.deliver()
-	r := appcontext.Report{Key: appcontext.PairKey{Cluster: "c1", UID: "7", App: "web"}, Seq: 1, Resources: []appcontext.ResourceStatus{{ID: job.ID, Status: "Current", Content: "1"}}}
+	r := appcontext.Report{Key: appcontext.PairKey{Cluster: "c1", Deployment: "7", App: "web"}, Seq: 1, Resources: []appcontext.ResourceStatus{{ID: job.ID, Status: "Current", Content: "1"}}}
 	r.Resources[0].Name = "job-x"
 	if err := f.r.PutReports(t.Context(), f.Fence(), []appcontext.Report{r}, nil); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func (r *recorder) wrote() string {
 var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	retry = pair.Retry{First: time.Second, Longest: 5 * time.Minute}
-	key   = appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	key   = appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
 )
 
 // job is a hook's object, in the content "1".
@@ -173,7 +173,7 @@ func TestEtcdIsWrittenFirst(t *testing.T) {
 		t.Errorf("what is not there yet is due again; got %v", due)
 	}
 
-	before := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})
+	before := l.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"})
 	r.out = errs.New(errs.Unavailable, "etcd is away")
 	if _, err := l.SetDesired(t.Context(), on("b", "edge+c1")); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
@@ -181,7 +181,7 @@ func TestEtcdIsWrittenFirst(t *testing.T) {
 	if err := l.Record(t.Context(), []pair.Result{{Key: key, Bundle: "a", Commit: "c"}}); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("got %v", err)
 	}
-	if now := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"}); !reflect.DeepEqual(now, before) {
+	if now := l.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"}); !reflect.DeepEqual(now, before) {
 		t.Errorf("a write that failed is remembered: %+v", now)
 	}
 }
@@ -196,7 +196,7 @@ func TestResultsAreRecorded(t *testing.T) {
 	second := key
 	second.Cluster = "edge+c2"
 	unknown := key
-	unknown.UID = "8"
+	unknown.Deployment = "8"
 	r.wrote()
 	err := l.Record(t.Context(), []pair.Result{
 		{Key: key, Bundle: "a", Commit: "c0ffee"}, {Key: second, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}, {Key: unknown, Bundle: "a"},
@@ -208,13 +208,13 @@ func TestResultsAreRecorded(t *testing.T) {
 		t.Errorf("wrote %s", got)
 	}
 	wantAgreement(t, l, r)
-	if p := l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
+	if p := l.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"})[0]; p.Phase != appcontext.Applied || p.Commit != "c0ffee" {
 		t.Errorf("with proof: %+v", p)
 	}
-	if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
+	if p := l.Of(pair.Target{Cluster: "edge+c2", Deployment: "7"})[0]; p.Phase != appcontext.Retrying || p.Error != "away" || p.Attempt != 1 || !p.NextRetry.After(noon) {
 		t.Errorf("with an error: %+v", p)
 	}
-	if got := l.Of(pair.Target{Cluster: "edge+c1", UID: "8"}); len(got) > 0 {
+	if got := l.Of(pair.Target{Cluster: "edge+c1", Deployment: "8"}); len(got) > 0 {
 		t.Errorf("a result created a pair: %+v", got)
 	}
 }
@@ -228,7 +228,7 @@ func TestPairsFailAfterManyAttempts(t *testing.T) {
 		if err := l.Record(t.Context(), []pair.Result{{Key: key, Bundle: "a", Err: errs.New(errs.Unavailable, "away")}}); err != nil {
 			t.Fatal(err)
 		}
-		phases = append(phases, l.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0].Phase)
+		phases = append(phases, l.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"})[0].Phase)
 	}
 	if got := fmt.Sprint(phases); got != "[Retrying Retrying Retrying Retrying Failed]" {
 		t.Errorf("phases %s", got)

@@ -30,7 +30,7 @@ func TestPairsOfAnUnconfirmedWriteAreKept(t *testing.T) {
 		t.Errorf("due %v", due)
 	}
 	wantAgreement(t, l, r)
-	if p := l.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]; p.Desired != "" || p.Phase != appcontext.Deleting {
+	if p := l.Of(pair.Target{Cluster: "edge+c2", Deployment: "7"})[0]; p.Desired != "" || p.Phase != appcontext.Deleting {
 		t.Errorf("what is no longer desired must be removed; got %+v", p)
 	}
 	if !l.Plain("7") {

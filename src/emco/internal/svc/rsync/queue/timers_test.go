@@ -17,7 +17,7 @@ func TestStopWaitsForACallInProgress(t *testing.T) {
 			<-release
 			ended = true
 		})
-		timers.Set(pair.Target{UID: "1"}, time.Second)
+		timers.Set(pair.Target{Deployment: "1"}, time.Second)
 		time.Sleep(2 * time.Second)
 		stopped := make(chan struct{})
 		go func() {
@@ -42,9 +42,9 @@ func TestAStoppedTimerDoesNotCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		timers := queue.NewTimers(func(target pair.Target) { t.Errorf("called for %v", target) })
-		timers.Set(pair.Target{UID: "1"}, time.Second)
+		timers.Set(pair.Target{Deployment: "1"}, time.Second)
 		timers.Stop()
-		timers.Set(pair.Target{UID: "2"}, time.Second)
+		timers.Set(pair.Target{Deployment: "2"}, time.Second)
 		time.Sleep(time.Minute)
 	})
 }

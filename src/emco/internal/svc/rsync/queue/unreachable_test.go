@@ -16,7 +16,7 @@ func TestOneReachedTargetRequeuesTheOthers(t *testing.T) {
 	var l Unreachable
 	away, refused := errs.E(errs.Unavailable, "push", "repo", errors.New("no route")), errs.New(errs.Invalid, "no")
 	of := func(cluster string, err error) pair.Result {
-		return pair.Result{Key: appcontext.PairKey{Cluster: v2.ClusterKey(cluster), UID: "7", App: "web"}, Err: err}
+		return pair.Result{Key: appcontext.PairKey{Cluster: v2.ClusterKey(cluster), Deployment: "7", App: "web"}, Err: err}
 	}
 	for _, tt := range []struct {
 		name string

@@ -21,7 +21,7 @@ func TestTargetsOfAKeyGoTogether(t *testing.T) {
 			got = append(got, due)
 			<-gate
 		})
-		a, b, c := pair.Target{Cluster: "a", UID: "1"}, pair.Target{Cluster: "b", UID: "1"}, pair.Target{Cluster: "c", UID: "1"}
+		a, b, c := pair.Target{Cluster: "a", Deployment: "1"}, pair.Target{Cluster: "b", Deployment: "1"}, pair.Target{Cluster: "c", Deployment: "1"}
 		l.Add(t.Context(), "git", a)
 		synctest.Wait() // a is being worked on
 		l.Add(t.Context(), "git", c, b, b)
@@ -49,8 +49,8 @@ func TestKeysDoNotWaitForEachOther(t *testing.T) {
 			done = append(done, key)
 		})
 		start := time.Now()
-		l.Add(t.Context(), "dead", pair.Target{Cluster: "a", UID: "1"})
-		l.Add(t.Context(), "alive", pair.Target{Cluster: "b", UID: "1"})
+		l.Add(t.Context(), "dead", pair.Target{Cluster: "a", Deployment: "1"})
+		l.Add(t.Context(), "alive", pair.Target{Cluster: "b", Deployment: "1"})
 		synctest.Wait()
 		mu.Lock()
 		if !slices.Equal(done, []string{"alive"}) || time.Since(start) != 0 {
@@ -66,7 +66,7 @@ func TestNoWorkStartsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l := NewWorkers(func(context.Context, string, []pair.Target) { t.Error("worked") })
-	l.Add(ctx, "git", pair.Target{Cluster: "a", UID: "1"})
+	l.Add(ctx, "git", pair.Target{Cluster: "a", Deployment: "1"})
 	l.Wait()
 }
 

@@ -47,7 +47,7 @@ func (h *handler) want(t *testing.T, want ...string) {
 
 // report is the n-th report of an app.
 func report(app string, n int) appcontext.Report {
-	return appcontext.Report{Key: appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: app}, Truncated: n}
+	return appcontext.Report{Key: appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: app}, Truncated: n}
 }
 
 // run runs a test on its own clock.

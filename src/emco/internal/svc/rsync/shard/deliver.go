@@ -93,7 +93,7 @@ func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	s.deliverGit(ctx, key, s.skipSteps(ctx, viaGit, true), routes, mark)
 	now, later := s.directTurn(direct)
 	for _, t := range s.skipSteps(ctx, now, false) {
-		s.deliverDirect(s.cancellations.For(t.UID), t, routes[t], mark)
+		s.deliverDirect(s.cancellations.For(t.Deployment), t, routes[t], mark)
 	}
 	s.queues.Add(ctx, key, later...)
 }
@@ -122,7 +122,9 @@ func (s *Shard) directTurn(due []pair.Target) (now, later []pair.Target) {
 }
 
 // projectOf returns the project of a target's deployment.
-func (s *Shard) projectOf(t pair.Target) string { return store.Key(s.pairs.Subject(t.UID)).Project() }
+func (s *Shard) projectOf(t pair.Target) string {
+	return store.Key(s.pairs.Subject(t.Deployment)).Project()
+}
 
 // deliverGit delivers targets of one repository and branch. mark is from before their routes
 // were read.
@@ -203,7 +205,7 @@ const recordTogether = 12_800
 func (s *Shard) Record(ctx context.Context, results []pair.Result) {
 	results = slices.DeleteFunc(slices.Clone(results), func(r pair.Result) bool {
 		if r.Err != nil && ctx.Err() == nil {
-			s.Log.Warn("delivery failed", "cluster", r.Key.Cluster, "deployment", r.Key.UID, "app", r.Key.App, "err", r.Err)
+			s.Log.Warn("delivery failed", "cluster", r.Key.Cluster, "deployment", r.Key.Deployment, "app", r.Key.App, "err", r.Err)
 		}
 		return r.Err != nil && ctx.Err() != nil // it failed because we are stopping
 	})

@@ -21,7 +21,7 @@ func TestF05UsersOfADocument(t *testing.T) {
 	}
 	all := func() (out []pair.Target) {
 		for _, c := range []v2.ClusterKey{"edge+c1", "edge+c2", "edge+c3", "other+c1", "edge+gone"} {
-			out = append(out, pair.Target{Cluster: c, UID: "7"})
+			out = append(out, pair.Target{Cluster: c, Deployment: "7"})
 		}
 		return out
 	}

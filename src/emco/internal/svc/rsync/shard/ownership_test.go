@@ -9,7 +9,7 @@ import (
 
 func TestADeploymentBelongsToWhoTookItOver(t *testing.T) {
 	t.Parallel()
-	o := newOwnership()
+	o := newDeploymentOwners()
 	learn := func(h appcontext.Head, deployment v2.DeploymentID, owns bool) {
 		t.Helper()
 		if d, mine := o.update(h); d != deployment || mine != owns {

@@ -43,7 +43,7 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stock{fail: 1}
 		for n := range 100 {
-			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprint("c", n)), UID: "7", App: "web"}, Shard: route.Group.Shard(n % route.Group.Shards)}
+			p := appcontext.Pair{Key: appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprint("c", n)), Deployment: "7", App: "web"}, Shard: route.Group.Shard(n % route.Group.Shards)}
 			if n >= 96 {
 				p.Shard = [...]string{"", "rsync-99"}[n%2] // from before there were shards, or more of them
 			}

@@ -99,14 +99,14 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 	head, err := s.Heads.Head(ctx, e.Head.UID)
 	if errs.Is(err, errs.NotFound) {
 		if !e.Deleted { // the event is the last that is known of it
-			s.ownership.update(e.Head)
+			s.owners.update(e.Head)
 		}
 		return s.removeDeleted(ctx, e.Head.UID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	deployment, owned := s.ownership.update(head)
+	deployment, owned := s.owners.update(head)
 	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
 	if state.removed {
 		state.terminated = head.Terminated.UTC()
@@ -300,8 +300,8 @@ func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.Clust
 // removeDeleted removes what a deleted head has on clusters, unless another head has taken
 // it over.
 func (s *Shard) removeDeleted(ctx context.Context, id appcontext.HeadID) ([]pair.Target, error) {
-	head := s.ownership.heads[id]
-	deployment, owned := s.ownership.remove(id)
+	head := s.owners.heads[id]
+	deployment, owned := s.owners.remove(id)
 	if !owned {
 		delete(s.reconciled, id)
 		return nil, nil
@@ -309,7 +309,7 @@ func (s *Shard) removeDeleted(ctx context.Context, id appcontext.HeadID) ([]pair
 	due, err := s.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
 	if err != nil {
 		if head.UID != "" {
-			s.ownership.update(head) // for the next attempt
+			s.owners.update(head) // for the next attempt
 		}
 		return nil, err
 	}

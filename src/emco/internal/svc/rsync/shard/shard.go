@@ -59,9 +59,9 @@ type Shared struct {
 	Interval time.Duration      // between two checks of a branch for edits; 0: only before commits
 	Retry    pair.Retry
 
-	ClusterSlots  *fairshare.Shares        // bounds the clusters that are applied to at the same time, by project
-	Weight        func(project string) int // of a project's deliveries; nil: all are equal
-	PlatformSlots chan struct{}            // bounds the clusters whose platforms are called at the same time
+	ApplyPermits    *fairshare.Shares        // bounds the clusters that are applied to at the same time, by project
+	Weight          func(project string) int // of a project's deliveries; nil: all are equal
+	PlatformPermits chan struct{}            // bounds the clusters whose platforms are called at the same time
 
 	Alone  func() bool // this process has all shards
 	Panics *contain.Panics
@@ -101,7 +101,7 @@ type Shard struct {
 
 	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
 	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
-	ownership  *ownership
+	owners     *deploymentOwners
 	reconciled map[appcontext.HeadID]reconciled // by head
 	rechecks   rechecks
 	orphans    *orphanSweep
@@ -114,7 +114,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	plans := content.NewStepPlans(shared.Content)
 	s := &Shard{
 		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
-		cancellations: queue.NewCancellations(ctx), ownership: newOwnership(), reconciled: map[appcontext.HeadID]reconciled{},
+		cancellations: queue.NewCancellations(ctx), owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
 		changed: newDocumentInbox(), plans: plans,
 	}
 	s.pairs = pairs.New(pairs.Config{
@@ -139,10 +139,10 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	}
 	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
 		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of, Cloud: s.pairs.Cloud,
-		Slots: shared.ClusterSlots, Project: s.projectOf, Report: s.reports.Add, Panics: shared.Panics, Log: shared.Log,
+		Permits: shared.ApplyPermits, Project: s.projectOf, Report: s.reports.Add, Panics: shared.Panics, Log: shared.Log,
 	})
 	s.platforms = platform.NewRegistrar(ctx, platform.Options{
-		Slots: shared.PlatformSlots, Cancellations: s.cancellations, Address: s.pairs.Address,
+		Permits: shared.PlatformPermits, Cancellations: s.cancellations, Address: s.pairs.Address,
 		Open:   s.pairs.HasDeliverable,
 		Record: s.Record,
 	})

@@ -268,7 +268,7 @@ func TestTargetsAreQueuedByRoute(t *testing.T) {
 		t.Errorf("queued %q, want %q", got, want)
 	}
 	for cluster, reason := range map[v2.ClusterKey]string{"edge+c4": "cluster-sync-objects/none", "edge+c5": "no kubeconfig", "edge+c6": "not found"} {
-		p := s.pairs.Of(pair.Target{Cluster: cluster, UID: "7"})[0]
+		p := s.pairs.Of(pair.Target{Cluster: cluster, Deployment: "7"})[0]
 		if p.Phase != appcontext.Failed || !strings.Contains(p.Error, reason) {
 			t.Errorf("%s: %s %q, want Failed for %q", cluster, p.Phase, p.Error, reason)
 		}
@@ -311,7 +311,7 @@ func TestTheOrphanSweepStartsWhatNoShardHas(t *testing.T) {
 		return out, nil
 	})
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-	begun := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", UID: "7", App: "web"}, Phase: appcontext.Applied, Shard: "rsync-99"}
+	begun := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c2", Deployment: "7", App: "web"}, Phase: appcontext.Applied, Shard: "rsync-99"}
 	if err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{begun}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestStoppingIsNoFailure(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second := s.pairs.Of(pair.Target{Cluster: "edge+c1", UID: "7"})[0], s.pairs.Of(pair.Target{Cluster: "edge+c2", UID: "7"})[0]
+	first, second := s.pairs.Of(pair.Target{Cluster: "edge+c1", Deployment: "7"})[0], s.pairs.Of(pair.Target{Cluster: "edge+c2", Deployment: "7"})[0]
 	s.Record(ended, []pair.Result{
 		{Key: first.Key, Bundle: first.Desired, Err: context.Canceled}, {Key: second.Key, Bundle: second.Desired, Commit: "c0ffee"},
 	})
@@ -377,7 +377,7 @@ func TestRecordedResultsSurviveLaterErrors(t *testing.T) {
 	stored := pairstore.NewContents("")
 	var outcomes []pair.Result
 	for i := range recordTogether + 100 {
-		k := appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%04d", i)), UID: "7", App: "web"}
+		k := appcontext.PairKey{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%04d", i)), Deployment: "7", App: "web"}
 		stored.Records = append(stored.Records, appcontext.Pair{Key: k, Desired: "bundle", Phase: appcontext.Pending})
 		outcomes = append(outcomes, pair.Result{Key: k, Bundle: "bundle", Commit: "c0ffee"})
 	}

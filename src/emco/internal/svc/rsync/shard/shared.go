@@ -59,7 +59,7 @@ func (s *Shard) placedByOthers(ctx context.Context, t pair.Target) (map[manifest
 			}
 			for _, ref := range b.Objects {
 				if !manifest.IsCRD(ref.ID) {
-					out[ref.ID.Key()] = s.pairs.Subject(other.UID) + ", app " + p.Key.App
+					out[ref.ID.Key()] = s.pairs.Subject(other.Deployment) + ", app " + p.Key.App
 				}
 			}
 		}

@@ -29,7 +29,7 @@ type commitLog map[revision][]appcontext.RevisionCommit
 func (l commitLog) add(pairs Pairs, c appcontext.RevisionCommit, parts []contribution) {
 	clusters := map[revision]int{}
 	for _, part := range parts {
-		head, wanted := pairs.Head(part.target.UID)
+		head, wanted := pairs.Head(part.target.Deployment)
 		if head == "" || !wanted || len(part.edits) == 0 {
 			continue
 		}

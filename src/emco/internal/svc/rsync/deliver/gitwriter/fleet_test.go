@@ -91,10 +91,10 @@ func (f *fleet) due(bundle appcontext.Digest, first, last, size int) (map[route.
 	byBranch, routes := map[route.Branch][]pair.Target{}, map[pair.Target]route.Route{}
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
-		t := pair.Target{Cluster: v2.ClusterKey(name), UID: "7"}
+		t := pair.Target{Cluster: v2.ClusterKey(name), Deployment: "7"}
 		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
 		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
-		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), UID: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
+		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), Deployment: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
 		routes[t] = r
 		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)
 	}

@@ -53,9 +53,9 @@ type trailerSet map[string]map[string]bool
 
 func (s trailerSet) addTarget(t pair.Target, pairs []appcontext.Pair) {
 	s.add("Emco-Clusters", string(t.Cluster))
-	s.add("Emco-Deployment", string(t.UID))
+	s.add("Emco-Deployment", string(t.Deployment))
 	for _, p := range pairs {
-		s.add("Emco-Revision", string(t.UID)+"."+strconv.FormatInt(p.Rev, 10))
+		s.add("Emco-Revision", string(t.Deployment)+"."+strconv.FormatInt(p.Rev, 10))
 	}
 }
 

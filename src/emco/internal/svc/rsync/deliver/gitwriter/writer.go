@@ -112,7 +112,7 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 			rest = append(rest, t)
 		}
 	}
-	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.UID)).Project() }
+	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.Deployment)).Project() }
 	return append(fairshare.Turns(first, project, w.Weight), fairshare.Turns(rest, project, w.Weight)...)
 }
 
@@ -137,7 +137,7 @@ func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.
 	for len(due) > 0 && ctx.Err() == nil {
 		deployments := map[v2.DeploymentID]bool{}
 		for _, t := range due {
-			deployments[t.UID] = true
+			deployments[t.Deployment] = true
 		}
 		running, release := w.Cancellations.WithAny(ctx, deployments)
 		results := w.attempt(running, due, routes)
@@ -219,7 +219,7 @@ func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route)
 
 // derivedOf returns the branch that a target's cluster alone reads, if it has one.
 func derivedOf(t pair.Target, r route.Route) []git.DerivedBranch {
-	return r.Settings.DerivedBranches(r.Target(t.Cluster, t.UID).Root())
+	return r.Settings.DerivedBranches(r.Target(t.Cluster, t.Deployment).Root())
 }
 
 // land commits the contributions together. If the commit is refused because of a path, the
@@ -299,7 +299,7 @@ func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
 			job.Interactive = job.Interactive || p.Attempt == 0
 		}
 		trailers.addTarget(c.target, c.pairs)
-		title.add(w.Pairs.Subject(c.target.UID), c.target, c.pairs)
+		title.add(w.Pairs.Subject(c.target.Deployment), c.target, c.pairs)
 	}
 	// Contributions are in order of clusters, so equal branches stand next to each other.
 	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch })

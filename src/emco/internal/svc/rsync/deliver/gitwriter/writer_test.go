@@ -52,13 +52,13 @@ type fakePairs map[pair.Target][]appcontext.Pair
 
 func (f fakePairs) Of(t pair.Target) []appcontext.Pair { return f[t] }
 func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
-	return []pair.Target{{Cluster: cluster, UID: "7"}}
+	return []pair.Target{{Cluster: cluster, Deployment: "7"}}
 }
 func (f fakePairs) Subject(v2.DeploymentID) string                 { return subject }
 func (f fakePairs) Head(v2.DeploymentID) (appcontext.HeadID, bool) { return "70", true }
 func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency   { return nil }
 func (f fakePairs) Address(t pair.Target, r route.Route) syncer.Target {
-	return r.Target(t.Cluster, t.UID)
+	return r.Target(t.Cluster, t.Deployment)
 }
 
 func (f fakePairs) add(p appcontext.Pair) { t := pair.TargetOf(p.Key); f[t] = append(f[t], p) }
@@ -127,7 +127,7 @@ func newFixture(t *testing.T) *fixture {
 
 // pair adds a pair that is due.
 func (f *fixture) pair(cluster v2.ClusterKey, app string, p appcontext.Pair) {
-	p.Key, p.Phase = appcontext.PairKey{Cluster: cluster, UID: "7", App: app}, appcontext.Pending
+	p.Key, p.Phase = appcontext.PairKey{Cluster: cluster, Deployment: "7", App: app}, appcontext.Pending
 	f.pairs.add(p)
 }
 
@@ -264,7 +264,7 @@ func TestJobsInspectCommitsByOthers(t *testing.T) {
 type inCloud struct{ fakePairs }
 
 func (inCloud) Address(t pair.Target, r route.Route) syncer.Target {
-	out := r.Target(t.Cluster, t.UID)
+	out := r.Target(t.Cluster, t.Deployment)
 	out.Cloud = syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}
 	return out
 }

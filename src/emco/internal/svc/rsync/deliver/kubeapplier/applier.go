@@ -38,8 +38,8 @@ type Options struct {
 	Pairs   func(pair.Target) []appcontext.Pair // of a target, in order of app
 	// Cloud returns the logical cloud of a target, and whether its revision was read.
 	Cloud   func(pair.Target) (appcontext.Cloud, bool)
-	Slots   *fairshare.Shares        // bounds the clusters that are worked on at the same time
-	Project func(pair.Target) string // whose share of the slots a target uses
+	Permits *fairshare.Shares        // bounds the clusters that are worked on at the same time
+	Project func(pair.Target) string // whose share of the permits a target uses
 	Report  func(context.Context, appcontext.Report)
 	Panics  *contain.Panics
 	Log     *slog.Logger
@@ -70,7 +70,7 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	if pair.Tried(pairs) {
 		rank = fairshare.Slow
 	}
-	release, err := a.Slots.Acquire(ctx, a.Project(t), rank)
+	release, err := a.Permits.Acquire(ctx, a.Project(t), rank)
 	if err != nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	var out []pair.Result
 	cloud, known := a.Cloud(t)
 	if !known && slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Desired != "" }) {
-		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.UID), errors.New("its logical cloud is not known yet, so it is not known as whom its apps are applied")))
+		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.Deployment), errors.New("its logical cloud is not known yet, so it is not known as whom its apps are applied")))
 	}
 	as, err := c.as(ctx, cloud)
 	if err != nil {
@@ -211,7 +211,7 @@ func outcomeOf(p appcontext.Pair, step steps.Step, r kube.Result) *appcontext.Ou
 // desired is what a step makes of the cluster. Before the main step only hooks are removed.
 // The main step removes everything that may be there and must not stay.
 func (a *Applier) desired(ctx context.Context, p appcontext.Pair, step steps.Step) (kube.AppState, error) {
-	out := kube.AppState{Deployment: p.Key.UID, App: p.Key.App}
+	out := kube.AppState{Deployment: p.Key.Deployment, App: p.Key.App}
 	app, err := a.Content.AppOf(ctx, step.Add)
 	if err != nil {
 		return out, err

@@ -41,10 +41,10 @@ func (stored) GetBlob(context.Context, appcontext.Digest) ([]byte, error) {
 // written to the cluster of the old one.
 func TestAChangedKubeconfigIsUsed(t *testing.T) {
 	t.Parallel()
-	key := appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	key := appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
 	reader := content.NewReader(stored{})
 	a := deliver.NewApplier(t.Context(), deliver.Options{
-		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Slots: fairshare.New(fairshare.Options{Slots: 1}), Project: func(pair.Target) string { return "" },
+		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Permits: fairshare.New(fairshare.Options{Permits: 1}), Project: func(pair.Target) string { return "" },
 		Pairs: func(pair.Target) []appcontext.Pair {
 			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 		},

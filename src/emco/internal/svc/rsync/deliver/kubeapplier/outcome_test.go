@@ -39,10 +39,10 @@ func (mixed) GetBlob(_ context.Context, d appcontext.Digest) ([]byte, error) {
 // A failure names the objects that were refused; the others were accepted.
 func TestF02AFailureNamesTheRefusedObjects(t *testing.T) {
 	t.Parallel()
-	key := appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	key := appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
 	reader := content.NewReader(mixed{})
 	a := deliver.NewApplier(t.Context(), deliver.Options{
-		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Slots: fairshare.New(fairshare.Options{Slots: 1}), Project: func(pair.Target) string { return "" },
+		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Permits: fairshare.New(fairshare.Options{Permits: 1}), Project: func(pair.Target) string { return "" },
 		Pairs: func(pair.Target) []appcontext.Pair {
 			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 		},

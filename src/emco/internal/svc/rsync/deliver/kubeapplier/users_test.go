@@ -22,7 +22,7 @@ import (
 // was not read.
 func TestConfinedAppsNeverUseTheRegisteredCredentials(t *testing.T) {
 	t.Parallel()
-	key := appcontext.PairKey{Cluster: "edge+c1", UID: "7", App: "web"}
+	key := appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
 	for name, tt := range map[string]struct {
 		cloud appcontext.Cloud
 		known bool
@@ -39,7 +39,7 @@ func TestConfinedAppsNeverUseTheRegisteredCredentials(t *testing.T) {
 			reader := content.NewReader(stored{})
 			a := deliver.NewApplier(t.Context(), deliver.Options{
 				Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader),
-				Slots: fairshare.New(fairshare.Options{Slots: 1}), Project: func(pair.Target) string { return "shop" },
+				Permits: fairshare.New(fairshare.Options{Permits: 1}), Project: func(pair.Target) string { return "shop" },
 				Pairs: func(pair.Target) []appcontext.Pair {
 					return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 				},

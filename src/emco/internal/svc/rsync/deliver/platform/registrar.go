@@ -21,7 +21,7 @@ const validity = time.Hour
 
 // Options are what a registrar works with.
 type Options struct {
-	Slots         chan struct{} // bounds the clusters whose platforms are called at the same time
+	Permits       chan struct{} // bounds the clusters whose platforms are called at the same time
 	Cancellations *queue.Cancellations
 	Address       func(pair.Target, route.Route) syncer.Target
 	Open          func(pair.Target) bool // the target still has something to deliver
@@ -139,8 +139,8 @@ func (r *Registrar) enqueue(ctx context.Context, t pair.Target, c call) {
 // work makes the calls of a cluster.
 func (r *Registrar) work(ctx context.Context, _ string, due []pair.Target) {
 	select {
-	case r.Slots <- struct{}{}:
-		defer func() { <-r.Slots }()
+	case r.Permits <- struct{}{}:
+		defer func() { <-r.Permits }()
 	case <-ctx.Done():
 		return
 	}
@@ -151,7 +151,7 @@ func (r *Registrar) work(ctx context.Context, _ string, due []pair.Target) {
 
 // call makes a target's call if it is due, unless the deployment was stopped meanwhile.
 func (r *Registrar) call(t pair.Target) {
-	ctx := r.Cancellations.For(t.UID) // before Open: a stop after Open must end this context
+	ctx := r.Cancellations.For(t.Deployment) // before Open: a stop after Open must end this context
 	c, due := r.take(t)
 	if !due || !r.Open(t) {
 		return

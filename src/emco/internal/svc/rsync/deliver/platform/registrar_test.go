@@ -67,8 +67,8 @@ const slots = 2
 func newFixture(ctx context.Context) *fixture {
 	f := &fixture{platform: &fakePlatform{}, cancellations: queue.NewCancellations(ctx)}
 	f.Registrar = platform.NewRegistrar(ctx, platform.Options{
-		Address: func(t pair.Target, r route.Route) syncer.Target { return r.Target(t.Cluster, t.UID) },
-		Slots:   make(chan struct{}, slots), Cancellations: f.cancellations, Open: func(pair.Target) bool { return !f.closed },
+		Address: func(t pair.Target, r route.Route) syncer.Target { return r.Target(t.Cluster, t.Deployment) },
+		Permits: make(chan struct{}, slots), Cancellations: f.cancellations, Open: func(pair.Target) bool { return !f.closed },
 		Record: func(_ context.Context, out []pair.Result) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -82,8 +82,8 @@ func newFixture(ctx context.Context) *fixture {
 
 // commit registers the result of a commit after which a cluster has the named apps.
 func (f *fixture) commit(ctx context.Context, cluster v2.ClusterKey, apps ...string) (others []pair.Result) {
-	t := pair.Target{Cluster: cluster, UID: "7"}
-	result := pair.Result{Key: appcontext.PairKey{Cluster: cluster, UID: "7", App: "web"}, Apps: apps}
+	t := pair.Target{Cluster: cluster, Deployment: "7"}
+	result := pair.Result{Key: appcontext.PairKey{Cluster: cluster, Deployment: "7", App: "web"}, Apps: apps}
 	r := route.Route{Backend: f.platform, Settings: gitops.Settings{Kind: "fake", Delay: time.Minute}}
 	return f.Register(ctx, []pair.Result{result}, map[pair.Target]route.Route{t: r})
 }
@@ -177,8 +177,8 @@ func TestAPlatformThatDoesNotAnswer(t *testing.T) {
 		for n := range 5 {
 			f.commit(t.Context(), v2.ClusterKey(fmt.Sprint("edge+c", n)), "web")
 		}
-		plain := pair.Result{Key: appcontext.PairKey{Cluster: "edge+git", UID: "7", App: "web"}, Apps: []string{"web"}}
-		others := f.Register(t.Context(), []pair.Result{plain}, map[pair.Target]route.Route{{Cluster: "edge+git", UID: "7"}: {}})
+		plain := pair.Result{Key: appcontext.PairKey{Cluster: "edge+git", Deployment: "7", App: "web"}, Apps: []string{"web"}}
+		others := f.Register(t.Context(), []pair.Result{plain}, map[pair.Target]route.Route{{Cluster: "edge+git", Deployment: "7"}: {}})
 		if len(others) != 1 {
 			t.Error("a cluster without a platform waits")
 		}

@@ -5,21 +5,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// ownership knows which head each deployment belongs to: a migration hands over what one
+// deploymentOwners knows which head owns each deployment: a migration hands over what one
 // head has on clusters to another head, under the id of the first. Only the goroutine that
 // follows heads uses it.
-type ownership struct {
+type deploymentOwners struct {
 	heads map[appcontext.HeadID]appcontext.Head // by id, as they were last seen
 	heirs map[v2.DeploymentID]appcontext.HeadID // by deployment that was handed over: the head that has it
 }
 
-func newOwnership() *ownership {
-	return &ownership{heads: map[appcontext.HeadID]appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}}
+func newDeploymentOwners() *deploymentOwners {
+	return &deploymentOwners{heads: map[appcontext.HeadID]appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}}
 }
 
 // update notes the state of a head. It returns the deployment that the head is about, and
 // whether the head owns it.
-func (o *ownership) update(h appcontext.Head) (deployment v2.DeploymentID, owns bool) {
+func (o *deploymentOwners) update(h appcontext.Head) (deployment v2.DeploymentID, owns bool) {
 	o.forget(h.UID)
 	o.heads[h.UID] = appcontext.Head{UID: h.UID, Inherited: h.Inherited, MovedTo: h.MovedTo}
 	if h.Inherited != "" && h.MovedTo == "" {
@@ -29,7 +29,7 @@ func (o *ownership) update(h appcontext.Head) (deployment v2.DeploymentID, owns 
 }
 
 // remove notes that a head was deleted; it returns what update returned before.
-func (o *ownership) remove(id appcontext.HeadID) (deployment v2.DeploymentID, owned bool) {
+func (o *deploymentOwners) remove(id appcontext.HeadID) (deployment v2.DeploymentID, owned bool) {
 	h, known := o.heads[id]
 	if !known {
 		h.UID = id
@@ -39,12 +39,12 @@ func (o *ownership) remove(id appcontext.HeadID) (deployment v2.DeploymentID, ow
 	return deployment, owned
 }
 
-func (o *ownership) owns(h appcontext.Head) bool {
+func (o *deploymentOwners) owns(h appcontext.Head) bool {
 	heir, inherited := o.heirs[h.Deployment()]
 	return h.MovedTo == "" && (!inherited || heir == h.UID)
 }
 
-func (o *ownership) forget(id appcontext.HeadID) {
+func (o *deploymentOwners) forget(id appcontext.HeadID) {
 	if d := o.heads[id].Inherited; o.heirs[d] == id {
 		delete(o.heirs, d)
 	}
