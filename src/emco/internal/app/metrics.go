@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
-	"github.com/emco-orchestrator/emco/src/emco/internal/views"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -180,10 +180,10 @@ func (m *metrics) request(s web.Served) {
 }
 
 // fleet shows the numbers of deployments, pairs and silent clusters.
-func (m *metrics) fleet(totals func() views.Totals) { m.registry.MustRegister(fleetCollector{totals}) }
+func (m *metrics) fleet(totals func() tally.Totals) { m.registry.MustRegister(fleetCollector{totals}) }
 
 // fleetCollector reads the numbers of the fleet once for each scrape.
-type fleetCollector struct{ totals func() views.Totals }
+type fleetCollector struct{ totals func() tally.Totals }
 
 var (
 	deploymentsDesc = prometheus.NewDesc("emco_deployments", "Deployment intent groups that were approved or more, by state of their life.", []string{"state"}, nil)

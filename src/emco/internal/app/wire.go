@@ -43,6 +43,7 @@ import (
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -125,11 +126,11 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 
 // views returns the views of the whole fleet, which follow the mirror.
 func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner) *views.Views {
-	tally := views.NewTally(time.Duration(c.Status.Stale), time.Now)
-	seen.Observe(tally)
-	m.fleet(tally.Totals)
+	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
+	seen.Observe(counts)
+	m.fleet(counts.Totals)
 	return views.New(views.Parts{
-		DB: st.db, Tally: tally, Pairs: seen, Deployments: reader, Revisions: st.contexts,
+		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
 		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Streams: c.Status.Streams, Now: time.Now,
 	})
 }

@@ -99,8 +99,8 @@ var groups = map[string]packageGroup{
 		packages: []string{"internal/svc/", "internal/views"},
 		may:      []string{"ground", "kernel", "port"},
 	},
-	"part": { // of the orchestrator; the exceptions list who sees it
-		packages: []string{"internal/svc/orchestrator/"},
+	"part": { // of the orchestrator or the views; the exceptions list who sees it
+		packages: []string{"internal/svc/orchestrator/", "internal/views/"},
 		may:      []string{"ground", "kernel", "port"},
 	},
 	"reconciler": { // the parts of rsync; inRsync lists their imports of each other
@@ -137,8 +137,10 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/api":                 {module + "/internal/sink/kube"},
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
-	// It shows the branches that package batch writes.
-	"internal/views": {root + "git/batch"},
+	// It shows the branches that package batch writes, and answers from the counts of its part.
+	"internal/views": {root + "git/batch", module + "/internal/views/tally"},
+	// It lets the counts follow the mirror.
+	"internal/app": {module + "/internal/views/tally"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// It passes jobs to the writers of their kinds.

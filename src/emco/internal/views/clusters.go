@@ -12,39 +12,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
-
-// clusterSum is what the tally knows of a cluster.
-type clusterSum struct {
-	counts Counts
-	state  State
-	heard  time.Time
-	silent bool
-}
-
-// sums returns what the tally knows of clusters, and the mark.
-func (t *Tally) sums(clusters []v2.ClusterKey) (map[v2.ClusterKey]clusterSum, int64) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make(map[v2.ClusterKey]clusterSum, len(clusters))
-	for _, cluster := range clusters {
-		out[cluster] = t.clusters[cluster].sum()
-	}
-	return out, t.mark
-}
-
-// sum returns what is known of a cluster; nil is one without pairs.
-func (c *clusterTally) sum() clusterSum {
-	if c == nil {
-		return clusterSum{state: Idle}
-	}
-	out := clusterSum{counts: c.counts, state: c.counts.Worst(), heard: c.heard, silent: c.silent}
-	if c.silent && out.state > Unknown {
-		out.state = Unknown
-	}
-	return out
-}
 
 // registered returns the registered clusters that pass a filter, in order of their keys.
 func (v *Views) registered(ctx context.Context, f filter) (keys []v2.ClusterKey, byKey map[v2.ClusterKey]placement.Cluster, err error) {
@@ -73,19 +43,19 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sums, mark := v.Tally.sums(keys)
+	sums, mark := v.Tally.ClusterSums(keys)
 	var rows []row
 	for _, cluster := range keys {
 		s, name := sums[cluster], string(cluster)
-		if !q.admits(s.state, name) {
+		if !q.admits(s.State, name) {
 			continue
 		}
 		key := name
 		switch q.sort {
 		case "-worst":
-			key = worstFirst(s.state, name)
+			key = worstFirst(s.State, name)
 		case "lastHeard":
-			key = s.heard.UTC().Format("2006-01-02T15:04:05.000000000") + name
+			key = s.Heard.UTC().Format("2006-01-02T15:04:05.000000000") + name
 		}
 		rows = append(rows, row{key, name})
 	}
@@ -103,16 +73,16 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 }
 
 // clusterRow returns a row of a page.
-func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSum, pairs []mirror.ClusterPair) (v2.ClusterView, error) {
+func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s tally.ClusterSum, pairs []mirror.ClusterPair) (v2.ClusterView, error) {
 	key := v2.NewClusterKey(c.Provider, c.Name)
 	out := v2.ClusterView{
 		Provider: c.Provider, Cluster: c.Name, Labels: slices.Sorted(slices.Values(c.Labels)),
-		State: s.state.String(), Counts: s.counts.answer(), LastHeard: s.heard.UTC(), Why: worstReason(pairs, s),
+		State: s.State.String(), Counts: s.Counts.View(), LastHeard: s.Heard.UTC(), Why: tally.WorstReason(pairs, s),
 	}
-	if s.heard.IsZero() {
+	if s.Heard.IsZero() {
 		out.LastHeard = time.Time{}
 	}
-	if s.silent {
+	if s.Silent {
 		out.SilentSince = out.LastHeard
 	}
 	doc, err := v.DB.Get(ctx, store.Key(key.StoreKey()))
@@ -125,71 +95,6 @@ func (v *Views) clusterRow(ctx context.Context, c placement.Cluster, s clusterSu
 	document, err := store.Decode[v2.Cluster](doc)
 	out.Type, out.Branch = document.Spec.GitOps.Type, document.Spec.GitOps.Shard
 	return out, err
-}
-
-// worstReason returns why the worst pair of a cluster is not ready.
-func worstReason(pairs []mirror.ClusterPair, s clusterSum) string {
-	worst, text := Idle, ""
-	for _, e := range pairs {
-		state, why := describe(e.Entry, s)
-		if state == None || e.State == nil {
-			continue
-		}
-		why = e.App + ": " + why
-		if state < worst || state == worst && why < text {
-			worst, text = state, why
-		}
-	}
-	switch {
-	case worst >= Ready && s.silent:
-		return silence(s)
-	case worst >= Ready:
-		return ""
-	}
-	return text
-}
-
-func silence(s clusterSum) string { return "no report since " + s.heard.UTC().Format(time.RFC3339) }
-
-// describe returns the state of a pair, and why it is not ready.
-func describe(e *mirror.Entry, s clusterSum) (State, string) {
-	c := cellOf(e)
-	state := c.at(s.silent)
-	switch state {
-	case None, Ready, Idle:
-		return state, ""
-	case Unknown:
-		switch {
-		case s.silent && e.Report != nil:
-			return state, silence(s) + "; was " + c.at(false).String()
-		case e.Report == nil:
-			return state, "the cluster has not reported"
-		}
-		return state, "the cluster cannot be reached"
-	case NotReady:
-		return state, cmp.Or(firstProblem(e.Report), "the cluster does not report all objects as ready")
-	case Blocked:
-		return state, e.State.Common().Blocked
-	case Leaving:
-		return state, cmp.Or(e.State.Common().Error, e.State.Common().Blocked, "it is being removed")
-	}
-	return state, cmp.Or(e.State.Common().Error, string(e.State.Common().Phase))
-}
-
-// firstProblem returns the first object of a report that is not Current.
-func firstProblem(r *mirror.Report) string {
-	for _, h := range r.Objects {
-		s := h.Value()
-		if s.Status == "Current" {
-			continue
-		}
-		text := s.Kind + " " + s.Name + ": " + s.Status
-		if s.Reason != "" {
-			text += ", " + s.Reason
-		}
-		return text
-	}
-	return ""
 }
 
 // maxPairs bounds the pairs of one cluster in an answer.
@@ -212,7 +117,7 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 	if !there {
 		return errs.New(errs.NotFound, "Cluster not found")
 	}
-	sums, mark := v.Tally.sums([]v2.ClusterKey{key})
+	sums, mark := v.Tally.ClusterSums([]v2.ClusterKey{key})
 	pairs := v.Pairs.Cluster(key)
 	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
 	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[key], pairs); err != nil {
@@ -228,8 +133,8 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	slices.SortFunc(out.Places, func(a, b v2.PlaceView) int {
-		sa, _ := stateOf(a.State)
-		sb, _ := stateOf(b.State)
+		sa, _ := tally.ParseState(a.State)
+		sb, _ := tally.ParseState(b.State)
 		return cmp.Or(cmp.Compare(sa, sb), cmp.Compare(a.Project, b.Project), cmp.Compare(a.App, b.App), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Name, b.Name))
 	})
 	if out.More = max(0, len(out.Places)-maxPairs); out.More > 0 {
@@ -239,8 +144,8 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 }
 
 // pairView returns a pair of a group.
-func pairView(e mirror.ClusterPair, s clusterSum, group string) v2.PlaceView {
-	state, why := describe(e.Entry, s)
+func pairView(e mirror.ClusterPair, s tally.ClusterSum, group string) v2.PlaceView {
+	state, why := tally.Describe(e.Entry, s)
 	p := e.State.Common()
 	out := v2.PlaceView{
 		Name: e.App, State: state.String(), Phase: string(p.Phase), Revision: p.Rev, Since: p.At,

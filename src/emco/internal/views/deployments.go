@@ -2,7 +2,6 @@ package views
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -10,38 +9,9 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
-
-// deploymentSum is what the tally knows of a deployment.
-type deploymentSum struct {
-	head     appcontext.Head
-	counts   Counts
-	apps     []string // sorted
-	clusters int
-}
-
-// allHeads returns all heads by id.
-func (t *Tally) allHeads() map[appcontext.HeadID]appcontext.Head {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return maps.Clone(t.heads)
-}
-
-// deploymentSums returns what is known of all deployments, by their heads.
-func (t *Tally) deploymentSums() (map[appcontext.HeadID]deploymentSum, int64) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make(map[appcontext.HeadID]deploymentSum, len(t.heads))
-	for id, h := range t.heads {
-		s := deploymentSum{head: h}
-		if d := t.deployments[h.Deployment()]; d != nil && h.Owns() {
-			s.counts, s.clusters, s.apps = d.counts, len(d.targets), d.apps
-		}
-		out[id] = s
-	}
-	return out, t.mark
-}
 
 // owners returns the keys of the groups that own deployments.
 func (v *Views) owners(ctx context.Context) (map[v2.DeploymentID]string, error) {
@@ -49,7 +19,7 @@ func (v *Views) owners(ctx context.Context) (map[v2.DeploymentID]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	heads := v.Tally.allHeads()
+	heads := v.Tally.Heads()
 	out := make(map[v2.DeploymentID]string, len(groups))
 	for _, g := range groups {
 		h, there := heads[g.head]
@@ -58,48 +28,6 @@ func (v *Views) owners(ctx context.Context) (map[v2.DeploymentID]string, error) 
 		}
 	}
 	return out, nil
-}
-
-// deployed returns upstream's deployedStatus, by the rules of package statusview.
-func (s deploymentSum) deployed(takenUp, appFailed bool) string {
-	failed, open := s.counts[Failed] > 0 || appFailed, !takenUp || s.counts[Progressing]+s.counts[Blocked]+s.counts[Leaving] > 0
-	switch h := s.head; {
-	case !h.Owns():
-		return ""
-	case h.Stopped && h.Gone && !h.State.Live():
-		return v2.StatusTerminateFailed
-	case h.Stopped:
-		return v2.StatusInstantiateFailed
-	case h.Op != nil:
-		return v2.StatusInstantiating
-	case h.Failure != "":
-		return v2.StatusInstantiateFailed
-	case h.Gone && takenUp && s.counts.Sum() == 0:
-		return v2.StatusTerminated
-	case h.Gone && takenUp && s.counts.Sum() == s.counts[Failed]:
-		return v2.StatusTerminateFailed
-	case h.Gone:
-		return v2.StatusTerminating
-	case h.Rev == 0:
-		return ""
-	case open:
-		return v2.StatusInstantiating
-	case failed:
-		return v2.StatusInstantiateFailed
-	}
-	return v2.StatusInstantiated
-}
-
-// state returns how bad a deployment is.
-func (s deploymentSum) state(takenUp bool) State {
-	worst := s.counts.Worst()
-	switch {
-	case s.head.Owns() && s.head.Failure != "" && s.head.Op == nil:
-		return Failed
-	case s.head.Op != nil || !takenUp:
-		return min(worst, Progressing)
-	}
-	return worst
 }
 
 // deployments answers with a page of deployment intent groups.
@@ -113,7 +41,7 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	sums, mark := v.Tally.deploymentSums()
+	sums, mark := v.Tally.DeploymentSums()
 	heads := map[string]appcontext.HeadID{}
 	var rows []row
 	for _, g := range groups {
@@ -122,7 +50,7 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		s := sums[g.head]
-		state := s.state(v.takeUps.has(s.head))
+		state := s.State(v.takeUps.has(s.Head))
 		if !q.admits(state, g.key) {
 			continue
 		}
@@ -140,8 +68,8 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if moved := sums[heads[row.name]].head.MovedTo; moved != "" {
-			item.MovedTo = sums[moved].head.Subject
+		if moved := sums[heads[row.name]].Head.MovedTo; moved != "" {
+			item.MovedTo = sums[moved].Head.Subject
 		}
 		out.Items = append(out.Items, item)
 	}
@@ -149,19 +77,19 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 }
 
 // deploymentRow returns a row of a page.
-func (v *Views) deploymentRow(ctx context.Context, path string, s deploymentSum) (v2.DeploymentView, error) {
-	takenUp := v.takeUps.has(s.head)
+func (v *Views) deploymentRow(ctx context.Context, path string, s tally.DeploymentSum) (v2.DeploymentView, error) {
+	takenUp := v.takeUps.has(s.Head)
 	out := v2.DeploymentView{
-		Path: path, State: s.state(takenUp).String(), Lifecycle: s.head.State.String(),
-		Clusters: s.clusters, Counts: s.counts.answer(), Why: s.head.Failure,
+		Path: path, State: s.State(takenUp).String(), Lifecycle: s.Head.State.String(),
+		Clusters: s.Clusters, Counts: s.Counts.View(), Why: s.Head.Failure,
 	}
 	appFailed := false
-	if s.head.Rev > 0 && s.head.Owns() {
-		rev, err := v.revision(ctx, s.head.UID, s.head.Rev)
+	if s.Head.Rev > 0 && s.Head.Owns() {
+		rev, err := v.revision(ctx, s.Head.UID, s.Head.Rev)
 		if err != nil && !errs.Is(err, errs.NotFound) {
 			return out, err
 		}
-		out.Revision, out.Kind, out.Author, out.Reason, out.Since = s.head.Rev, rev.Kind, rev.Author, rev.Reason, rev.At
+		out.Revision, out.Kind, out.Author, out.Reason, out.Since = s.Head.Rev, rev.Kind, rev.Author, rev.Reason, rev.At
 		out.Apps = len(rev.Apps)
 		for _, a := range rev.Apps {
 			if a.Failure != nil && !appFailed {
@@ -172,9 +100,9 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s deploymentSum)
 			}
 		}
 	}
-	out.Deployed = s.deployed(takenUp, appFailed)
-	if out.Why == "" && s.head.Op != nil {
-		out.Why = s.head.Op.Kind + ": the revision is being made"
+	out.Deployed = s.Deployed(takenUp, appFailed)
+	if out.Why == "" && s.Head.Op != nil {
+		out.Why = s.Head.Op.Kind + ": the revision is being made"
 	}
 	return out, nil
 }

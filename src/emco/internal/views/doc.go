@@ -1,7 +1,7 @@
 // Package views answers questions about the whole fleet: how many clusters are ready, which
 // are the worst, what runs where.
 //
-//	etcd ──► mirror ──record by record──► Tally ──counts, letters──► /v2/views
+//	etcd ──► mirror ──record by record──► tally ──counts, letters──► /v2/views
 //	                └──pairs of the clusters of one page────────────┘
 //
 // No answer walks all pairs. The tally changes its counts with each record; an answer reads

@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -187,14 +188,14 @@ func (v *Views) events(w http.ResponseWriter, r *http.Request) error {
 
 // eventPage returns a page; false until all events were read.
 func (v *Views) eventPage(q pageQuery, f eventFilter) (out v2.EventViews, whole bool) {
-	heads := v.Tally.allHeads()
+	heads := v.Tally.Heads()
 	v.log.mu.RLock()
 	defer v.log.mu.RUnlock()
 	out = v2.EventViews{ViewPage: v2.ViewPage{Mark: v.log.mark}, Items: []v2.EventView{}}
 	last := ""
 	for e := range v.log.newestFirst("") {
 		head, known := heads[e.UID]
-		if !known || !f.admits(e.Event, head.Subject) || !q.admits(None, e.Message+" "+e.Reason+" "+head.Subject) {
+		if !known || !f.admits(e.Event, head.Subject) || !q.admits(tally.None, e.Message+" "+e.Reason+" "+head.Subject) {
 			continue
 		}
 		out.Total++

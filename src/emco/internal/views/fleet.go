@@ -3,7 +3,6 @@ package views
 import (
 	"cmp"
 	"context"
-	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -22,20 +22,12 @@ const (
 	otherKey  = "other"
 )
 
-// member is a cluster of a group: for a group that is a deployment, with the pairs of that
-// deployment alone.
-type member struct {
-	cluster v2.ClusterKey
-	state   State
-	counts  Counts
-}
-
 // fleetGroups are the clusters that pass a query, by group.
 type fleetGroups struct {
-	members map[string][]member // in order of the clusters' names
-	order   []string            // the largest group first
+	members map[string][]tally.Member // in order of the clusters' names
+	order   []string                  // the largest group first
 	known   map[v2.ClusterKey]placement.Cluster
-	sums    map[v2.ClusterKey]clusterSum
+	sums    map[v2.ClusterKey]tally.ClusterSum
 	mark    int64
 }
 
@@ -60,8 +52,8 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 	if err != nil {
 		return out, err
 	}
-	out.known, out.members = known, map[string][]member{}
-	out.sums, out.mark = v.Tally.sums(keys)
+	out.known, out.members = known, map[string][]tally.Member{}
+	out.sums, out.mark = v.Tally.ClusterSums(keys)
 	if values.Get("by") == byDeployment {
 		err = v.groupByDeployment(r.Context(), &out, q, values["app"])
 	} else {
@@ -81,20 +73,20 @@ func (v *Views) groupByCluster(out *fleetGroups, q pageQuery, by string, apps []
 	if err != nil {
 		return err
 	}
-	var ofApps map[v2.ClusterKey]Counts
+	var ofApps map[v2.ClusterKey]tally.Counts
 	if len(apps) > 0 {
-		ofApps = v.Tally.appCounts(apps)
+		ofApps = v.Tally.AppCounts(apps)
 	}
 	for _, cluster := range keys {
-		m := member{cluster, out.sums[cluster].state, out.sums[cluster].counts}
+		m := tally.Member{Cluster: cluster, State: out.sums[cluster].State, Counts: out.sums[cluster].Counts}
 		if len(apps) > 0 {
 			counts, has := ofApps[cluster]
 			if !has {
 				continue
 			}
-			m.state, m.counts = counts.Worst(), counts
+			m.State, m.Counts = counts.Worst(), counts
 		}
-		if !q.admits(m.state, string(cluster)) {
+		if !q.admits(m.State, string(cluster)) {
 			continue
 		}
 		for _, group := range groupOf(out.known[cluster]) {
@@ -111,87 +103,19 @@ func (v *Views) groupByDeployment(ctx context.Context, out *fleetGroups, q pageQ
 	if err != nil {
 		return err
 	}
-	for deployment, members := range v.Tally.targets(apps) {
+	for deployment, members := range v.Tally.Targets(apps) {
 		group, owned := owners[deployment]
 		if !owned {
 			continue // the group was deleted, and its pairs are leaving
 		}
 		for _, m := range members {
-			if _, registered := out.known[m.cluster]; registered && q.admits(m.state, string(m.cluster)) {
+			if _, registered := out.known[m.Cluster]; registered && q.admits(m.State, string(m.Cluster)) {
 				out.members[group] = append(out.members[group], m)
 			}
 		}
-		slices.SortFunc(out.members[group], func(a, b member) int { return cmp.Compare(a.cluster, b.cluster) })
+		slices.SortFunc(out.members[group], func(a, b tally.Member) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	}
 	return nil
-}
-
-// appCounts counts, for each cluster, the pairs of apps with these names. It reads one cell for
-// each target of the deployments that have such an app.
-func (t *Tally) appCounts(apps []string) map[v2.ClusterKey]Counts {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := map[v2.ClusterKey]Counts{}
-	for _, d := range t.deployments {
-		for column := range d.columns(apps) {
-			for cluster, on := range d.targets {
-				if s := t.stateLocked(cluster, on, column); s != None {
-					counts := out[cluster]
-					counts[s]++
-					out[cluster] = counts
-				}
-			}
-		}
-	}
-	return out
-}
-
-// targets returns the clusters of each deployment, by the id on clusters; with apps, only these
-// count.
-func (t *Tally) targets(apps []string) map[v2.DeploymentID][]member {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make(map[v2.DeploymentID][]member, len(t.deployments))
-	for deployment, d := range t.deployments {
-		var members []member
-		for cluster, on := range d.targets {
-			counts := on.counts
-			if len(apps) > 0 {
-				counts = Counts{}
-				for column := range d.columns(apps) {
-					if s := t.stateLocked(cluster, on, column); s != None {
-						counts[s]++
-					}
-				}
-			}
-			if worst := counts.Worst(); worst != Idle {
-				members = append(members, member{cluster, worst, counts})
-			}
-		}
-		if len(members) > 0 {
-			out[deployment] = members
-		}
-	}
-	return out
-}
-
-// columns yields the positions of apps in the cells of a deployment.
-func (d *deploymentTally) columns(apps []string) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for i, app := range d.apps {
-			if slices.Contains(apps, app) && !yield(i) {
-				return
-			}
-		}
-	}
-}
-
-// stateLocked returns the state of a pair; None if the app is not on the cluster.
-func (t *Tally) stateLocked(cluster v2.ClusterKey, on *target, column int) State {
-	if column >= len(on.cells) {
-		return None
-	}
-	return on.cells[column].at(t.clusters[cluster].silent)
 }
 
 // grouping returns the groups of a cluster, by the parameter by.
@@ -224,14 +148,14 @@ func (f *fleetGroups) limit() {
 	if len(f.order) <= maxGroups {
 		return
 	}
-	var rest []member
+	var rest []tally.Member
 	for _, group := range f.order[maxGroups-1:] {
 		rest = append(rest, f.members[group]...)
 		delete(f.members, group)
 	}
 	f.order = append(f.order[:maxGroups-1:maxGroups-1], otherKey)
 	f.members[otherKey] = append(f.members[otherKey], rest...)
-	slices.SortStableFunc(f.members[otherKey], func(a, b member) int { return cmp.Compare(a.cluster, b.cluster) })
+	slices.SortStableFunc(f.members[otherKey], func(a, b tally.Member) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	f.order = slices.Compact(f.order)
 }
 
@@ -242,38 +166,38 @@ func (v *Views) fleet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.FleetView{Mark: f.mark, Groups: []v2.FleetGroup{}}
-	worst, pairs := map[v2.ClusterKey]State{}, Counts{} // of clusters, each of which counts once
+	worst, pairs := map[v2.ClusterKey]tally.State{}, tally.Counts{} // of clusters, each of which counts once
 	many := 0
 	for _, members := range f.members {
 		many += len(members)
 	}
 	bin := max(1, (many+maxCells-1)/maxCells)
 	for _, group := range f.order {
-		var counts Counts
+		var counts tally.Counts
 		var cells strings.Builder
 		for chunk := range slices.Chunk(f.members[group], bin) {
-			letter := Idle
+			letter := tally.Idle
 			for _, m := range chunk {
-				letter = min(letter, m.state)
-				counts[m.state]++
-				if before, counted := worst[m.cluster]; !counted || m.state < before {
-					worst[m.cluster] = m.state
+				letter = min(letter, m.State)
+				counts[m.State]++
+				if before, counted := worst[m.Cluster]; !counted || m.State < before {
+					worst[m.Cluster] = m.State
 				}
-				for state, n := range m.counts {
+				for state, n := range m.Counts {
 					pairs[state] += n
 				}
 			}
-			cells.WriteByte(letters[letter])
+			cells.WriteByte(tally.Letters[letter])
 		}
 		out.Groups = append(out.Groups, v2.FleetGroup{
-			Key: group, Clusters: len(f.members[group]), Counts: counts.answer(), Cells: cells.String(), Bin: bin,
+			Key: group, Clusters: len(f.members[group]), Counts: counts.View(), Cells: cells.String(), Bin: bin,
 		})
 	}
-	var clusters Counts
+	var clusters tally.Counts
 	for _, s := range worst {
 		clusters[s]++
 	}
-	out.Clusters, out.Pairs = clusters.answer(), pairs.answer()
+	out.Clusters, out.Pairs = clusters.View(), pairs.View()
 	if len(r.URL.Query()) == 0 || onlyGrouped(r.URL.Query()) {
 		out.HourAgo = v.past.hourAgo(v.Now())
 	}
@@ -297,7 +221,7 @@ func (v *Views) nth(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || i < 0 || i >= len(members) {
 		return errs.New(errs.NotFound, "the group "+strconv.Quote(values.Get("group"))+" has no cluster of this number; ask for the fleet again")
 	}
-	cluster := members[i].cluster
+	cluster := members[i].Cluster
 	item, err := v.clusterRow(r.Context(), f.known[cluster], f.sums[cluster], v.Pairs.Cluster(cluster))
 	if err != nil {
 		return err

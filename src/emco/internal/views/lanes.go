@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -66,7 +67,7 @@ func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
 	items := map[string]v2.LaneView{}
 	for _, item := range lanes {
 		name := item.URL + " " + item.Branch
-		if len(states) > 0 && !slices.Contains(states, item.State) || !q.admits(None, name) {
+		if len(states) > 0 && !slices.Contains(states, item.State) || !q.admits(tally.None, name) {
 			continue
 		}
 		key := name

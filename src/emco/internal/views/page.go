@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -23,8 +24,8 @@ type pageQuery struct {
 	limit  int
 	after  string // sort key of the last row of the page before
 	sort   string
-	states map[State]bool // nil: all
-	text   string         // in lower case; part of a name
+	states map[tally.State]bool // nil: all
+	text   string               // in lower case; part of a name
 }
 
 // pageParams are the parameters of a pageQuery.
@@ -57,12 +58,12 @@ func readPage(values url.Values, sorts []string, further ...string) (q pageQuery
 		q.after = after
 	}
 	for _, name := range values["state"] {
-		s, ok := stateOf(name)
+		s, ok := tally.ParseState(name)
 		if !ok {
-			return q, errs.New(errs.Invalid, "Invalid query state: give one of "+strings.Join(stateNames[1:], ", "))
+			return q, errs.New(errs.Invalid, "Invalid query state: give one of "+strings.Join(tally.Names(), ", "))
 		}
 		if q.states == nil {
-			q.states = map[State]bool{}
+			q.states = map[tally.State]bool{}
 		}
 		q.states[s] = true
 	}
@@ -71,7 +72,7 @@ func readPage(values url.Values, sorts []string, further ...string) (q pageQuery
 }
 
 // admits reports whether a row with a state and a name passes the filters.
-func (q pageQuery) admits(s State, name string) bool {
+func (q pageQuery) admits(s tally.State, name string) bool {
 	return (q.states == nil || q.states[s]) && (q.text == "" || strings.Contains(strings.ToLower(name), q.text))
 }
 
@@ -79,7 +80,7 @@ func (q pageQuery) admits(s State, name string) bool {
 type row struct{ key, name string }
 
 // worstFirst is the sort key of a state and a name.
-func worstFirst(s State, name string) string { return string([]byte{'0' + byte(s), ' '}) + name }
+func worstFirst(s tally.State, name string) string { return string([]byte{'0' + byte(s), ' '}) + name }
 
 // cut sorts the rows, returns those of the page, and the token of the next page.
 func (q pageQuery) cut(rows []row) (page []row, next string) {

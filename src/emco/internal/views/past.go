@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 )
 
 const (
@@ -22,7 +23,7 @@ type pastCounts struct {
 
 type sample struct {
 	at       time.Time
-	clusters Counts
+	clusters tally.Counts
 }
 
 // due reports whether it is time for a sample.
@@ -32,7 +33,7 @@ func (p *pastCounts) due(now time.Time) bool {
 	return len(p.samples) == 0 || now.Sub(p.samples[len(p.samples)-1].at) >= sampleEvery
 }
 
-func (p *pastCounts) add(now time.Time, clusters Counts) {
+func (p *pastCounts) add(now time.Time, clusters tally.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.samples = append(p.samples, sample{now, clusters}); len(p.samples) > keptSamples {
@@ -49,7 +50,7 @@ func (p *pastCounts) hourAgo(now time.Time) v2.ViewCounts {
 			if age > time.Hour+2*sampleEvery {
 				return nil // nothing was counted at that time
 			}
-			return p.samples[i].clusters.answer()
+			return p.samples[i].clusters.View()
 		}
 	}
 	return nil
@@ -65,10 +66,10 @@ func (v *Views) remember(ctx context.Context) {
 	if err != nil {
 		return // the next look is a second later
 	}
-	sums, _ := v.Tally.sums(keys)
-	var clusters Counts
+	sums, _ := v.Tally.ClusterSums(keys)
+	var clusters tally.Counts
 	for _, s := range sums {
-		clusters[s.state]++
+		clusters[s.State]++
 	}
 	v.past.add(now, clusters)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 )
 
 // Planner places the apps of groups by their current documents.
@@ -49,7 +50,7 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 	var rows []row
 	items := map[string]v2.PlacementView{}
 	for _, p := range all {
-		if apps := values["app"]; len(apps) > 0 && !slices.Contains(apps, p.App) || !q.admits(None, string(p.Cluster)) {
+		if apps := values["app"]; len(apps) > 0 && !slices.Contains(apps, p.App) || !q.admits(tally.None, string(p.Cluster)) {
 			continue
 		}
 		if p.Verdict == placedIn {

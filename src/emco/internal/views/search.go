@@ -41,10 +41,10 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 			out.Hits = append(out.Hits, v2.SearchHit{Kind: kind, Title: title, Sub: sub, Href: href})
 		}
 	}
-	sums, _ := v.Tally.sums(keys)
+	sums, _ := v.Tally.ClusterSums(keys)
 	labels := map[string]bool{}
 	for _, key := range keys {
-		add("cluster", string(key), string(key), sums[key].state.String(), "/v2/views/clusters/"+key.Provider()+"/"+key.Cluster())
+		add("cluster", string(key), string(key), sums[key].State.String(), "/v2/views/clusters/"+key.Provider()+"/"+key.Cluster())
 		for _, l := range known[key].Labels {
 			if !labels[l] {
 				labels[l] = true

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -41,7 +42,7 @@ type Revisions interface {
 // Parts are what views are made of.
 type Parts struct {
 	DB          *store.DB
-	Tally       *Tally
+	Tally       *tally.Tally
 	Pairs       Pairs
 	Deployments Deployments
 	Revisions   Revisions
@@ -164,7 +165,7 @@ func (t *takeUps) has(h appcontext.Head) bool {
 
 // takeUp compares the heads that are new with their pairs.
 func (v *Views) takeUp(ctx context.Context) {
-	heads := v.Tally.allHeads()
+	heads := v.Tally.Heads()
 	for id, h := range heads {
 		if v.takeUps.has(h) {
 			continue

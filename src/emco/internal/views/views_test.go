@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -35,7 +35,7 @@ type world struct {
 	*testing.T
 	now   time.Time
 	db    *store.DB
-	tally *Tally
+	tally *tally.Tally
 	pairs map[appcontext.PairKey]*mirror.Entry
 	heads map[appcontext.HeadID]appcontext.Head
 	views *Views
@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, now: noon, db: resourcetest.DB(t), pairs: map[appcontext.PairKey]*mirror.Entry{}, heads: map[appcontext.HeadID]appcontext.Head{}}
 	clock := func() time.Time { return w.now }
-	w.tally = NewTally(stale, clock)
+	w.tally = tally.New(stale, clock)
 	w.views = New(Parts{
 		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w,
 		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
@@ -472,104 +472,6 @@ func TestAPageReadsItsRowsOnly(t *testing.T) {
 	}
 	if w.readDeployments != 0 {
 		t.Errorf("%d deployments were compared again, though nothing has changed", w.readDeployments)
-	}
-}
-
-// The tally equals a count of all records after any changes.
-func TestTheTallyEqualsACount(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	w := newWorld(t)
-	var uids []appcontext.HeadID
-	for i := range 4 {
-		uids = append(uids, w.group(fmt.Sprint("g", i)))
-	}
-	entries := []func() *mirror.Entry{
-		func() *mirror.Entry { return ready(true, w.now) },
-		func() *mirror.Entry { return ready(false, w.now) },
-		func() *mirror.Entry { e := ready(true, w.now); e.Report.Seq = 0; return e },
-		func() *mirror.Entry { return failed("x") },
-		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Desired = ""; return e },
-		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Blocked = "wave 2"; return e },
-		func() *mirror.Entry { e := ready(true, w.now); e.State.Common().Applied = "old"; return e },
-		func() *mirror.Entry { e := ready(true, w.now); e.Report = nil; return e },
-		func() *mirror.Entry { return nil },
-	}
-	for i := range 10_000 {
-		cluster := fmt.Sprint("edge+c", random.IntN(20))
-		switch random.IntN(20) {
-		case 0:
-			w.now = w.now.Add(time.Duration(random.IntN(90)) * time.Second)
-			w.tally.Age()
-		case 1:
-			w.tally.AgentHeard(v2.ClusterKey(cluster), w.now)
-		default:
-			w.put(cluster, uids[random.IntN(len(uids))], fmt.Sprint("app", random.IntN(5)), entries[random.IntN(len(entries))]())
-		}
-		if i%500 != 0 {
-			continue
-		}
-		w.tally.Age()
-		var all Counts
-		byCluster, byDeployment, byTarget := map[v2.ClusterKey]Counts{}, map[v2.DeploymentID]Counts{}, map[string]Counts{}
-		for k, e := range w.pairs {
-			c := w.tally.clusters[k.Cluster]
-			silent := c.agent && w.now.Sub(c.heard) > stale
-			s := cellOf(e).at(silent)
-			all[s]++
-			one := byCluster[k.Cluster]
-			one[s]++
-			byCluster[k.Cluster] = one
-			one = byDeployment[k.Deployment]
-			one[s]++
-			byDeployment[k.Deployment] = one
-			one = byTarget[string(k.Deployment)+string(k.Cluster)]
-			one[s]++
-			byTarget[string(k.Deployment)+string(k.Cluster)] = one
-		}
-		if w.tally.pairs != all {
-			t.Fatalf("after %d changes the tally is %v, a count %v", i, w.tally.pairs, all)
-		}
-		for name, c := range w.tally.clusters {
-			if c.counts != byCluster[name] {
-				t.Fatalf("after %d changes %s has %v, a count %v", i, name, c.counts, byCluster[name])
-			}
-		}
-		for uid, d := range w.tally.deployments {
-			if d.counts != byDeployment[uid] {
-				t.Fatalf("after %d changes deployment %s has %v, a count %v", i, uid, d.counts, byDeployment[uid])
-			}
-			for cluster, on := range d.targets {
-				if on.counts != byTarget[string(uid)+string(cluster)] {
-					t.Fatalf("after %d changes deployment %s on %s has %v, a count %v", i, uid, cluster, on.counts, byTarget[string(uid)+string(cluster)])
-				}
-			}
-		}
-	}
-	w.tally.Restarted()
-	if w.tally.Whole() || w.tally.pairs != (Counts{}) || len(w.tally.clusters) > 0 {
-		t.Error("something is left after a restart")
-	}
-}
-
-func BenchmarkFleetOf5000By20(b *testing.B) {
-	t := NewTally(stale, func() time.Time { return noon })
-	h := appcontext.Head{UID: "1", Rev: 1}
-	t.HeadChanged("1", &h)
-	e := ready(true, noon)
-	for i := range 5000 {
-		for a := range 20 {
-			t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)), Deployment: "1", App: fmt.Sprint("app", a)}, e)
-		}
-	}
-	other := ready(false, noon)
-	for i := 0; b.Loop(); i++ {
-		if e == other {
-			e = ready(true, noon)
-		} else {
-			e = other
-		}
-		t.PairChanged(appcontext.PairKey{Cluster: v2.ClusterKey(fmt.Sprintf("edge+c%04d", i%5000)), Deployment: "1", App: "app7"}, e)
 	}
 }
 

@@ -1,4 +1,6 @@
-package views
+// Package tally counts the pairs that the mirror reads, by state: for each cluster, each deployment and the
+// whole fleet. Package views answers questions about the fleet from the counts.
+package tally
 
 import (
 	"slices"
@@ -52,8 +54,8 @@ type target struct {
 	counts Counts
 }
 
-// NewTally returns a tally that knows nothing yet.
-func NewTally(stale time.Duration, now func() time.Time) *Tally {
+// New returns a tally that knows nothing yet.
+func New(stale time.Duration, now func() time.Time) *Tally {
 	t := &Tally{stale: stale, now: now, news: newNewsRing()}
 	t.clear()
 	return t
@@ -93,7 +95,7 @@ func (t *Tally) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 }
 
 func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
-	if h.Owns() && isGroup(h.Subject) {
+	if _, group := v2.GroupOf(h.Subject); group && h.Owns() {
 		t.states[h.State] += n
 	}
 }

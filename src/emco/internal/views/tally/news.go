@@ -1,4 +1,4 @@
-package views
+package tally
 
 import v2 "github.com/emco-orchestrator/emco/src/api/v2"
 

@@ -1,4 +1,4 @@
-package views
+package tally
 
 import (
 	"slices"
@@ -29,14 +29,17 @@ var stateNames = [states]string{
 	"", v2.ViewFailed, v2.ViewNotReady, v2.ViewUnknown, v2.ViewBlocked, v2.ViewLeaving, v2.ViewProgressing, v2.ViewReady, v2.ViewIdle,
 }
 
-// letters are the states in cells, in the order of the states.
-const letters = "-fxubdprn"
+// Letters are the states in cells, in the order of the states.
+const Letters = "-fxubdprn"
 
 // String returns the name of the state.
 func (s State) String() string { return stateNames[s] }
 
-// stateOf returns the state of a name; false if there is none.
-func stateOf(name string) (State, bool) {
+// Names returns the names of the states, the worst first.
+func Names() []string { return stateNames[1:] }
+
+// ParseState returns the state of a name; false if there is none.
+func ParseState(name string) (State, bool) {
 	i := slices.Index(stateNames[1:], name)
 	return State(i + 1), i >= 0
 }
@@ -62,7 +65,7 @@ func (c Counts) Sum() (n int) {
 	return n
 }
 
-func (c Counts) answer() v2.ViewCounts {
+func (c Counts) View() v2.ViewCounts {
 	out := v2.ViewCounts{}
 	for s := Failed; s < states; s++ {
 		if c[s] > 0 {
@@ -78,7 +81,7 @@ type cell uint8
 
 const aging cell = 1 << 7
 
-// at returns the state of the cell on a cluster that is silent, or is not.
+// At returns the state of the cell on a cluster that is silent, or is not.
 func (c cell) at(silent bool) State {
 	s := State(c &^ aging)
 	if silent && c&aging != 0 && (s == Ready || s == NotReady) {
