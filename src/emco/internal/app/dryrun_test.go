@@ -389,3 +389,39 @@ func TestADryRunOfSpecialObjects(t *testing.T) {
 		t.Errorf("the hooks are shown as %+v", objects)
 	}
 }
+
+// A plan of a fleet is read in parts: classes first, then the clusters and the differences of one.
+func TestAPlanIsReadInParts(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b", "c")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": nil})
+	var p v2.PlanClasses
+	s.must("read the plan", json.Unmarshal([]byte(g.expect(200, "POST", g.path+"/instantiate?dryRun=true&output=classes", "")), &p))
+	if len(p.Apps) != 1 || len(p.Apps[0].Classes) != 1 || p.Until.IsZero() || p.Summary.Add != 3 {
+		t.Fatalf("the plan is %+v", p)
+	}
+	c := p.Apps[0].Classes[0]
+	if c.Change != v2.ChangeAdd || c.Count != 3 || len(c.Sample) != 3 || c.Reason != "allOf: label all" || len(c.Objects) != 1 || c.Objects[0].Name != "r1-web" {
+		t.Errorf("the class is %+v", c)
+	}
+	class := "views/" + g.path + "/plans/" + strings.TrimPrefix(p.Digest, "sha256:") + "/classes/" + c.ID
+	var page v2.PlanClusters
+	s.must("read a page", json.Unmarshal([]byte(g.expect(200, "GET", class+"/clusters?limit=2", "")), &page))
+	if page.Total != 3 || len(page.Items) != 2 || page.Items[1].Cluster != "edge+b" || page.Continue == "" {
+		t.Errorf("the first page is %+v", page)
+	}
+	next := g.expect(200, "GET", class+"/clusters?limit=2&continue="+page.Continue, "")
+	if !strings.Contains(next, "edge+c") || strings.Contains(next, "edge+a") {
+		t.Errorf("the second page is %s", next)
+	}
+	diff := g.expect(200, "GET", class+"/diff?object="+c.Objects[0].ID, "")
+	if !strings.Contains(diff, "+++ web/ConfigMap/") || !strings.Contains(diff, "\n+  greeting: profile\n") || diff != g.expect(200, "GET", class+"/diff", "") {
+		t.Errorf("the difference is\n%s", diff)
+	}
+	g.expect(404, "GET", class+"/diff?object=2", "")
+	g.expect(404, "GET", class+"0/clusters", "")
+	g.expect(404, "GET", strings.Replace(class, p.Digest[7:9], "zz", 1)+"/clusters", "")
+	g.expect(400, "GET", class+"/clusters?page=2", "")
+}

@@ -49,7 +49,8 @@ var groups = map[string]packageGroup{
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard", // policies of projects
 			"internal/authn/oidc",
-			"internal/openapi", // describes what resources declare
+			"internal/planview", // plans of dry runs, in parts
+			"internal/openapi",  // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},

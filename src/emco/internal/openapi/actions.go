@@ -22,7 +22,7 @@ const (
 	tryQuery      = "`dryRun=true`"
 	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
 	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
-	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary` of a dry run, `force=true`"
+	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary\\|classes` of a dry run, `force=true`"
 	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
 )
 
@@ -59,16 +59,18 @@ func Actions() map[string]Action {
 		"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
 		"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
 
-		"GET /v2/views/fleet":                                {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
-		"GET /v2/views/fleet/nth":                            {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
-		"GET /v2/views/clusters":                             {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},
-		"GET /v2/views/clusters/{clusterProvider}/{cluster}": {"one cluster, and all apps on it", "", "", viewAnswers + "; 404"},
-		"GET /v2/views/deployments":                          {"a page of deployment intent groups", pageQuery + ", `project`, `state`", "", viewAnswers},
-		"GET " + viewRoute + "/matrix":                       {"a page of a deployment's clusters, with a letter per app", pageQuery + ", `app`, `state`", "", viewAnswers + "; 404"},
-		"GET " + viewRoute + "/placement":                    {"where the current documents place the apps, and where not, with reasons", pageQuery + ", `app`, `verdict=in`", "", viewAnswers + "; 404"},
-		"GET /v2/views/events":                               {"a page of the events of all deployments", pageQuery + ", `before=TIME`, `after=TIME`, `actor`, `type=action`, `project`, `cluster`, `app`", "", viewAnswers},
-		"GET /v2/views/git":                                  {"a page of the branches that EMCO writes", pageQuery + ", `state`", "", "200; 304; 400"},
-		"GET /v2/views/search":                               {"clusters, labels, deployments and apps by a part of their names", "`q`", "", viewAnswers},
-		"GET /v2/views/stream":                               {"server-sent events about what has changed", "`topics=fleet`", "", "200; 400; 404; 429; 503"},
+		"GET /v2/views/fleet":                                         {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
+		"GET /v2/views/fleet/nth":                                     {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
+		"GET /v2/views/clusters":                                      {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},
+		"GET /v2/views/clusters/{clusterProvider}/{cluster}":          {"one cluster, and all apps on it", "", "", viewAnswers + "; 404"},
+		"GET /v2/views/deployments":                                   {"a page of deployment intent groups", pageQuery + ", `project`, `state`", "", viewAnswers},
+		"GET " + viewRoute + "/matrix":                                {"a page of a deployment's clusters, with a letter per app", pageQuery + ", `app`, `state`", "", viewAnswers + "; 404"},
+		"GET " + viewRoute + "/placement":                             {"where the current documents place the apps, and where not, with reasons", pageQuery + ", `app`, `verdict=in`", "", viewAnswers + "; 404"},
+		"GET " + viewRoute + "/plans/{plan}/classes/{class}/clusters": {"a page of the clusters of a class of a [plan](../views.md#plans)", "`limit`, `continue`", "", "200; 400; 404"},
+		"GET " + viewRoute + "/plans/{plan}/classes/{class}/diff":     {"the differences of the objects of a class of a [plan](../views.md#plans), as text", "`object`", "", "200; 400; 404"},
+		"GET /v2/views/events":                                        {"a page of the events of all deployments", pageQuery + ", `before=TIME`, `after=TIME`, `actor`, `type=action`, `project`, `cluster`, `app`", "", viewAnswers},
+		"GET /v2/views/git":                                           {"a page of the branches that EMCO writes", pageQuery + ", `state`", "", "200; 304; 400"},
+		"GET /v2/views/search":                                        {"clusters, labels, deployments and apps by a part of their names", "`q`", "", viewAnswers},
+		"GET /v2/views/stream":                                        {"server-sent events about what has changed", "`topics=fleet`", "", "200; 400; 404; 429; 503"},
 	}
 }

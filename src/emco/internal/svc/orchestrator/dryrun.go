@@ -79,9 +79,9 @@ func (g *Groups) orDryRun(a lifecycle.Action, act web.HandlerFunc) web.HandlerFu
 // what the action would refuse, with the same texts; only a missing confirmation is part of
 // the plan.
 func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, a lifecycle.Action) error {
-	withObjects := true
-	switch r.URL.Query().Get("output") {
-	case "", "all":
+	withObjects, output := true, r.URL.Query().Get("output")
+	switch output {
+	case "", "all", "classes":
 	case "summary":
 		withObjects = false
 	default:
@@ -96,6 +96,13 @@ func (g *Groups) dryRun(w http.ResponseWriter, r *http.Request, doc store.Doc, a
 		return err
 	}
 	w.Header().Set(web.HeaderPlan, out.Digest)
+	if output == "classes" {
+		short, err := g.plans.Keep(doc.Key, out)
+		if err != nil {
+			return err
+		}
+		return web.JSON(w, http.StatusOK, short)
+	}
 	return web.JSON(w, http.StatusOK, out)
 }
 

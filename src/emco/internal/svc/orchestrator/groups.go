@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/planview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
@@ -27,6 +28,9 @@ import (
 // groupPath is the URL of a deployment intent group; its actions are below it.
 const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
 
+// viewPath is the URL of a group's views.
+const viewPath = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+
 // Groups serves the actions, status, revisions and events of deployment intent groups.
 type Groups struct {
 	db        *store.DB
@@ -36,7 +40,8 @@ type Groups struct {
 	executor  lifecycle.Executor
 	events    *eventlog.Log
 	dryRunner dryRunner
-	usage     *Usage // nil: quotas are not obeyed
+	plans     *planview.Cache // of dry runs that are read in parts
+	usage     *Usage          // nil: quotas are not obeyed
 	reader    *statusview.Reader
 	values    customize.Values // that patches fetch; nil: none
 	now       func() time.Time
@@ -47,7 +52,7 @@ type Groups struct {
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
 		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
-		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), now: time.Now,
+		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), plans: planview.NewCache(time.Now), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
 	g.planner = plan.New(db, func(ctx context.Context, cloud store.Doc) error {
@@ -97,6 +102,10 @@ func (g *Groups) Mount(r *mux.Router) {
 	get("/revisions", g.listRevisions)
 	get("/revisions/{revision}", g.getRevision)
 	get("/events", g.listEvents)
+	const class = "/plans/{plan}/classes/{class}"
+	view := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, viewPath+class+path, h) }
+	view("/clusters", g.plans.Clusters(g.group))
+	view("/diff", g.plans.Diff(g.group))
 }
 
 // Guards returns what the group's lifecycle requires when its document changes.
