@@ -4,6 +4,7 @@ import (
 	"flag"
 	"strings"
 	"testing"
+	"time"
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"sigs.k8s.io/yaml"
@@ -85,6 +86,28 @@ func TestPlanWithEverything(t *testing.T) {
 	t.Parallel()
 	b := open(t, flux.Options{DecryptionProvider: "sops", DecryptionSecretRef: "sops-age", Suspend: true, DependsOn: "native"})
 	syncertest.Golden(t, b, "testdata/everything.txtar", *update)
+}
+
+// Flux may try an app before the one that defines its kinds: it must try again within seconds.
+func TestF03AKindThatAnotherAppDefinesIsTriedAgainSoon(t *testing.T) {
+	t.Parallel()
+	object := func(id manifest.ID) []manifest.Object { return []manifest.Object{syncertest.Object(id, nil)} }
+	apps := []syncer.App{
+		{Name: "defines", CRDs: object(manifest.ID{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Name: "widgets.example.org"})},
+		{Name: "has", Objects: object(manifest.ID{Group: "example.org", Version: "v1", Kind: "Widget", Namespace: "n", Name: "w"})},
+		{Name: "other", Objects: object(manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: "d"})},
+	}
+	for retry, want := range map[gitops.Duration]string{0: "1m0s 5s 1m0s", gitops.Duration(2e9): "2s 2s 2s"} {
+		var got []string
+		for line := range strings.Lines(pointerOf(t, open(t, flux.Options{Retry: retry}), apps, "kust")) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "retryInterval: "); ok {
+				got = append(got, value)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("with retryInterval %v: the apps have %v, want %s", time.Duration(retry), got, want)
+		}
+	}
 }
 
 // configured returns apps with one object each, by name.

@@ -11,6 +11,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
 )
@@ -55,7 +56,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 	}
 	spec := kustomizev1.KustomizationSpec{
 		Interval:           metav1.Duration{Duration: b.interval},
-		RetryInterval:      &metav1.Duration{Duration: b.retry},
+		RetryInterval:      &metav1.Duration{Duration: b.retryOf(a, all)},
 		Timeout:            &metav1.Duration{Duration: b.timeout},
 		Path:               "./" + b.prefix + dir,
 		Prune:              true,
@@ -72,6 +73,33 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 		Metadata: pointer.Metadata{Name: kustomizationName(t, a.Name), Namespace: namespace, Labels: pointer.Labels(t, a.Name)},
 		Spec:     spec,
 	}, nil
+}
+
+// soonAgain is the longest retry interval of an app whose kinds another app defines.
+const soonAgain = 5 * time.Second
+
+// retryOf returns the time that Flux waits after a failed attempt. All apps are in one commit, so
+// Flux may try an app before the one that defines its kinds. It is not made to depend on that
+// one, whose other objects may fail: it tries again soon.
+func (b backend) retryOf(a syncer.App, all []syncer.App) time.Duration {
+	if borrows(a, all) {
+		return min(b.retry, soonAgain)
+	}
+	return b.retry
+}
+
+// borrows reports whether an app has objects of a group that another app defines kinds of. The
+// name of a definition is "<plural>.<group>".
+func borrows(a syncer.App, all []syncer.App) bool {
+	groups := map[string]bool{}
+	for _, other := range all {
+		for _, o := range slices.Concat(other.CRDs, other.Objects) {
+			if _, group, ok := strings.Cut(o.ID.Name, "."); ok && other.Name != a.Name && manifest.IsCRD(o.ID) {
+				groups[group] = true
+			}
+		}
+	}
+	return len(groups) > 0 && slices.ContainsFunc(a.Objects, func(o manifest.Object) bool { return groups[o.ID.Group] })
 }
 
 // sourceRef returns the reference to the source of a target's files.
