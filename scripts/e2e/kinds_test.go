@@ -41,7 +41,9 @@ func TestF03AKindThatAnotherAppDefinesWithFlux(t *testing.T) {
 			With("templates/refused.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: refused}\nspec: {ports: [{port: 99999}]}\n")},
 	}}
 	s.must("onboard", f.Onboard(t.Context(), t.TempDir(), d))
-	t.Cleanup(func() { _, _ = l.c2.Kubectl(t.Context(), "delete", "crd", "lamps.e2e.example.org", "--ignore-not-found") })
+	t.Cleanup(func() {
+		_, _ = l.c2.Kubectl(t.Context(), "delete", "crd", "lamps.e2e.example.org", "--ignore-not-found")
+	})
 	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
 	s.wait(d.Path(), "instantiated")
 
