@@ -47,8 +47,8 @@ type App struct {
 	renderHere bool // render in this process
 	noFsync    bool // do not wait for the disk
 
-	closers     []func() error // in order of opening
-	description apiDescription
+	closers  []func() error // in order of opening
+	describe func() (apiDescription, error)
 }
 
 // Option changes how the program is built.
@@ -228,7 +228,7 @@ func (a *App) close() error {
 // handler serves the API, metrics, health checks and the version.
 func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 	mux := a.opsMux(m)
-	a.description.mount(mux)
+	mountDescription(mux, a.describe)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {

@@ -112,9 +112,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
 		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
-	if a.description, err = describe(r); err != nil {
-		return nil, nil, err
-	}
+	a.describe = describe(r)
 	notifier, err := a.notifier(c, groups, clouds, reader)
 	return api, append(services, notifier...), err
 }
