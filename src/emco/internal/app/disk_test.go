@@ -165,20 +165,31 @@ func TestF64AFullDiskRefusesWrites(t *testing.T) {
 	create(201, "")
 
 	d.leave(200)
-	time.Sleep(100 * time.Millisecond) // a measured value counts for half of it
 	ready(503, "below 128 MiB (diskReserve) nothing is written any longer")
 	create(201, "")
 
 	for _, left := range []int{100, 0} {
 		d.leave(left)
-		time.Sleep(100 * time.Millisecond)
-		ready(503, "the disk is nearly full")
+		ready(503, fmt.Sprintf("the disk is nearly full: %d MiB are free", left))
 		create(507, fmt.Sprintf("the disk is nearly full: %d MiB are free", left))
 		if got, text := d.ask("GET", at+"/v2/projects", ""); got != 200 || !strings.Contains(text, "p2") || strings.Contains(text, "p3") {
 			t.Errorf("projects: %d %s", got, text)
 		}
 	}
-	time.Sleep(time.Second) // what runs in the background must not end the program either
+	seen := func() bool { // by what runs in the background, which must not end the program either
+		_, text := d.ask("GET", at+"/metrics", "")
+		for line := range strings.Lines(text) {
+			if value, ok := strings.CutPrefix(line, "emco_disk_free_bytes "); ok {
+				return number(strings.TrimSpace(value)) < 1<<20
+			}
+		}
+		return false
+	}
+	for end := time.Now().Add(patience); !seen(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing in the background notices that the disk is full")
+		}
+	}
 
 	d.run("rm " + d.dir + "/filler")
 	ready(200, "ok")
