@@ -25,13 +25,17 @@ const soakSamples = 20
 // of the heap and of goroutines, one of each for each sample; compare two with go tool pprof -diff_base.
 // The disk is compared only after the stores had time to settle.
 func TestSoak(t *testing.T) {
-	duration, err := time.ParseDuration(os.Getenv("EMCO_SOAK"))
-	if err != nil {
-		t.Skip("EMCO_SOAK is no duration, such as 1h")
+	asked := os.Getenv("EMCO_SOAK")
+	if asked == "" {
+		t.Skip("EMCO_SOAK is not set: it is the duration of the soak, such as 1h")
+	}
+	duration, err := time.ParseDuration(asked)
+	if err != nil || duration <= 0 {
+		t.Fatalf("EMCO_SOAK=%q is no duration, such as 1h", asked)
 	}
 	pause, err := time.ParseDuration(cmp.Or(os.Getenv("EMCO_SOAK_PAUSE"), "0s"))
-	if err != nil {
-		t.Fatal("EMCO_SOAK_PAUSE is no duration, such as 2s")
+	if err != nil || pause < 0 {
+		t.Fatalf("EMCO_SOAK_PAUSE=%q is no duration, such as 2s", os.Getenv("EMCO_SOAK_PAUSE"))
 	}
 	do := steps{TB: t}
 	do.next("40 clusters, 4 apps")
