@@ -48,8 +48,8 @@ type size struct{ constant, each float64 }
 func (z size) of(clusters int) float64 { return z.constant + z.each*float64(clusters) }
 
 // A change costs etcd as many requests in a fleet of 500 clusters as in one of 50. What a row writes or
-// reads for each cluster is only what its rule names: placements (14 bytes), the roster (36 bytes), and
-// the document and the sign of life of a cluster that reports, which are its own.
+// reads for each cluster is only what its rule names: a list of clusters (a few bytes, compressed), the roster
+// (36 bytes), and the document and the sign of life of a cluster that reports, which are its own.
 func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 	t.Parallel()
 	const kib = 1 << 10
@@ -62,15 +62,16 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		read    size                                       // at most
 		rule    string
 	}{
-		{"first installation", (*workFleet).install, size{20, 0}, size{10 * kib, 60}, size{50, 0}, size{20 * kib, 70}, "each app has one table; placements and roster name each cluster once"},
-		{"an update that changes nothing", (*workFleet).update, size{6, 0}, size{4 * kib, 20}, size{55, 0}, size{30 * kib, 20}, "a revision with its placements, and no pair"},
-		{"one value of one app", (*workFleet).changeValue, size{14, 0}, size{7 * kib, 20}, size{60, 0}, size{30 * kib, 30}, "a revision with its placements, one content, one table"},
-		{"one cluster more", (*workFleet).addCluster, size{12, 0}, size{9 * kib, 20}, size{60, 0}, size{34 * kib, 64}, "a revision with its placements, the records of one cluster; a look into roster and tables"},
-		{"one app more", (*workFleet).addApp, size{15, 0}, size{21 * kib, 20}, size{60, 0}, size{38 * kib, 30}, "a revision with its placements, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters"},
+		{"first installation", (*workFleet).install, size{20, 0}, size{10 * kib, 50}, size{50, 0}, size{20 * kib, 70}, "each app has one table; the roster and a list of placements name each cluster once"},
+		{"an update that changes nothing", (*workFleet).update, size{6, 0}, size{4 * kib, 0}, size{55, 0}, size{32 * kib, 0}, "a revision, which refers to the list of clusters; no pair"},
+		{"one value of one app", (*workFleet).changeValue, size{14, 0}, size{7 * kib, 0}, size{60, 0}, size{32 * kib, 0}, "a revision, which refers to the list of clusters; one content, one table"},
+		{"one cluster more", (*workFleet).addCluster, size{12, 0}, size{9 * kib, 5}, size{60, 0}, size{34 * kib, 64}, "a revision, a new list of clusters, the records of one cluster; a look into roster and tables"},
+		{"one app more", (*workFleet).addApp, size{15, 0}, size{21 * kib, 0}, size{60, 0}, size{38 * kib, 0}, "a revision, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters"},
 		{"a first report", (*workFleet).report, size{3, 0}, size{4 * kib, 0}, size{5, 0}, size{4 * kib, 0}, "what one cluster reports"},
 		{"reports of all clusters, with the same news", (*workFleet).reportAll, size{20, 1}, size{8 * kib, 1400}, size{30, 2}, size{30 * kib, 1500}, "each cluster's document; what they say of an app is one value"},
 		{"the same report again", (*workFleet).report, size{2, 0}, size{kib / 2, 0}, size{2, 0}, size{kib, 0}, "the sign of life of one cluster"},
-		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 20}, size{55, 0}, size{34 * kib, 30}, "a revision with its placements, and no pair"},
+		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 0}, size{55, 0}, size{38 * kib, 0}, "a revision, which refers to the list of clusters; no pair"},
+		{"a move to another sync type", (*workFleet).move, size{12, 0}, size{8 * kib, 0}, size{40, 0}, size{34 * kib, 0}, "the pairs of one cluster, one by one, and the progress of the move"},
 		{"a restart", (*workFleet).restart, size{34, 0}, size{2 * kib, 0}, size{75, 0}, size{34 * kib, 700}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages, and each agent's last document"},
 	}
 	sizes := []int{50, 500}
@@ -163,6 +164,18 @@ func (f *workFleet) label() func() string {
 	f.Helper()
 	f.expect(http.StatusCreated, "POST", provider+"/clusters/c000/labels", `{"clusterLabel":"zone-a"}`)
 	return f.update()
+}
+
+// move has a cluster read the same branch by another reconciler.
+func (f *workFleet) move() func() string {
+	f.Helper()
+	f.expect(http.StatusAccepted, "POST", provider+"/clusters/c001/move", `{"gitOpsType":"argocd"}`)
+	return func() string {
+		if m := f.moving("c001"); !m.Done {
+			return fmt.Sprintf("the move is at %+v", m)
+		}
+		return f.shown()()
+	}
 }
 
 func (f *workFleet) report() func() string {

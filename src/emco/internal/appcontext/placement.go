@@ -56,12 +56,12 @@ func Zip(a, b []Placement) iter.Seq2[Placement, Placement] {
 // maxClusters is the number of clusters in one value of placements.
 const maxClusters = 4096
 
-// placementChunk is one value of placements. Most clusters of a fleet hold the same set of
+// placementChunk is the placements of one value. Most clusters of a fleet hold the same set of
 // bundles, which is written once.
 type placementChunk struct {
-	Sets     []map[string]Digest `json:"sets"` // app -> bundle
-	Clusters []v2.ClusterKey     `json:"clusters"`
-	Holds    []int               `json:"holds"` // for each cluster: its index in Sets
+	Sets     []map[string]Digest // app -> bundle
+	Clusters []v2.ClusterKey
+	Holds    []int // for each cluster: its index in Sets
 }
 
 // check refuses an inconsistent chunk.

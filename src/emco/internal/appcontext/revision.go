@@ -33,6 +33,7 @@ const (
 type RevisionStore struct {
 	kv    *etcdkv.Client
 	heads *HeadStore
+	lists *ContentStore // of clusters, see placementValue
 	now   func() time.Time
 	cache *bytelru.Cache[string, []Placement] // by the prefix of their keys
 }
@@ -63,8 +64,9 @@ type storedRevision struct {
 // It sets rev.Chunks.
 //
 // Conflict if the head is no longer as h was read, or if the revision exists; what was
-// written is removed then. What a crash leaves behind is never visible, and Sweep removes
-// it. After Unavailable the revision may be published: read the head.
+// written is removed then, except lists of clusters. What a crash leaves behind is never visible, and
+// Sweep removes it, like unused lists. h must have an operation: a sweep leaves what that one needs.
+// After Unavailable the revision may be published: read the head.
 func (s *RevisionStore) Publish(ctx context.Context, h Head, rev Revision, places iter.Seq[Placement]) (Head, error) {
 	if h.Mod == 0 || rev.Number <= 0 {
 		return Head{}, errs.E(errs.Invalid, "publish", string(h.UID), errors.New("a head that was read and a revision above 0 are needed"))
@@ -119,15 +121,23 @@ func (s *RevisionStore) unpublish(ctx context.Context, uid HeadID, r storedRevis
 	s.kv.CountRequest("txn", len(key))
 }
 
-// putPlacements writes placements below prefix and returns the number of values.
+// putPlacements writes placements below prefix, with the content to which they refer, and returns the
+// number of values.
 func (s *RevisionStore) putPlacements(ctx context.Context, prefix string, places iter.Seq[Placement]) (int, error) {
 	b := s.kv.NewBatch(prefix)
-	chunks := 0
+	chunks, lists := 0, map[Digest][]byte{}
 	for chunk, err := range chunksOf(prefix, places) {
 		if err != nil {
 			return 0, err
 		}
-		text, err := etcdkv.Encode(prefix, chunk)
+		value, refers, list, err := chunk.value()
+		if err != nil {
+			return 0, err
+		}
+		if refers != "" {
+			lists[refers] = list
+		}
+		text, err := etcdkv.Encode(prefix, value)
 		if err != nil {
 			return 0, err
 		}
@@ -135,6 +145,9 @@ func (s *RevisionStore) putPlacements(ctx context.Context, prefix string, places
 			return 0, err
 		}
 		chunks++
+	}
+	if err := s.lists.PutBlobs(ctx, lists); err != nil {
+		return 0, err
 	}
 	return chunks, b.Flush(ctx)
 }
@@ -185,21 +198,29 @@ func (s *RevisionStore) Placements(ctx context.Context, uid HeadID, n int64) ([]
 // of them would empty clusters.
 func (s *RevisionStore) readPlacements(ctx context.Context, prefix string, want int) ([]Placement, error) {
 	var out []Placement
-	chunks := 0
-	for chunk, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), etcdkv.Decode[placementChunk]) {
-		if err == nil {
-			err = chunk.check()
-		}
+	values, err := s.placementValues(ctx, prefix, want)
+	for _, v := range values {
+		chunk, err := v.chunk(ctx, s.lists.GetBlob)
 		if err != nil {
 			return nil, err
 		}
-		chunks++
 		out = slices.AppendSeq(out, chunk.placements())
 	}
-	if chunks != want {
-		return nil, etcdkv.Corrupt(prefix, fmt.Errorf("%d of %d values exist; the revision may have been removed meanwhile", chunks, want))
+	return out, err
+}
+
+// placementValues reads the values below prefix, which must be want.
+func (s *RevisionStore) placementValues(ctx context.Context, prefix string, want int) (values []placementValue, err error) {
+	for v, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), etcdkv.Decode[placementValue]) {
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
 	}
-	return out, nil
+	if len(values) != want {
+		return nil, etcdkv.Corrupt(prefix, fmt.Errorf("%d of %d values exist; the revision may have been removed meanwhile", len(values), want))
+	}
+	return values, nil
 }
 
 // RevisionCommit is a Git commit that carried a revision to clusters, or what was published

@@ -77,6 +77,10 @@ func TestPublishThatLosesLeavesNothing(t *testing.T) {
 	before := keysBelow(t, s, "")
 	_, err = s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(2000, "d")))
 	wantKind(t, err, errs.Conflict)
+	if keys := keysBelow(t, s, "dep/7/place/"); len(keys) > 0 {
+		t.Errorf("placements %q are left", keys)
+	}
+	sweepAll(t, s, 1) // of content, such as the list of clusters
 	if after := keysBelow(t, s, ""); !slices.Equal(before, after) {
 		t.Errorf("keys are %q after the conflict, want %q", after, before)
 	}

@@ -7,7 +7,7 @@
 //	head/<uid>                          Head; the only contended key of a deployment
 //	dep/<uid>/act/<seq>                 Action; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
-//	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once
+//	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once; the list of clusters is content
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
 //	event/<uid>/<time>-<random>[-user]  Event; the newest few hundred of a deployment, and of its users
 //	use/<uid>                           the last use of a head by another head's change
@@ -138,11 +138,11 @@ func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 func newView(kv *etcdkv.Client, o options) *Store {
 	events := &EventStore{kv: kv, now: o.now}
 	heads := &HeadStore{kv: kv, events: events}
-	agents, pairs := agents.New(kv), pairstore.New(kv)
+	agents, pairs, content := agents.New(kv), pairstore.New(kv), blobstore.New(kv, o.caches.content)
 	return &Store{
 		HeadStore:       heads,
-		RevisionStore:   &RevisionStore{kv: kv, heads: heads, now: o.now, cache: o.caches.placements},
-		ContentStore:    blobstore.New(kv, o.caches.content),
+		RevisionStore:   &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, cache: o.caches.placements},
+		ContentStore:    content,
 		PairStore:       pairs,
 		ReportStore:     pairstore.NewReports(pairs, agents),
 		EventStore:      events,

@@ -3,6 +3,7 @@ package appcontext
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ const removeAttempts = 3
 func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
 		s: s, keep: max(1, keep),
-		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{},
+		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
 	}
 	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll} {
 		if err := phase(ctx); err != nil {
@@ -52,6 +53,7 @@ func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
+	maps.Copy(needed, w.lists)
 	return s.SweepContent(ctx, blobstore.SweepInput{Needed: needed, Start: w.start, Oldest: w.oldest})
 }
 
@@ -63,6 +65,7 @@ type sweeper struct {
 	oldest  int64                              // etcd's revision at which the oldest waiting operation was queued
 	inPairs map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
 	bundles map[Digest]bool                    // needed bundles
+	lists   map[Digest]bool                    // needed lists of clusters
 }
 
 // begin reads which operations wait.
@@ -231,13 +234,20 @@ func (w *sweeper) markRevision(ctx context.Context, uid HeadID, r storedRevision
 	for _, app := range r.Apps {
 		w.need(app.Bundles...)
 	}
-	places, err := w.s.readPlacements(ctx, placementPrefix(w.s.kv, uid, r.Number, r.Try), r.Chunks)
+	values, err := w.s.placementValues(ctx, placementPrefix(w.s.kv, uid, r.Number, r.Try), r.Chunks)
 	if err != nil {
 		return err
 	}
-	for _, place := range places {
-		for _, d := range place.Apps {
-			w.need(d)
+	for _, v := range values {
+		list, err := v.refers()
+		if err != nil {
+			return etcdkv.Corrupt("placements", err)
+		}
+		if list != "" {
+			w.lists[list] = true
+		}
+		for _, set := range v.Sets {
+			w.need(slices.Collect(maps.Values(set))...)
 		}
 	}
 	return nil
