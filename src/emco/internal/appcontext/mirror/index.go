@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -20,19 +21,13 @@ type index struct {
 	heads       map[appcontext.HeadID]*appcontext.Head
 	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
 	deployments map[v2.DeploymentID]map[Pair]*Entry
-	clusters    map[v2.ClusterKey]map[onCluster]*Entry // the same entries
-	lives       map[v2.ClusterKey]*LastSign            // by cluster
+	clusters    map[v2.ClusterKey][]ClusterPair // the same entries, in order of deployment and app
+	lives       map[v2.ClusterKey]*LastSign     // by cluster
 	tables      *pairstore.Tables
 	shared      map[pairstore.TableID]map[pairstore.ReportSet]*Report // of reports that are stored together
 	moved       []appcontext.PairKey                                  // the pairs whose state or report the last table changed
 	broken      map[recordKey]bool                                    // records that could not be read
 	names       names
-}
-
-// onCluster is an app of a deployment, on some cluster.
-type onCluster struct {
-	deployment v2.DeploymentID
-	app        string
 }
 
 type recordKey struct {
@@ -48,7 +43,7 @@ func newIndex() *index {
 	return &index{
 		heads: map[appcontext.HeadID]*appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
-		clusters: map[v2.ClusterKey]map[onCluster]*Entry{}, lives: map[v2.ClusterKey]*LastSign{},
+		clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -189,14 +184,37 @@ func (x *index) entry(k appcontext.PairKey) Entry {
 // setEntry replaces the entry of a pair; an empty one is dropped.
 func (x *index) setEntry(k appcontext.PairKey, next Entry) {
 	deployment, at := v2.DeploymentID(x.names.of(string(k.Deployment))), Pair{v2.ClusterKey(x.names.of(string(k.Cluster))), x.names.of(k.App)}
+	list := x.clusters[at.Cluster]
+	i, known := slices.BinarySearchFunc(list, k, func(p ClusterPair, k appcontext.PairKey) int {
+		return cmp.Or(cmp.Compare(p.UID, k.Deployment), cmp.Compare(p.App, k.App))
+	})
 	if next.State == nil && next.Report == nil {
-		drop(x.deployments, deployment, at)
-		drop(x.clusters, at.Cluster, onCluster{deployment, at.App})
+		if known {
+			x.drop(deployment, at, i)
+		}
 		return
 	}
 	next.LastSign = x.life(at.Cluster)
-	keep(x.deployments, deployment, at, &next)
-	keep(x.clusters, at.Cluster, onCluster{deployment, at.App}, &next)
+	if x.deployments[deployment] == nil {
+		x.deployments[deployment] = map[Pair]*Entry{}
+	}
+	x.deployments[deployment][at] = &next
+	if known {
+		list[i].Entry = &next
+	} else {
+		x.clusters[at.Cluster] = slices.Insert(list, i, ClusterPair{deployment, at.App, &next})
+	}
+}
+
+// drop removes an entry, which is the i-th of its cluster.
+func (x *index) drop(deployment v2.DeploymentID, at Pair, i int) {
+	if delete(x.deployments[deployment], at); len(x.deployments[deployment]) == 0 {
+		delete(x.deployments, deployment)
+	}
+	list := slices.Delete(x.clusters[at.Cluster], i, i+1)
+	if x.clusters[at.Cluster] = list; len(list) == 0 {
+		delete(x.clusters, at.Cluster)
+	}
 }
 
 // setAgent replaces the sign of life of a cluster.
@@ -226,23 +244,10 @@ func (x *index) life(cluster v2.ClusterKey) *LastSign {
 // touched returns the deployments that have an entry on a cluster.
 func (x *index) touched(cluster v2.ClusterKey) map[v2.DeploymentID]bool {
 	out := map[v2.DeploymentID]bool{}
-	for at := range x.clusters[cluster] {
-		out[at.deployment] = true
+	for _, p := range x.clusters[cluster] {
+		out[p.UID] = true
 	}
 	return out
-}
-
-func keep[N, K comparable](in map[N]map[K]*Entry, name N, at K, e *Entry) {
-	if in[name] == nil {
-		in[name] = map[K]*Entry{}
-	}
-	in[name][at] = e
-}
-
-func drop[N, K comparable](in map[N]map[K]*Entry, name N, at K) {
-	if delete(in[name], at); len(in[name]) == 0 {
-		delete(in, name)
-	}
 }
 
 // snapshot copies the entries of a head's deployment; false if a record of it could not be read.

@@ -212,7 +212,7 @@ type ClusterPair struct {
 	*Entry
 }
 
-// Cluster returns the entries of all deployments on a cluster, in no order; none without an
+// Cluster returns the entries of all deployments on a cluster, in order of deployment and app; none without an
 // index. They may be a moment old.
 func (m *Mirror) Cluster(name v2.ClusterKey) []ClusterPair {
 	m.mu.RLock()
@@ -220,11 +220,7 @@ func (m *Mirror) Cluster(name v2.ClusterKey) []ClusterPair {
 	if m.index == nil {
 		return nil
 	}
-	out := make([]ClusterPair, 0, len(m.index.clusters[name]))
-	for at, e := range m.index.clusters[name] {
-		out = append(out, ClusterPair{at.deployment, at.app, e})
-	}
-	return out
+	return slices.Clone(m.index.clusters[name])
 }
 
 // Pairs returns the pairs of a cluster, in no order and without Identity; false without an index. They are at
@@ -237,9 +233,9 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 		return nil, false
 	}
 	out := make([]appcontext.Pair, 0, len(m.index.clusters[cluster]))
-	for at, e := range m.index.clusters[cluster] {
-		if e.State != nil {
-			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: cluster, Deployment: at.deployment, App: at.app}, ""))
+	for _, p := range m.index.clusters[cluster] {
+		if p.State != nil {
+			out = append(out, p.State.Pair(appcontext.PairKey{Cluster: cluster, Deployment: p.UID, App: p.App}, ""))
 		}
 	}
 	return out, true
