@@ -177,7 +177,7 @@ func (r *recorder) apply(ctx context.Context, change world.Change) error {
 func (r *recorder) step(ctx context.Context, name string, do func() error) error {
 	wanted := name == r.name || r.name == "all"
 	stop := func() error { return nil }
-	if wanted && name != "restart" {
+	if wanted {
 		stop = r.startCPU(ctx, name)
 	}
 	before, err := r.program.Metrics(ctx)
@@ -228,7 +228,11 @@ func (r *recorder) startCPU(ctx context.Context, name string) (stop func() error
 	done := make(chan error, 1)
 	go func() {
 		for part := 0; ctx.Err() == nil; part++ {
-			if err := r.fetch(context.WithoutCancel(ctx), fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1"); err != nil {
+			err := r.fetch(context.WithoutCancel(ctx), fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1")
+			if _, down := errors.AsType[*net.OpError](err); down || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+				time.Sleep(10 * time.Millisecond)
+				part--
+			} else if err != nil {
 				done <- err
 				return
 			}
