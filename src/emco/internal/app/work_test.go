@@ -71,7 +71,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		{"reports of all clusters, with the same news", (*workFleet).reportAll, size{20, 1}, size{8 * kib, 1400}, size{30, 2}, size{30 * kib, 1500}, "each cluster's document; what they say of an app is one value"},
 		{"the same report again", (*workFleet).report, size{2, 0}, size{kib / 2, 0}, size{2, 0}, size{kib, 0}, "the sign of life of one cluster"},
 		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 0}, size{55, 0}, size{38 * kib, 0}, "a revision, which refers to the list of clusters; no pair"},
-		{"a move to another sync type", (*workFleet).move, size{12, 0}, size{8 * kib, 0}, size{40, 0}, size{34 * kib, 0}, "the pairs of one cluster, one by one, and the progress of the move"},
+		{"a move to another sync type", (*workFleet).move, size{12, 0}, size{8 * kib, 0}, size{40, 0}, size{12 * kib, 120}, "the pairs of one cluster, one by one, and the progress of the move; looks into roster and tables"},
 		{"a restart", (*workFleet).restart, size{34, 0}, size{2 * kib, 0}, size{75, 0}, size{34 * kib, 700}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages, and each agent's last document"},
 	}
 	sizes := []int{50, 500}
