@@ -33,7 +33,7 @@ var reasons = []struct {
 
 // words puts upstream's words in the place of the store's. missing is the text for
 // NotFound. Errors of others pass as they are.
-func (h *handler[T, P]) words(err error, missing string) error {
+func (d *Def[T]) words(err error, missing string) error {
 	if related, ok := errors.AsType[*store.Related](err); ok {
 		for _, row := range reasons {
 			if errors.Is(related, row.reason) {
@@ -45,23 +45,23 @@ func (h *handler[T, P]) words(err error, missing string) error {
 	case errs.Is(err, errs.NotFound):
 		return errs.New(errs.NotFound, missing)
 	case errs.Is(err, errs.Exists):
-		return errs.New(errs.Exists, h.def.Kind+" already exists")
+		return errs.New(errs.Exists, d.Kind+" already exists")
 	}
 	return err
 }
 
 // missing is the text of a GET that finds nothing.
-func (h *handler[T, P]) missing() string {
-	if h.def.Missing != "" {
-		return h.def.Missing
+func (d *Def[T]) missing() string {
+	if d.Missing != "" {
+		return d.Missing
 	}
-	return h.def.Kind + " not found"
+	return d.Kind + " not found"
 }
 
 // absent is the text of a DELETE that finds nothing.
-func (h *handler[T, P]) absent() string {
-	if h.def.Absent != "" {
-		return h.def.Absent
+func (d *Def[T]) absent() string {
+	if d.Absent != "" {
+		return d.Absent
 	}
 	return textAbsent
 }

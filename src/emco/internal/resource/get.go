@@ -1,14 +1,9 @@
 package resource
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
 
@@ -19,14 +14,14 @@ import (
 
 // get serves GET of an item.
 func (h *handler[T, P]) get(w http.ResponseWriter, r *http.Request) error {
-	at, _, err := h.item(r)
+	at, _, err := h.def.item(r)
 	if err == nil {
-		err = web.CheckQuery(r.URL.Query(), h.params(true)...)
+		err = web.CheckQuery(r.URL.Query(), h.def.params(true)...)
 	}
 	if err != nil {
 		return err
 	}
-	if h.queried(true) {
+	if h.def.queried(true) {
 		if done, err := h.query(w, r, at, true); done || err != nil {
 			return err
 		}
@@ -55,7 +50,7 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 	}
 	doc, err := h.db.Get(r.Context(), key)
 	if err != nil {
-		return h.words(err, h.missing())
+		return h.def.words(err, h.def.missing())
 	}
 	if web.Unchanged(w, r, etag(doc)) {
 		return nil
@@ -63,124 +58,12 @@ func (h *handler[T, P]) show(w http.ResponseWriter, r *http.Request, key store.K
 	if as == asJSON || doc.Secret == nil && len(doc.Blobs) == 0 {
 		return h.answer(w, http.StatusOK, doc)
 	}
-	if h.def.File.Many > 0 {
-		return h.several(w, r, doc, as)
-	}
-	file, err := h.open(r.Context(), doc)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	web.Extend(w, uploadTime)
-	if as == asFile {
-		return copyFile(w, doc, file)
-	}
-	return h.both(w, doc, file)
-}
-
-// open returns the file as clients may see it.
-func (h *handler[T, P]) open(ctx context.Context, doc store.Doc) (io.ReadCloser, error) {
 	f := h.def.File
-	if !f.Secret {
-		return h.db.OpenBlob(ctx, doc.Blobs[0].Digest)
+	out := fileAnswer{db: h.db, doc: doc, as: as, show: f.Show, name: f.Name, part: cmp.Or(f.Part, "metadata")}
+	if f.Many > 0 {
+		return out.several(w, r)
 	}
-	plain, err := h.db.Reveal(ctx, doc)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := f.Show(ctx, doc, plain)
-	return io.NopCloser(bytes.NewReader(shown)), err
-}
-
-// several answers with the files of a document, one after the other, or each as a part.
-func (h *handler[T, P]) several(w http.ResponseWriter, r *http.Request, doc store.Doc, as form) error {
-	plain, err := h.db.Reveal(r.Context(), doc)
-	if err != nil {
-		return err
-	}
-	files, err := UnpackFiles(plain)
-	if err != nil {
-		return err
-	}
-	for i := range files {
-		if files[i].Content, err = h.def.File.Show(r.Context(), doc, files[i].Content); err != nil {
-			return err
-		}
-	}
-	if as == asFile {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.WriteHeader(http.StatusOK)
-		for _, f := range files {
-			cut(io.Copy(w, bytes.NewReader(f.Content)))
-		}
-		return nil
-	}
-	parts := h.beginParts(w, doc)
-	name := "file" // as upstream EMCO does
-	if len(files) > 1 {
-		name = "files"
-	}
-	for _, f := range files {
-		addPart(parts, name, f.Name, bytes.NewReader(f.Content))
-	}
-	cut(0, parts.Close())
-	return nil
-}
-
-func copyFile(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	if len(doc.Blobs) > 0 {
-		w.Header().Set("Content-Length", strconv.FormatInt(doc.Blobs[0].Size, 10))
-	}
-	w.WriteHeader(http.StatusOK)
-	cut(io.Copy(w, file))
-	return nil
-}
-
-// both writes the parts "metadata" and "file", as upstream EMCO does.
-func (h *handler[T, P]) both(w http.ResponseWriter, doc store.Doc, file io.Reader) error {
-	parts := h.beginParts(w, doc)
-	addPart(parts, "file", h.def.File.Name, file)
-	cut(0, parts.Close())
-	return nil
-}
-
-// beginParts begins an answer with the document's part.
-func (h *handler[T, P]) beginParts(w http.ResponseWriter, doc store.Doc) *multipart.Writer {
-	parts := multipart.NewWriter(w)
-	w.Header().Set("Content-Type", parts.FormDataContentType())
-	w.WriteHeader(http.StatusOK)
-	meta, err := parts.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="` + cmp.Or(h.def.File.Part, "metadata") + `"`},
-		"Content-Type":        {"application/json"},
-	})
-	if err == nil {
-		_, err = meta.Write(doc.Body)
-	}
-	cut(0, err)
-	return parts
-}
-
-// addPart adds a file to an answer.
-func addPart(parts *multipart.Writer, part, name string, content io.Reader) {
-	disposition := `form-data; name="` + part + `"`
-	if name != "" {
-		disposition = multipart.FileContentDisposition(part, name)
-	}
-	to, err := parts.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {disposition},
-		"Content-Type":        {"application/octet-stream"},
-	})
-	cut(0, err)
-	cut(io.Copy(to, content))
-}
-
-// cut ends the connection if an answer cannot be completed: the client must not
-// mistake it for a complete one.
-func cut(_ int64, err error) {
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
+	return out.one(w, r, f.Secret)
 }
 
 // forms lists what an item can be shown as, in our order of preference, and which

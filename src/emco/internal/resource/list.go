@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -16,9 +17,9 @@ const HeaderContinue = web.HeaderContinue
 
 // list serves GET of the collection.
 func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
-	at, err := h.place(r)
+	at, err := h.def.place(r)
 	if err == nil {
-		err = web.CheckQuery(r.URL.Query(), append(h.params(false), "limit", "continue")...)
+		err = web.CheckQuery(r.URL.Query(), append(h.def.params(false), "limit", "continue")...)
 	}
 	if err != nil {
 		return err
@@ -32,18 +33,18 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	shape := h.def.Shape
 	if shape == nil {
-		shape = &Shape{Begin: "[", End: "]", Item: h.visible}
+		shape = &Shape{Begin: "[", End: "]", Item: h.def.visible}
 	}
 	if page.limit > 0 {
 		return h.page(w, r, at, page, shape)
 	}
-	docs := h.db.List(r.Context(), at.Collection, store.Query{Depth: h.depth(), After: page.after})
+	docs := h.db.List(r.Context(), at.Collection, store.Query{Depth: h.def.depth(), After: page.after})
 	return h.stream(w, r, at, docs, shape)
 }
 
 // params are the parameters of the queries on items, or on the collection.
-func (h *handler[T, P]) params(onItem bool) (names []string) {
-	for _, q := range h.def.Queries {
+func (d *Def[T]) params(onItem bool) (names []string) {
+	for _, q := range d.Queries {
 		if q.OnItem == onItem {
 			names = append(names, q.Param)
 		}
@@ -82,7 +83,7 @@ func (h *handler[T, P]) orphan(ctx context.Context, at Place, err error) error {
 		return err
 	}
 	if _, missing := h.db.Get(ctx, at.Parent); missing != nil {
-		return h.words(missing, h.def.Orphan)
+		return h.def.words(missing, h.def.Orphan)
 	}
 	return err
 }
@@ -130,7 +131,7 @@ func (h *handler[T, P]) stream(w http.ResponseWriter, r *http.Request, at Place,
 // page writes one page; it reads one document more to know whether there is a next.
 func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p page, shape *Shape) error {
 	var docs []store.Doc
-	q := store.Query{Depth: h.depth(), After: p.after, Limit: p.limit + 1}
+	q := store.Query{Depth: h.def.depth(), After: p.after, Limit: p.limit + 1}
 	for doc, err := range h.db.List(r.Context(), at.Collection, q) {
 		if err != nil {
 			return err
@@ -164,4 +165,16 @@ func pageOf(values url.Values, coll store.Key) (page, error) {
 		out.after = coll + "/" + store.Key(p.After)
 	}
 	return out, err
+}
+
+// slashed serves the collection's queries below the path that ends in a slash;
+// without a query that path does not exist.
+func (h *handler[T, P]) slashed(w http.ResponseWriter, r *http.Request) error {
+	values := r.URL.Query()
+	for _, q := range h.def.Queries {
+		if !q.OnItem && values.Has(q.Param) {
+			return h.list(w, r)
+		}
+	}
+	return errs.New(errs.NotFound, "404 page not found")
 }

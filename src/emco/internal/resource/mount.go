@@ -6,7 +6,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -27,7 +26,7 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	if def.Put != NoPut {
 		route(http.MethodPut, item, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
 	}
-	if h.queried(false) {
+	if h.def.queried(false) {
 		// Upstream's own CLI and documents have a slash before the question mark.
 		route(http.MethodGet, collection+"/", h.slashed)
 	}
@@ -41,12 +40,12 @@ type handler[T any, P document[T]] struct {
 }
 
 // place returns what the request's URL means.
-func (h *handler[T, P]) place(r *http.Request) (Place, error) {
+func (d *Def[T]) place(r *http.Request) (Place, error) {
 	vars, err := web.Vars(r)
 	if err != nil {
 		return Place{}, err
 	}
-	coll := expand(h.def.Collection, vars)
+	coll := expand(d.Collection, vars)
 	at := Place{Key: store.Key(coll), Collection: store.Key(coll), Vars: vars}
 	if parent := strings.LastIndexByte(coll, '/'); parent >= 0 {
 		at.Parent = at.Collection[:parent]
@@ -55,9 +54,9 @@ func (h *handler[T, P]) place(r *http.Request) (Place, error) {
 }
 
 // item returns the place of the item that the URL names, and the name.
-func (h *handler[T, P]) item(r *http.Request) (Place, string, error) {
-	at, err := h.place(r)
-	name := expand(h.def.Item, at.Vars)
+func (d *Def[T]) item(r *http.Request) (Place, string, error) {
+	at, err := d.place(r)
+	name := expand(d.Item, at.Vars)
 	return at.with(name), name, err
 }
 
@@ -79,26 +78,14 @@ func expand(template string, vars map[string]string) string {
 }
 
 // depth is the number of segments of an item's name.
-func (h *handler[T, P]) depth() int { return 1 + strings.Count(h.def.Item, "/") }
+func (d *Def[T]) depth() int { return 1 + strings.Count(d.Item, "/") }
 
 // queried reports whether there are queries on items, or on the collection.
-func (h *handler[T, P]) queried(onItem bool) bool {
-	for _, q := range h.def.Queries {
+func (d *Def[T]) queried(onItem bool) bool {
+	for _, q := range d.Queries {
 		if q.OnItem == onItem {
 			return true
 		}
 	}
 	return false
-}
-
-// slashed serves the collection's queries below the path that ends in a slash;
-// without a query that path does not exist.
-func (h *handler[T, P]) slashed(w http.ResponseWriter, r *http.Request) error {
-	values := r.URL.Query()
-	for _, q := range h.def.Queries {
-		if !q.OnItem && values.Has(q.Param) {
-			return h.list(w, r)
-		}
-	}
-	return errs.New(errs.NotFound, "404 page not found")
 }

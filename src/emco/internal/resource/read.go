@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
+	"path"
 	"strconv"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -27,30 +25,8 @@ const (
 
 // requestContent is the content of a request.
 type requestContent[T any] struct {
-	doc   T
-	text  []byte // the document as it was sent
-	file  bool
-	plain seal.Secret // a secret file, or several that are packed
-	files []NamedFile // several files, until they are packed
-	blobs []store.Blob
-
-	upload  store.Upload // what blobs name, until it is kept; nil without a file
-	skipped bool         // the file was not taken in, because the parent is missing
-}
-
-// discard removes a file that was not kept.
-func (up *requestContent[T]) discard() {
-	if up.upload != nil {
-		up.upload.Discard()
-	}
-}
-
-// keep stores the file.
-func (up *requestContent[T]) keep() error {
-	if up.upload == nil {
-		return nil
-	}
-	return up.upload.Keep()
+	doc T
+	receivedParts
 }
 
 // read reads document and file, and checks neither but for their form. The caller must discard
@@ -61,7 +37,7 @@ func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request, at Place) (
 		return up, err
 	}
 	if h.def.File != nil && isMultipart(r) {
-		up, err = h.multipart(w, r, at)
+		up.receivedParts, err = h.readParts(w, r, at)
 	} else {
 		up.text, err = web.Body(w, r, maxBody)
 	}
@@ -72,6 +48,30 @@ func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request, at Place) (
 		return up, err
 	}
 	return up, h.settle(r, &up)
+}
+
+// readParts reads a multipart body. Without the parent of the place, the file is read but not taken in.
+func (h *handler[T, P]) readParts(w http.ResponseWriter, r *http.Request, at Place) (receivedParts, error) {
+	f := h.def.File
+	in := partReader{db: h.db, limit: f.Limit, many: f.Many, secret: f.Secret}
+	missing, err := h.parentMissing(r.Context(), at)
+	if err == nil {
+		in.skipped = missing
+		err = in.read(w, r)
+	}
+	return in.receivedParts, err
+}
+
+// parentMissing reports whether there is no document that one at the place could be in.
+func (h *handler[T, P]) parentMissing(ctx context.Context, at Place) (bool, error) {
+	if at.Parent == "" {
+		return false, nil
+	}
+	_, err := h.db.Get(ctx, at.Parent)
+	if errs.Is(err, errs.NotFound) {
+		return true, nil
+	}
+	return false, err
 }
 
 // readMode reads the parameter strict.
@@ -108,161 +108,6 @@ func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 	return nil
 }
 
-// multipart reads the parts "metadata" and "file", in any order; others are
-// skipped. A large file goes to the blob store while it arrives.
-func (h *handler[T, P]) multipart(w http.ResponseWriter, r *http.Request, at Place) (up requestContent[T], err error) {
-	web.Extend(w, uploadTime)
-	r.Body = http.MaxBytesReader(w, r.Body, h.def.File.Limit+2*maxBody)
-	if up.skipped, err = h.parentMissing(r.Context(), at); err != nil {
-		return up, err
-	}
-	parts, err := r.MultipartReader()
-	if err != nil {
-		return up, errs.New(errs.Malformed, err.Error())
-	}
-	most := maxParts + h.def.File.Many
-	for range most {
-		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			return up, up.complete(h.def.File.Many > 0)
-		}
-		if err != nil {
-			return up, web.ReadError(err)
-		}
-		if err := h.part(r.Context(), part, &up); err != nil {
-			return up, err
-		}
-	}
-	return up, errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(most)+" parts")
-}
-
-// complete packs the files, if there are several, and demands the document.
-func (up *requestContent[T]) complete(many bool) (err error) {
-	if up.text == nil {
-		return errs.New(errs.Invalid, `the body has no part "metadata"`)
-	}
-	if many && up.file {
-		up.plain, err = PackFiles(up.files)
-	}
-	return err
-}
-
-func (h *handler[T, P]) part(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
-	name := part.FormName()
-	if h.def.File.Many > 0 && (name == "file" || name == "files") {
-		return h.another(part, up)
-	}
-	switch {
-	case name == "metadata" && up.text != nil:
-		return errs.New(errs.Malformed, `part "metadata" is given twice`)
-	case name == "file" && up.file:
-		return errs.New(errs.Invalid, `part "file" is given twice`)
-	}
-	switch name {
-	case "metadata":
-		up.text, err = bounded(part, maxBody)
-	case "file":
-		up.file = true
-		err = h.store(ctx, part, up)
-	}
-	return err
-}
-
-// another keeps one of several files.
-func (h *handler[T, P]) another(part *multipart.Part, up *requestContent[T]) error {
-	if len(up.files) == h.def.File.Many {
-		return errs.New(errs.Invalid, "the body has more than "+strconv.Itoa(h.def.File.Many)+" files")
-	}
-	left := h.def.File.Limit
-	for _, f := range up.files {
-		if f.Name == part.FileName() {
-			return errs.New(errs.Invalid, "file "+strconv.Quote(f.Name)+" is given twice")
-		}
-		left -= int64(len(f.Content))
-	}
-	content, err := bounded(part, left)
-	if errs.Is(err, errs.TooLarge) {
-		return errs.New(errs.TooLarge, "the files are larger than "+strconv.FormatInt(h.def.File.Limit, 10)+" bytes")
-	}
-	up.file, up.files = true, append(up.files, NamedFile{part.FileName(), content})
-	return err
-}
-
-// store keeps the file.
-func (h *handler[T, P]) store(ctx context.Context, part *multipart.Part, up *requestContent[T]) (err error) {
-	f := h.def.File
-	if f.Secret {
-		up.plain, err = bounded(part, f.Limit)
-		return err
-	}
-	source := &errorTap{from: part}
-	if up.skipped {
-		if n, err := io.Copy(io.Discard, io.LimitReader(source, f.Limit+1)); err == nil && n > f.Limit {
-			return tooLarge(f.Limit)
-		}
-		if source.err != nil {
-			return web.ReadError(source.err)
-		}
-		return nil
-	}
-	up.upload, err = h.db.ReceiveBlob(ctx, source, f.Limit)
-	if source.err != nil {
-		return web.ReadError(source.err)
-	}
-	if errs.Is(err, errs.TooLarge) {
-		return tooLarge(f.Limit)
-	}
-	if err != nil {
-		return err
-	}
-	digest, size := up.upload.Content()
-	up.blobs = []store.Blob{{Name: "file", File: part.FileName(), Digest: digest, Size: size}}
-	return nil
-}
-
-// parentMissing reports whether there is no document that one at the place could be in.
-func (h *handler[T, P]) parentMissing(ctx context.Context, at Place) (bool, error) {
-	if at.Parent == "" {
-		return false, nil
-	}
-	_, err := h.db.Get(ctx, at.Parent)
-	if errs.Is(err, errs.NotFound) {
-		return true, nil
-	}
-	return false, err
-}
-
-// errorTap remembers the error of a source, to distinguish the client's fault from the
-// store's.
-type errorTap struct {
-	from io.Reader
-	err  error
-}
-
-func (t *errorTap) Read(b []byte) (int, error) {
-	n, err := t.from.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.err = err
-	}
-	return n, err
-}
-
-// bounded reads at most limit bytes; it never returns nil without an error.
-func bounded(r io.Reader, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return nil, web.ReadError(err)
-	}
-	if int64(len(data)) > limit {
-		return nil, tooLarge(limit)
-	}
-	return data, nil
-}
-
-func tooLarge(limit int64) error {
-	return errs.New(errs.TooLarge, "file is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-}
-
 // content opens the uploaded file.
 func (h *handler[T, P]) content(up requestContent[T]) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
@@ -288,21 +133,21 @@ func (h *handler[T, P]) write(ctx context.Context, at Place, up requestContent[T
 	if h.def.Refs != nil {
 		w.Refs = h.def.Refs(at, up.doc)
 	}
-	if unique := h.uniqueKey(at, up.doc); unique.Name != "" {
+	if unique := h.def.uniqueKey(at, up.doc); unique.Name != "" {
 		w.Refs = append(w.Refs, store.Ref{Key: uniqueIndexKey(at, unique)})
 	}
-	err := h.encode(&w, up.doc)
+	err := h.def.encode(&w, up.doc)
 	return w, err
 }
 
 // encode puts a document into what is stored of it: its body, and its secret.
-func (h *handler[T, P]) encode(w *store.Write, doc T) (err error) {
+func (d *Def[T]) encode(w *store.Write, doc T) (err error) {
 	full, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
 	w.Body = full
-	if m := h.def.Masking; m != nil && !m.InBody {
+	if m := d.Masking; m != nil && !m.InBody {
 		w.Secret = full
 		w.Body, err = json.Marshal(m.Mask(doc))
 	}
@@ -325,4 +170,21 @@ func (h *handler[T, P]) judge(ctx context.Context, at Place, up requestContent[T
 		}
 	}
 	return h.vacant(ctx, at, up.doc)
+}
+
+// vacant refuses a document whose unique key another one of the collection has.
+func (h *handler[T, P]) vacant(ctx context.Context, at Place, doc T) error {
+	unique := h.def.uniqueKey(at, doc)
+	if unique.Name == "" {
+		return nil
+	}
+	for other, err := range h.db.List(ctx, at.Collection, store.Query{Refers: uniqueIndexKey(at, unique), Limit: 2}) {
+		if err != nil {
+			return err
+		}
+		if other.Key != at.Key {
+			return errs.New(errs.Conflict, unique.Taken+": "+path.Base(string(other.Key)))
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package resource
 import (
 	"context"
 	"errors"
-	"path"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -13,11 +12,11 @@ import (
 // A unique key is stored as a reference to a key that no document has. So the store's index
 // of references finds its holder, and no second document must be kept consistent.
 
-func (h *handler[T, P]) uniqueKey(at Place, doc T) UniqueKey {
-	if h.def.Unique == nil {
+func (d *Def[T]) uniqueKey(at Place, doc T) UniqueKey {
+	if d.Unique == nil {
 		return UniqueKey{}
 	}
-	return h.def.Unique(at, doc)
+	return d.Unique(at, doc)
 }
 
 // UniqueName keeps the members of a collection from having names that differ in letter
@@ -39,21 +38,4 @@ func Holder(ctx context.Context, db *store.DB, at Place, name string) (store.Doc
 // uniqueIndexKey is the key in the index of references that stands for a unique key.
 func uniqueIndexKey(at Place, unique UniqueKey) store.Key {
 	return "unique/" + at.Collection + "/" + store.Key(unique.Name)
-}
-
-// vacant refuses a document whose unique key another one of the collection has.
-func (h *handler[T, P]) vacant(ctx context.Context, at Place, doc T) error {
-	unique := h.uniqueKey(at, doc)
-	if unique.Name == "" {
-		return nil
-	}
-	for other, err := range h.db.List(ctx, at.Collection, store.Query{Refers: uniqueIndexKey(at, unique), Limit: 2}) {
-		if err != nil {
-			return err
-		}
-		if other.Key != at.Key {
-			return errs.New(errs.Conflict, unique.Taken+": "+path.Base(string(other.Key)))
-		}
-	}
-	return nil
 }

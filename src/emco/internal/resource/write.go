@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -28,7 +29,7 @@ type storedDocument[T any] struct {
 
 // create serves POST.
 func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
-	at, err := h.place(r)
+	at, err := h.def.place(r)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up requestContent[
 	}
 	doc, err := h.db.Create(ctx, write)
 	if err != nil {
-		return store.Doc{}, h.words(err, h.missing())
+		return store.Doc{}, h.def.words(err, h.def.missing())
 	}
 	return doc, h.recheck(ctx, at, up.doc)
 }
@@ -116,7 +117,7 @@ func (h *handler[T, P]) recheck(ctx context.Context, at Place, doc T) error {
 
 // replace serves PUT.
 func (h *handler[T, P]) replace(w http.ResponseWriter, r *http.Request) error {
-	at, name, err := h.item(r)
+	at, name, err := h.def.item(r)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func (h *handler[T, P]) upsert(r *http.Request, at Place, up requestContent[T]) 
 		old, err := h.load(r.Context(), at.Key)
 		switch {
 		case errs.Is(err, errs.NotFound) && conditional(r):
-			return doc, false, web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.NotFound, h.missing()))
+			return doc, false, web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.NotFound, h.def.missing()))
 		case errs.Is(err, errs.NotFound):
 			doc, err = h.insert(r.Context(), at, up)
 			if errs.Is(err, errs.Exists) {
@@ -202,7 +203,7 @@ func (h *handler[T, P]) lost(ctx context.Context, old store.Doc, err error) bool
 func (h *handler[T, P]) load(ctx context.Context, key store.Key) (storedDocument[T], error) {
 	doc, err := h.db.Get(ctx, key)
 	s := storedDocument[T]{Doc: doc}
-	if err == nil && h.masksAnswers() {
+	if err == nil && h.def.masksAnswers() {
 		s.full, err = store.Decode[T](doc)
 	}
 	if err != nil || doc.Secret == nil {
@@ -238,7 +239,7 @@ func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[
 		return store.Doc{}, err
 	}
 	doc, err := h.db.Replace(ctx, write, old.Rev)
-	return doc, h.words(err, h.missing())
+	return doc, h.def.words(err, h.def.missing())
 }
 
 // adopt lets the new document keep what the server decided of the stored one.
@@ -282,7 +283,7 @@ func keys(refs []store.Ref) []store.Key {
 
 // remove serves DELETE.
 func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
-	at, _, err := h.item(r)
+	at, _, err := h.def.item(r)
 	if err != nil {
 		return err
 	}
@@ -295,7 +296,7 @@ func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
 	case objection != nil:
 		return objection
 	case err != nil:
-		return h.words(err, h.absent())
+		return h.def.words(err, h.def.absent())
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -314,7 +315,7 @@ func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc stor
 
 // answer shows a document.
 func (h *handler[T, P]) answer(w http.ResponseWriter, status int, doc store.Doc) error {
-	body, err := h.visible(doc)
+	body, err := h.def.visible(doc)
 	if err != nil {
 		return err
 	}
@@ -325,17 +326,45 @@ func (h *handler[T, P]) answer(w http.ResponseWriter, status int, doc store.Doc)
 }
 
 // masksAnswers reports whether bodies hold what must not be shown.
-func (h *handler[T, P]) masksAnswers() bool { return h.def.Masking != nil && h.def.Masking.InBody }
+func (d *Def[T]) masksAnswers() bool { return d.Masking != nil && d.Masking.InBody }
 
 // visible returns what clients may see of a document: the body as it is stored, as a
 // rule.
-func (h *handler[T, P]) visible(doc store.Doc) ([]byte, error) {
-	if !h.masksAnswers() {
+func (d *Def[T]) visible(doc store.Doc) ([]byte, error) {
+	if !d.masksAnswers() {
 		return doc.Body, nil
 	}
 	full, err := store.Decode[T](doc)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(h.def.Masking.Mask(full))
+	return json.Marshal(d.Masking.Mask(full))
+}
+
+// orDryRun serves a write. If the request asks for a dry run, all checks run on a trial of the
+// store, and the answer is that of the write without an ETag. params are the parameters of the
+// write.
+func (h *handler[T, P]) orDryRun(write func(*handler[T, P], http.ResponseWriter, *http.Request) error, params ...string) web.HandlerFunc {
+	trials := make(chan struct{}, maxTrials)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.CheckQuery(r.URL.Query(), params...); err != nil {
+			return err
+		}
+		dry, err := web.AsksDryRun(r)
+		if err != nil {
+			return err
+		}
+		if !dry {
+			return write(h, w, r)
+		}
+		select {
+		case trials <- struct{}{}:
+			defer func() { <-trials }()
+		default:
+			return &errs.Error{Kind: errs.Throttled, Err: errs.New(errs.Throttled, "too many dry runs are under way; try again later"), After: time.Second}
+		}
+		trial := *h
+		trial.dry, trial.db = true, h.db.Trial()
+		return write(&trial, w, r.WithContext(context.WithValue(r.Context(), dryRunKey{}, true)))
+	}
 }
