@@ -117,17 +117,7 @@ func (a adder) Customize(_ context.Context, c customize.Deployment) (out customi
 // What controllers add is within the bounds of a logical cloud of level 1, too.
 func TestALevel1CloudBoundsItsControllers(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	team := p.clouds() + "/team"
-	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
-	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
-	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
-	p.want(202, "POST "+team+"/instantiate", "")
-	g := p.group("v1", "g")
-	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
-	g.intend("edge")
+	p, g := newLevel1Group(t)
 	p.groups.WithControllers(map[string]customize.Controller{"adder": adder("")}, nil)
 	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"adder":"i"}}}`)
 	g.acts("approve")

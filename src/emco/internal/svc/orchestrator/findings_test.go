@@ -11,11 +11,7 @@ import (
 // once there is a revision.
 func TestF20AFilterOfAnUnknownAppIsAlwaysRefused(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	p, g := newMadeGroup(t)
 	check := func(phase string) {
 		t.Helper()
 		if a := p.send(apiRequest{do: "GET " + g.path() + "/status?status=deployed&app=none"}); a.status != 400 {
@@ -66,11 +62,7 @@ func TestF20AStatusThatHasNotChangedIsNotSentAgain(t *testing.T) {
 
 func TestF26UnknownParametersOfGroupsAreRefused(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	p, g := newMadeGroup(t)
 	for do, near := range map[string]string{
 		"GET " + g.path() + "/events?folow=true":        "did you mean follow?",
 		"GET " + g.path() + "/status?stats=ready":       "did you mean status?",
@@ -90,11 +82,7 @@ func TestF26UnknownParametersOfGroupsAreRefused(t *testing.T) {
 
 func TestF42ApproveNamesControllersThatCannotBeCalled(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	p, g := newMadeGroup(t)
 	p.want(201, "POST controllers", `{"metadata":{"name":"gac"},"spec":{"host":"gac","port":9033,"type":"action","priority":1}}`)
 	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"gac":"i"}}}`)
 	g.refused("approve", "", 400, `controller "gac" is not known`)

@@ -575,11 +575,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 
 func TestQueriesOfActionsAreChecked(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	_, g := newMadeGroup(t)
 	for query, text := range map[string]string{
 		"?force=1":                             "Invalid query force",
 		"?dryRun=1":                            "Invalid query dryRun",
@@ -605,11 +601,7 @@ func TestQueriesOfActionsAreChecked(t *testing.T) {
 // terminated. The write must fail then: the request is decided again, and refused.
 func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	p, g := newMadeGroup(t)
 	g.acts("approve")
 	snapshot, err := p.groups.executor.Load(t.Context(), g.doc())
 	p.must(err)

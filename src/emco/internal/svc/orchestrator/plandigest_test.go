@@ -146,11 +146,7 @@ func TestF25TheWorkerDoesWhatWasPlannedOrNothing(t *testing.T) {
 
 func TestF25HeadersOfPlansAreChecked(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	g := p.group("v1", "g")
-	g.make("edge")
+	p, g := newMadeGroup(t)
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for header, text := range map[string]string{
 		"":                      "Invalid header If-Plan",

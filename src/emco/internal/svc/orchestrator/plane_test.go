@@ -216,6 +216,35 @@ func (g testGroup) make(provider string) {
 	g.intend(provider)
 }
 
+// newMadeGroup returns a group that is made, of one app on one cluster.
+func newMadeGroup(t *testing.T) (p *controlPlane, g testGroup) {
+	t.Helper()
+	p = newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	g = p.group("v1", "g")
+	g.make("edge")
+	return p, g
+}
+
+// newLevel1Group returns a group that is made, of one app on one cluster, in a logical cloud of level 1
+// with the namespace "team".
+func newLevel1Group(t *testing.T) (p *controlPlane, g testGroup) {
+	t.Helper()
+	p = newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	team := p.clouds() + "/team"
+	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
+	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
+	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
+	p.want(202, "POST "+team+"/instantiate", "")
+	g = p.group("v1", "g")
+	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
+	g.intend("edge")
+	return p, g
+}
+
 // intend makes what is below the group.
 func (g testGroup) intend(provider string) {
 	g.Helper()

@@ -108,17 +108,7 @@ func TestF73AStrictPolicyRefusesWithFileAndLine(t *testing.T) {
 // delivered, with file and line, without any policy of the project.
 func TestALevel1CloudBoundsItsApps(t *testing.T) {
 	t.Parallel()
-	p := newControlPlane(t)
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	team := p.clouds() + "/team"
-	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
-	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
-	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
-	p.want(202, "POST "+team+"/instantiate", "")
-	g := p.group("v1", "g")
-	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
-	g.intend("edge")
+	p, g := newLevel1Group(t)
 	g.acts("approve")
 	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil {
 		t.Errorf("an app within the namespace is refused: %+v", plan.Apps[0].Failure)

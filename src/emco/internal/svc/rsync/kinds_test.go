@@ -87,24 +87,16 @@ func TestF03AKindThatAnotherAppDefines(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorks(t, 0)
-			live := kubetest.Start(t)
-			createNamespace(t, live.Kubeconfig(), "default")
-			_, err := w.db.Create(t.Context(), store.Write{
-				Key: "cluster-providers/edge/clusters/d0", Body: []byte(`{"metadata":{"name":"d0"},"spec":{"gitOps":{}}}`), Secret: seal.Secret(live.Kubeconfig()),
-			})
-			w.must(err)
-			p := w.process("one", nil)
-			p.shared.Retry = pair.Retry{First: time.Hour, Longest: time.Hour}
-			w.start(p)
+			w := newWorksOnServer(t)
 			tt.run(w)
 		})
 	}
 }
 
-// A delivery that failed keeps the findings about the objects that were accepted.
-func TestF01AFailureKeepsFindings(t *testing.T) {
-	t.Parallel()
+// newWorksOnServer starts a process with one direct cluster, an API server, that tries nothing again by
+// itself.
+func newWorksOnServer(t *testing.T) *works {
+	t.Helper()
 	w := newWorks(t, 0)
 	live := kubetest.Start(t)
 	createNamespace(t, live.Kubeconfig(), "default")
@@ -115,6 +107,13 @@ func TestF01AFailureKeepsFindings(t *testing.T) {
 	p := w.process("one", nil)
 	p.shared.Retry = pair.Retry{First: time.Hour, Longest: time.Hour}
 	w.start(p)
+	return w
+}
+
+// A delivery that failed keeps the findings about the objects that were accepted.
+func TestF01AFailureKeepsFindings(t *testing.T) {
+	t.Parallel()
+	w := newWorksOnServer(t)
 	w.deploy("7", map[string]string{"a": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: default}, frob: 1}\n---\n" + widget})
 	w.phases("7", "a Failed 1 ")
 	all, err := w.contexts.PairsOf(t.Context(), "7")
