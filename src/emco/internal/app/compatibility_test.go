@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorilla/mux"
-
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 )
 
@@ -39,20 +37,9 @@ var anyName = regexp.MustCompile(`\{[^}]*\}`)
 func served(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	err := declaredRoutes().Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
-		methods, err := route.GetMethods()
-		for _, method := range methods {
-			out[method+" "+anyName.ReplaceAllString(strings.TrimPrefix(template, "/v2/"), "{}")] = true
-		}
-		return err
+	eachRoute(t, func(method, template string) {
+		out[method+" "+anyName.ReplaceAllString(strings.TrimPrefix(template, "/v2/"), "{}")] = true
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return out
 }
 

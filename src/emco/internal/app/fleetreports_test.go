@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -91,17 +89,7 @@ func TestReportsOfAFleetSurviveAKill(t *testing.T) {
 				return ""
 			})
 		}
-		v.eventually("the status shows "+change.counts, func() string {
-			var st v2.Status
-			res, err := v.try(client.Request{Method: http.MethodGet, Path: "/v2/" + g.path + "/status?status=ready"})
-			if err == nil {
-				err = json.Unmarshal([]byte(res.Body), &st)
-			}
-			if err != nil {
-				return err.Error()
-			}
-			return unless(fmt.Sprint(st.ReadyCounts), change.counts)
-		})
+		v.ready("the status shows "+change.counts, g, func(st v2.Status) string { return unless(fmt.Sprint(st.ReadyCounts), change.counts) })
 		if n := v.fired(); n == 0 {
 			t.Errorf("step %d: the program did not die", i)
 		}

@@ -57,6 +57,25 @@ func declaredRoutes() *mux.Router {
 	return r
 }
 
+// eachRoute calls f with the method and the path template of each declared route.
+func eachRoute(t *testing.T, f func(method, template string)) {
+	t.Helper()
+	err := declaredRoutes().Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		template, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		for _, method := range methods {
+			f(method, template)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The reference lists every route of the program. make gen rewrites it.
 func TestTheRESTReferenceIsCurrent(t *testing.T) {
 	text := restPage(t, declaredRoutes())

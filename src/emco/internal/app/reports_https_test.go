@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
@@ -156,17 +155,7 @@ func TestAcknowledgedReportsSurviveAKill(t *testing.T) {
 			return ""
 		})
 		want := map[string]string{status.Failed: v2.NotReady, status.Current: v2.Ready}[state]
-		v.eventually("what was acknowledged is shown", func() string {
-			var st v2.Status
-			res, err := v.try(client.Request{Method: http.MethodGet, Path: "/v2/" + g.path + "/status?status=ready"})
-			if err == nil {
-				err = json.Unmarshal([]byte(res.Body), &st)
-			}
-			if err != nil {
-				return err.Error()
-			}
-			return unless(st.ReadyStatus, want)
-		})
+		v.ready("what was acknowledged is shown", g, func(st v2.Status) string { return unless(st.ReadyStatus, want) })
 		v.mu.Lock()
 		p := v.now
 		v.mu.Unlock()

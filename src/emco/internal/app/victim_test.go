@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
@@ -147,6 +148,22 @@ func (v *crashStage) try(r client.Request) (apiAnswer, error) {
 		return apiAnswer{}, err
 	}
 	return apiAnswer{Status: res.Status, Body: strings.TrimSpace(string(res.Body))}, nil
+}
+
+// ready waits until the group's readiness has no complaint, while programs may die.
+func (v *crashStage) ready(what string, g testGroup, complaint func(v2.Status) string) {
+	v.Helper()
+	v.eventually(what, func() string {
+		var st v2.Status
+		res, err := v.try(client.Request{Method: http.MethodGet, Path: "/v2/" + g.path + "/status?status=ready"})
+		if err == nil {
+			err = json.Unmarshal([]byte(res.Body), &st)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return complaint(st)
+	})
 }
 
 // arm replaces the rules of the running process.
