@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
@@ -16,7 +15,7 @@ func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 	if err := w.check("create"); err != nil {
 		return Doc{}, err
 	}
-	return db.again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
+	return again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
 }
 
 // create tries a creation once.
@@ -82,23 +81,6 @@ func (db *DB) occupied(ctx context.Context, k Key) error {
 	return errLost
 }
 
-// outwait waits until d is written or removed, or until it is stale.
-func (db *DB) outwait(ctx context.Context, d Doc) error {
-	for wait := time.Millisecond; !db.stale(d); wait = min(2*wait, 50*time.Millisecond) {
-		if err := pause(ctx, wait); err != nil {
-			return errs.E(errs.Unavailable, "wait for", string(d.Key), err)
-		}
-		now, err := db.driver.Get(ctx, d.Key)
-		if errs.Is(err, errs.NotFound) || err == nil && now.Tag != d.Tag {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // confirm checks that the parent and the references of a new document exist and are not
 // being deleted.
 func (db *DB) confirm(ctx context.Context, w Write) error {
@@ -134,26 +116,4 @@ func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]
 		}
 	}
 	return nil
-}
-
-// standing returns the state of a document that others refer to; Pending also if it does not
-// exist. It undoes an abandoned deletion.
-func (db *DB) standing(ctx context.Context, k Key) (State, error) {
-	d, err := db.driver.Get(ctx, k)
-	switch {
-	case errs.Is(err, errs.NotFound):
-		return Pending, nil
-	case err != nil:
-		return Pending, err
-	case d.State == Deleting && db.stale(d):
-		return Live, db.unmark(ctx, d)
-	}
-	return d.State, nil
-}
-
-// unmark removes the mark of a deletion; errLost if another writer was faster.
-func (db *DB) unmark(ctx context.Context, d Doc) error {
-	d.State = Live
-	_, err := db.put(ctx, d, d.Tag)
-	return err
 }

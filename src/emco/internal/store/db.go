@@ -15,11 +15,9 @@ import (
 // that a document with references to it is not deleted. Any number of DBs in any number of
 // processes may share one store.
 type DB struct {
-	driver Driver
+	records
 	blobs  Blobs
 	sealer *seal.Sealer
-	lease  time.Duration
-	clock  func() time.Time
 }
 
 const (
@@ -35,16 +33,7 @@ const (
 
 // New returns a DB over the given parts. It starts nothing and needs no closing.
 func New(d Driver, b Blobs, s *seal.Sealer) *DB {
-	return &DB{driver: d, blobs: b, sealer: s, lease: lease, clock: time.Now}
-}
-
-// now returns the time as all drivers can keep it.
-func (db *DB) now() time.Time { return db.clock().UTC().Truncate(time.Millisecond) }
-
-// stale reports whether the unfinished write of d was abandoned by a crash.
-func (db *DB) stale(d Doc) bool {
-	age := db.now().Sub(d.Since)
-	return age >= db.lease || age <= -db.lease
+	return &DB{records: records{driver: d, lease: lease, clock: time.Now}, blobs: b, sealer: s}
 }
 
 // Get returns the document, which may be being deleted; NotFound if it does not exist. Its

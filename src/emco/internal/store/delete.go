@@ -18,7 +18,7 @@ import (
 // over. It may run again after a crash, so it must be idempotent.
 func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc) error) error {
 	var uid string // of the document that we marked
-	_, err := db.again(ctx, "delete", k, func() (Doc, error) {
+	_, err := again(ctx, "delete", k, func() (Doc, error) {
 		d, err := db.mark(ctx, k, uid)
 		if err != nil {
 			return Doc{}, err
@@ -159,13 +159,4 @@ func (db *DB) renew(ctx context.Context, d Doc, lost context.CancelCauseFunc) Do
 			d = next
 		}
 	}
-}
-
-// load reads the document of a write; NotFound if readers do not see it.
-func (db *DB) load(ctx context.Context, op string, k Key) (Doc, error) {
-	d, err := db.driver.Get(ctx, k)
-	if errs.Is(err, errs.NotFound) || err == nil && d.State == Pending {
-		return Doc{}, notFound(op, k)
-	}
-	return d, err
 }

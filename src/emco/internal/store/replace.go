@@ -14,7 +14,7 @@ func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	if err := w.check("replace"); err != nil {
 		return Doc{}, err
 	}
-	return db.again(ctx, "replace", w.Key, func() (Doc, error) { return db.replace(ctx, w, at) })
+	return again(ctx, "replace", w.Key, func() (Doc, error) { return db.replace(ctx, w, at) })
 }
 
 // replace tries a replacement once.

@@ -94,39 +94,6 @@ func (db *DB) fill(d Doc, w Write) Doc {
 	return d
 }
 
-// put writes d with a new tag over the document with tag at, 0 for none, and returns what is
-// stored afterwards. After an error that leaves the outcome open, it reads: tags do not
-// repeat. errLost stands for Conflict.
-func (db *DB) put(ctx context.Context, d Doc, at int64) (Doc, error) {
-	d.Tag, d.Since = random63(), db.now()
-	err := db.driver.Put(ctx, d, at)
-	if err == nil {
-		return d, nil
-	}
-	if got, e := db.driver.Get(ctx, d.Key); e == nil && got.Tag == d.Tag {
-		return d, nil
-	}
-	if errs.Is(err, errs.Conflict) {
-		return Doc{}, errLost
-	}
-	return Doc{}, err
-}
-
-// remove deletes d if it is still as given; errLost otherwise.
-func (db *DB) remove(ctx context.Context, d Doc) error {
-	err := db.driver.Remove(ctx, d.Key, d.Tag)
-	if err == nil {
-		return nil
-	}
-	if errs.Is(err, errs.Conflict) {
-		return errLost
-	}
-	if _, e := db.driver.Get(ctx, d.Key); errs.Is(e, errs.NotFound) {
-		return nil
-	}
-	return err
-}
-
 // random63 returns an unpredictable positive number.
 func random63() int64 {
 	var b [8]byte
@@ -146,7 +113,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // again runs f until it returns anything but errLost. op and k are for the error when it
 // lost too often or ctx ended.
-func (db *DB) again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, error) {
+func again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, error) {
 	for try := range maxTries {
 		if try > 0 {
 			if err := pause(ctx, mathrand.N(time.Millisecond<<min(try, 7))); err != nil {

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+// records reads and writes single documents with their states and tags. DB makes its guarantees of these steps: a write
+// fails with errLost if another writer has changed the document since it was read.
+type records struct {
+	driver Driver
+	lease  time.Duration // the age at which an unfinished write counts as abandoned
+	clock  func() time.Time
+}
+
+// now returns the time as all drivers can keep it.
+func (r records) now() time.Time { return r.clock().UTC().Truncate(time.Millisecond) }
+
+// stale reports whether the unfinished write of d was abandoned by a crash.
+func (r records) stale(d Doc) bool {
+	age := r.now().Sub(d.Since)
+	return age >= r.lease || age <= -r.lease
+}
+
+// load reads the document of a write; NotFound if readers do not see it.
+func (r records) load(ctx context.Context, op string, k Key) (Doc, error) {
+	d, err := r.driver.Get(ctx, k)
+	if errs.Is(err, errs.NotFound) || err == nil && d.State == Pending {
+		return Doc{}, notFound(op, k)
+	}
+	return d, err
+}
+
+// put writes d with a new tag over the document with tag at, 0 for none, and returns what is
+// stored afterwards. After an error that leaves the outcome open, it reads: tags do not
+// repeat. errLost stands for Conflict.
+func (r records) put(ctx context.Context, d Doc, at int64) (Doc, error) {
+	d.Tag, d.Since = random63(), r.now()
+	err := r.driver.Put(ctx, d, at)
+	if err == nil {
+		return d, nil
+	}
+	if got, e := r.driver.Get(ctx, d.Key); e == nil && got.Tag == d.Tag {
+		return d, nil
+	}
+	if errs.Is(err, errs.Conflict) {
+		return Doc{}, errLost
+	}
+	return Doc{}, err
+}
+
+// remove deletes d if it is still as given; errLost otherwise.
+func (r records) remove(ctx context.Context, d Doc) error {
+	err := r.driver.Remove(ctx, d.Key, d.Tag)
+	if err == nil {
+		return nil
+	}
+	if errs.Is(err, errs.Conflict) {
+		return errLost
+	}
+	if _, e := r.driver.Get(ctx, d.Key); errs.Is(e, errs.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// unmark removes the mark of a deletion; errLost if another writer was faster.
+func (r records) unmark(ctx context.Context, d Doc) error {
+	d.State = Live
+	_, err := r.put(ctx, d, d.Tag)
+	return err
+}
+
+// standing returns the state of a document that others refer to; Pending also if it does not
+// exist. It undoes an abandoned deletion.
+func (r records) standing(ctx context.Context, k Key) (State, error) {
+	d, err := r.driver.Get(ctx, k)
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return Pending, nil
+	case err != nil:
+		return Pending, err
+	case d.State == Deleting && r.stale(d):
+		return Live, r.unmark(ctx, d)
+	}
+	return d.State, nil
+}
+
+// outwait waits until d is written or removed, or until it is stale.
+func (r records) outwait(ctx context.Context, d Doc) error {
+	for wait := time.Millisecond; !r.stale(d); wait = min(2*wait, 50*time.Millisecond) {
+		if err := pause(ctx, wait); err != nil {
+			return errs.E(errs.Unavailable, "wait for", string(d.Key), err)
+		}
+		now, err := r.driver.Get(ctx, d.Key)
+		if errs.Is(err, errs.NotFound) || err == nil && now.Tag != d.Tag {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
