@@ -30,7 +30,16 @@ type storePair struct {
 // join refuses stores that do not belong together, and gives both an id if they have none. It
 // waits until etcd answers.
 func (a *App) join(ctx context.Context, p storePair) error {
-	return a.await(ctx, func() error { return p.join(ctx) })
+	if err := a.await(ctx, func() error { return p.join(ctx) }); err != nil {
+		return err
+	}
+	return a.await(ctx, func() error {
+		jumped, err := p.contexts.NoteProgress(ctx)
+		if jumped > 0 {
+			a.log.Warn("etcd was restored from a backup: the numbers of revisions jump, because those after the backup were given before", "deployments", jumped)
+		}
+		return err
+	})
 }
 
 // await calls open again while a store does not answer.

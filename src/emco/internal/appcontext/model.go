@@ -14,7 +14,7 @@ type Head struct {
 	Subject string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
 	State   State      `json:"state"`
 	Seq     int64      `json:"seq"`               // number of actions so far
-	LastRev int64      `json:"lastRev"`           // highest revision number ever assigned
+	LastRev int64      `json:"lastRev"`           // highest number of a revision, except lost ones
 	Rev     int64      `json:"rev"`               // desired revision; 0 for none
 	Gone    bool       `json:"gone"`              // desired state is "nothing"
 	Op      *Operation `json:"op,omitempty"`      // operation in progress, if any
@@ -26,6 +26,24 @@ type Head struct {
 	MovedTo   HeadID          `json:"movedTo,omitempty"`   // id of the head that took over what this one had on clusters
 
 	Terminated time.Time `json:"terminated,omitzero"` // time of the last terminate; a failure before it is tried again
+
+	Lost RevisionGap `json:"lost,omitzero"` // by the last restore from a backup
+}
+
+// RevisionGap are the revisions above After and below Before. They may have been made after a backup, and
+// the restore of that backup lost them. Branches and clusters may still hold them, so their numbers are
+// not given again.
+type RevisionGap struct {
+	After  int64 `json:"after"`
+	Before int64 `json:"before"`
+}
+
+// NextRevision returns the number of the next revision.
+func (h Head) NextRevision() int64 { return max(h.LastRev+1, h.Lost.Before) }
+
+// Knows reports whether a revision was made from this state, and not in a time that a restore lost.
+func (h Head) Knows(revision int64) bool {
+	return revision <= h.LastRev && (revision <= h.Lost.After || revision >= h.Lost.Before)
 }
 
 // Deployment returns the deployment of the head, whose id Git paths, labels and pairs carry

@@ -44,6 +44,9 @@ func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 		s: s, keep: max(1, keep),
 		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
 	}
+	if _, err := s.NoteProgress(ctx); err != nil {
+		return Swept{}, err
+	}
 	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll} {
 		if err := phase(ctx); err != nil {
 			return Swept{}, err

@@ -103,7 +103,7 @@ func (c *Clouds) decideAdmin(ctx context.Context, now lifecycle.Snapshot, ask li
 	var uses *appcontext.Uses
 	switch ask.Action {
 	case lifecycle.Instantiate:
-		to.LastRev++
+		to.LastRev = to.NextRevision()
 		rev, err = to.LastRev, c.checkInstantiable(ctx, now.Doc)
 	case lifecycle.Update:
 		return nothingToDo(now, ask, nil) // a cloud of level 0 has nothing to change on clusters

@@ -59,7 +59,7 @@ func newOperation(head appcontext.Head, ask lifecycle.Request) *appcontext.Opera
 	}
 	return &appcontext.Operation{
 		ID: appcontext.NewContextID(), UID: head.UID, Kind: ask.Action.String(), Instance: instance,
-		Rev: head.LastRev + 1, Actor: ask.Actor, Reason: ask.Reason, At: ask.At,
+		Rev: head.NextRevision(), Actor: ask.Actor, Reason: ask.Reason, At: ask.At,
 	}
 }
 

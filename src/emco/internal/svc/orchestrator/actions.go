@@ -422,7 +422,7 @@ func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation 
 	}
 	return appcontext.Operation{
 		ID: appcontext.NewContextID(), UID: head.UID, Kind: req.request.Action.String(), Instance: instance,
-		Rev: head.LastRev + 1, From: req.from, Force: req.force, Actor: req.request.Actor, Reason: req.request.Reason, At: req.request.At,
+		Rev: head.NextRevision(), From: req.from, Force: req.force, Actor: req.request.Actor, Reason: req.request.Reason, At: req.request.At,
 	}
 }
 

@@ -29,7 +29,7 @@ func planDigest(req actionRequest, requested, group appcontext.Head, outcome str
 		Head    appcontext.HeadID `json:"head"`
 		Next    int64             `json:"next"` // the number of the new one
 		Outcome string            `json:"outcome"`
-	}{req.request.String(), requested.Rev, group.UID, group.LastRev + 1, outcome})
+	}{req.request.String(), requested.Rev, group.UID, group.NextRevision(), outcome})
 }
 
 // planChangedError says that an action would do something else than its plan.

@@ -31,9 +31,10 @@ type Options struct {
 	Differ   Differ        // nil: edits by others are not looked for
 	Interval time.Duration // between two checks of a branch for edits; 0: only before commits
 
-	// LastRevision returns the last revision of a deployment that the AppContext knows; 0 if it knows
-	// none.
-	LastRevision func(ctx context.Context, deployment v2.DeploymentID) (int64, error)
+	// Knows reports whether the AppContext knows a revision of a deployment.
+	Knows func(ctx context.Context, deployment v2.DeploymentID, revision int64) (bool, error)
+	// SkipRevisions has the numbers of a deployment's next revisions begin above a lost one.
+	SkipRevisions func(ctx context.Context, deployment v2.DeploymentID, lost int64) error
 
 	Requeue      func(ctx context.Context, targets []pair.Target)
 	RequeueLater func(t pair.Target) // when the commit in progress is done

@@ -15,10 +15,12 @@ import (
 const revisionTrailer = "Emco-Revision"
 
 // InspectOwn looks into commits of this shard that are not recorded. After a crash they carry
-// revisions that the AppContext knows. A revision that is newer than all that it knows means that
-// it was restored from an older backup: then pairs may read Applied for files that the branch no
-// longer holds, so everything on the branch is written again.
+// revisions that the AppContext knows. A revision that it does not know means that it was restored
+// from an older backup: then pairs may read Applied for files that the branch no longer holds, so
+// everything on the branch is written again. The numbers of lost revisions are not given again.
 func (g *Guard) InspectOwn(ctx context.Context, on route.Branch, commits []git.Commit) error {
+	var found git.Commit
+	var lost string
 	for _, c := range commits {
 		for _, name := range strings.Split(c.Trailer(revisionTrailer), ", ") {
 			deployment, number, _ := strings.Cut(name, ".")
@@ -26,16 +28,20 @@ func (g *Guard) InspectOwn(ctx context.Context, on route.Branch, commits []git.C
 			if err != nil {
 				continue // a commit without revisions
 			}
-			last, err := g.LastRevision(ctx, v2.DeploymentID(deployment))
+			known, err := g.Knows(ctx, v2.DeploymentID(deployment), carried)
+			if err == nil && !known {
+				found, lost = c, name
+				err = g.SkipRevisions(ctx, v2.DeploymentID(deployment), carried)
+			}
 			if err != nil {
 				return err
 			}
-			if carried > last {
-				return g.rewriteRestored(ctx, on, c, name)
-			}
 		}
 	}
-	return nil
+	if lost == "" {
+		return nil
+	}
+	return g.rewriteRestored(ctx, on, found, lost)
 }
 
 func (g *Guard) rewriteRestored(ctx context.Context, on route.Branch, c git.Commit, revision string) error {

@@ -147,7 +147,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		Record: s.Record,
 	})
 	s.guard = branchguard.New(branchguard.Options{
-		Shard: number, Fence: fence, Routes: shared.Routes, Pairs: s.pairs, Records: shared.Branches, Submit: s.git.Submit, LastRevision: s.lastRevision,
+		Shard: number, Fence: fence, Routes: shared.Routes, Pairs: s.pairs, Records: shared.Branches, Submit: s.git.Submit, Knows: s.knows, SkipRevisions: s.skipRevisions,
 		Differ: shared.Differ, Interval: shared.Interval, Requeue: s.Requeue,
 		RequeueLater: func(t pair.Target) { s.retries.Set(t, 0) }, WriteEvents: s.writeEvents, Log: shared.Log,
 	})
@@ -230,17 +230,25 @@ func (s *Shard) storeReports(ctx context.Context, batch []appcontext.Report) (du
 	return append(first, rest...), errors.Join(err, errOfRest)
 }
 
-// lastRevision returns the last revision of a deployment; 0 if no head owns it.
-func (s *Shard) lastRevision(ctx context.Context, deployment v2.DeploymentID) (int64, error) {
-	id, _ := s.pairs.Head(deployment)
-	if id == "" {
-		id = appcontext.FirstHead(deployment)
-	}
-	head, err := s.Heads.Head(ctx, id)
+// knows reports whether the head of a deployment knows a revision; no head knows none.
+func (s *Shard) knows(ctx context.Context, deployment v2.DeploymentID, revision int64) (bool, error) {
+	head, err := s.Heads.Head(ctx, s.headOf(deployment))
 	if errs.Is(err, errs.NotFound) {
-		return 0, nil
+		return false, nil
 	}
-	return head.LastRev, err
+	return head.Knows(revision), err
+}
+
+// skipRevisions has the numbers of a deployment's next revisions begin above a lost one.
+func (s *Shard) skipRevisions(ctx context.Context, deployment v2.DeploymentID, lost int64) error {
+	return s.contexts.SkipRevisions(ctx, s.headOf(deployment), lost)
+}
+
+func (s *Shard) headOf(deployment v2.DeploymentID) appcontext.HeadID {
+	if id, _ := s.pairs.Head(deployment); id != "" {
+		return id
+	}
+	return appcontext.FirstHead(deployment)
 }
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.
