@@ -19,7 +19,7 @@ export GOWORK=off
 
 # lanes: name | default or full | parts of the test bed | tests | variables | what it shows
 lanes="
-git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet | | Git clusters without Kubernetes: writers, restarts, simulated fleets
+git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet TestFaultsAtOnce | | Git clusters without Kubernetes: writers, restarts, simulated fleets
 docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestLogicalCloud TestFluxReadsABranch TestF03 TestGenericActions TestTrafficController TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
@@ -32,6 +32,7 @@ argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | 
 release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)
 sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster
 scale     | full    |                        | TestScale TestRestartInTheMiddle | EMCO_SCALE=5000x20 | 5,000 clusters x 20 apps, and kill -9 in the middle of a change; EMCO_SCALE=500x20 for less
+faults    | full    |                        | TestFaultsAtOnce | EMCO_FAULTS=10000 | 10,000 operations while kills, full and slow disks, partitions, clock jumps and hostile tenants strike at once
 soak      | full    |                        | TestSoak | EMCO_SOAK=1h | changes for an hour; memory, files, goroutines and disk space stay flat; EMCO_SOAK=10m for less
 fleet     | full    |                        | TestSimulatedFleet | EMCO_FLEET=2000 | 2,000 simulated clusters; EMCO_FLEET=10000 for more
 "

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -29,6 +30,7 @@ type Options struct {
 	Bin  string   // folder with the built programs
 	Dir  string   // folder of the data and the log; the same after a restart
 	Args []string // further flags
+	With []string // a command that becomes emco, such as nsenter with its arguments; usually none
 }
 
 // Emco is a running emco. It appends its log to those of earlier runs on the same data.
@@ -57,7 +59,8 @@ func Start(ctx context.Context, o Options) (*Emco, error) {
 		return nil, err
 	}
 	e := &Emco{options: o, logStart: old, done: make(chan struct{})}
-	e.cmd = exec.Command(filepath.Join(o.Bin, "emco"), append([]string{"-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args...)...)
+	command := slices.Concat(o.With, []string{filepath.Join(o.Bin, "emco"), "-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args)
+	e.cmd = exec.Command(command[0], command[1:]...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := e.launch(); err != nil {
@@ -134,6 +137,16 @@ func (e *Emco) PID() int { return e.cmd.Process.Pid }
 func (e *Emco) Kill() {
 	e.signal(syscall.SIGKILL)
 	<-e.done
+}
+
+// Pause stops emco for a while, as a machine does that is too busy.
+func (e *Emco) Pause(ctx context.Context, d time.Duration) {
+	e.signal(syscall.SIGSTOP)
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	e.signal(syscall.SIGCONT)
 }
 
 // Stop ends emco by SIGTERM. It returns an error if emco did not end in time, or not with exit code 0.
