@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/access"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
@@ -41,6 +43,8 @@ type App struct {
 	grpc     string        // address
 	ops      string        // address
 	tls      *tls.Config   // of listeners of the API; nil: plain HTTP
+	guard    *access.Guard // of the API; nil: everyone may do everything
+	announce func(bootstrapToken string)
 	linger   time.Duration // how long it goes on accepting when it stops
 	stopping atomic.Bool
 
@@ -61,6 +65,9 @@ func WithSource(s rsync.Source) Option { return func(a *App) { a.sources = appen
 // each child costs a start of the program, and protects the program from hostile charts.
 func WithRenderingHere() Option { return func(a *App) { a.renderHere = true } }
 
+// WithBootstrapTo hands a new bootstrap token to f instead of printing it. It is for tests.
+func WithBootstrapTo(f func(token string)) Option { return func(a *App) { a.announce = f } }
+
 // WithoutFsync makes an embedded etcd not wait for the disk. It is for tests: what was
 // written survives the death of the process, but not that of the machine.
 func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
@@ -68,7 +75,7 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
-	a := &App{names: new(logs.Names)}
+	a := &App{names: new(logs.Names), announce: announceBootstrap}
 	a.log = slog.New(a.names.Handler(log.Handler()))
 	for _, o := range opts {
 		o(a)
@@ -102,7 +109,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	api, services, err := a.wire(c, p, st, m)
+	api, services, err := a.wire(ctx, c, p, st, m)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +136,10 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
-	api = a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(web.Identify(c.HTTP.ActorHeader, shares.Wrap(api))))), m)
+	identified := a.identified(c, shares.Wrap(api.routes))
+	handler := a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(api.ahead(identified)))), m)
 	for _, s := range servers {
-		s.server.Handler = api
+		s.server.Handler = handler
 	}
 	a.exposed = c.Exposed()
 	return a, nil
@@ -190,7 +198,7 @@ func (a *App) OpsAddress() string { return a.ops }
 
 // Run serves until ctx ends or a service fails, then stops and closes everything.
 func (a *App) Run(ctx context.Context) error {
-	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc, "ops", a.ops, "tls", a.tls != nil)
+	a.log.Info("emco serves", "address", a.Address(), "grpc", a.grpc, "ops", a.ops, "tls", a.tls != nil, "authentication", a.guard != nil)
 	if text := a.insecure(); text != "" {
 		a.log.Warn(text)
 	}
@@ -227,7 +235,11 @@ func (a *App) close() error {
 
 // handler serves the API, metrics, health checks and the version.
 func (a *App) handler(api http.Handler, m *metrics) http.Handler {
-	mux := a.opsMux(m)
+	metrics := m.handler()
+	if a.guard != nil {
+		metrics = a.guard.Protect(authz.Permission{Verb: authz.Get, Type: "metrics"}, metrics)
+	}
+	mux := a.opsMux(metrics)
 	mountDescription(mux, a.describe)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,9 +255,9 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 }
 
 // opsMux serves metrics, health checks and the version.
-func (a *App) opsMux(m *metrics) *http.ServeMux {
+func (a *App) opsMux(metrics http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.handler())
+	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /version", serveVersion)
@@ -263,7 +275,7 @@ func (a *App) probes(c config.Config, m *metrics) ([]run.Service, error) {
 	}
 	a.onClose(func() error { _ = l.Close(); return nil })
 	a.ops = l.Addr().String()
-	return []run.Service{&httpService{name: "ops", listener: l, server: web.Server{Log: a.log, Limits: limits(c), Handler: a.opsMux(m)}}}, nil
+	return []run.Service{&httpService{name: "ops", listener: l, server: web.Server{Log: a.log, Limits: limits(c), Handler: a.opsMux(m.handler())}}}, nil
 }
 
 // readyz answers 503 and the reason while a service is not ready; "?verbose" adds the state

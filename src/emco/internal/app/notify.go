@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusnotify"
@@ -16,6 +18,15 @@ import (
 // clouds that this process serves; none if it serves neither, or no address is configured.
 func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r *statusview.Reader) ([]run.Service, error) {
 	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log, TLS: a.tls}
+	if a.guard != nil {
+		o.Admit = func(ctx context.Context, typ, place string) (string, error) {
+			need := authz.Permission{Verb: authz.Get, Type: typ}
+			if typ == "" {
+				need.Verb = authz.SignedIn
+			}
+			return a.guard.AdmitCall(ctx, need, place)
+		}
+	}
 	if c.Runs("orchestrator") {
 		o.Groups = g.Status
 	}

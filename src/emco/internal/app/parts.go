@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
@@ -38,6 +39,9 @@ type parts struct {
 	weights func(project string) int
 	values  *httpvalue.Reader
 	signer  git.Signer // nil: commits are not signed
+
+	issuers   *oidc.Verifier // nil: none
+	bootstrap string         // token; empty: one is made if it is needed
 }
 
 // Check reports all that a start with this configuration would refuse, without changing
@@ -64,7 +68,7 @@ func readParts(c config.Config) (parts, error) {
 	p.key, err = sealingKey(c)
 	read("store.key", err)
 	if c.HTTP.Cert != "" {
-		p.tls = &tlsfiles.Files{Cert: c.HTTP.Cert, Key: c.HTTP.CertKey, ClientCA: c.HTTP.ClientCA}
+		p.tls = &tlsfiles.Files{Cert: c.HTTP.Cert, Key: c.HTTP.CertKey, ClientCA: c.HTTP.ClientCA, Optional: c.Authenticates()}
 		_, err = tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
 		read("http.cert", err)
 	}
@@ -75,6 +79,10 @@ func readParts(c config.Config) (parts, error) {
 	}
 	p.plugins, err = findPlugins(c.Sync)
 	read("sync.plugins", err)
+	p.issuers, err = issuers(c.Auth)
+	read("auth.issuers", err)
+	p.bootstrap, err = bootstrapToken(c.Auth)
+	read("auth.bootstrapFile", err)
 	p.weights, err = fairshare.Weights(c.Projects.Weights)
 	read("projects.weights", err)
 	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}

@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
@@ -49,6 +50,7 @@ func declaredRoutes() *mux.Router {
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	gac.Resources{}.Mount(r)
 	dtc.Resources{}.Mount(r)
+	identity.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)
@@ -261,6 +263,9 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
 - **Names** in paths follow the rule of [names](documents/README.md); other ones are 400.
 - **Callers** are programs: a request for a host that is not the API's name is 421, a request that may change something from a
   web page of another origin is 403, a body that is neither JSON nor multipart is 415 ([operating](../operate/README.md#running)).
+- **Who** calls: with ` + "`auth.mode: on`" + ` every route but ` + "`/v2/auth/issuers`" + `, reports and webhooks needs a caller, otherwise 401 with
+  ` + "`WWW-Authenticate`" + `. What no role allows is 403, which names the permission; what the caller may not even read is 404
+  ([identity](../operate/identity.md)).
 - **Bodies** are JSON of at most 1 MiB, 413 beyond that. An empty or wrong document is 400, and the answer lists
   every fault. What is not JSON, or has a wrong type, is 422. A method that a path does not have is 405 with ` + "`Allow`" + `.
 - **` + "`?strict=true`" + `** on POST and PUT of documents refuses unknown members with 400. Otherwise they are dropped.

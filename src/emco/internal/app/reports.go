@@ -2,12 +2,12 @@ package app
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -67,19 +67,21 @@ const webhookPath = "/v2/webhooks/git"
 // agentPath is the URL of a cluster's agent.
 const agentPath = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
 
-// mount adds the routes that Git servers, agents and operators call, and returns the API.
-// Because there are many reports, it answers them before it looks at other routes.
-func (r reportIntake) mount(router *mux.Router, secret config.Secret) http.Handler {
-	for route, h := range map[string]web.HandlerFunc{
-		"POST " + webhookPath:            r.git.Webhook(secret.Reveal()),
-		"GET " + agentPath:               r.agents.Serve,
-		"POST " + agentPath + "/report":  r.endpoint.Report,
-		"POST " + agentPath + "/token":   web.WithDryRun(r.endpoint.Make),
-		"GET " + agentPath + "/token":    r.endpoint.Show,
-		"DELETE " + agentPath + "/token": web.WithDryRun(r.endpoint.Revoke),
-	} {
-		method, template, _ := strings.Cut(route, " ")
-		web.Handle(router, method, template, h)
+// mount adds the routes that Git servers, agents and operators call, and returns a handler of reports: because
+// there are many, it answers them before next looks at a request.
+func (r reportIntake) mount(router *mux.Router, secret config.Secret) func(next http.Handler) http.Handler {
+	tokens := func(verb string) authz.Permission { return authz.Permission{Verb: verb, Type: "report-tokens"} }
+	own := authz.Permission{Verb: authz.Public, Type: "reports"} // they have credentials of their own
+	handle := func(method, template string, need authz.Permission, h web.HandlerFunc) {
+		web.Handle(router, method, template, need, h)
 	}
-	return web.Ahead(http.MethodPost, agentPath+"/report", r.endpoint.Report, router)
+	handle(http.MethodPost, webhookPath, own, r.git.Webhook(secret.Reveal()))
+	handle(http.MethodGet, agentPath, authz.Permission{Verb: authz.Get, Type: "clusters"}, r.agents.Serve)
+	handle(http.MethodPost, agentPath+"/report", own, r.endpoint.Report)
+	handle(http.MethodPost, agentPath+"/token", tokens(authz.Create), web.WithDryRun(r.endpoint.Make))
+	handle(http.MethodGet, agentPath+"/token", tokens(authz.List), r.endpoint.Show)
+	handle(http.MethodDelete, agentPath+"/token", tokens(authz.Delete), web.WithDryRun(r.endpoint.Revoke))
+	return func(next http.Handler) http.Handler {
+		return web.Ahead(http.MethodPost, agentPath+"/report", r.endpoint.Report, next)
+	}
 }

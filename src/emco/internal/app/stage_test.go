@@ -60,9 +60,9 @@ func newStage(t *testing.T) *testStage {
 func onSQLite(c *config.Config) { c.Store.Driver = "sqlite" }
 
 // newStageWith changes the configuration first.
-func newStageWith(t *testing.T, change func(*config.Config)) *testStage {
+func newStageWith(t *testing.T, change func(*config.Config), options ...app.Option) *testStage {
 	t.Helper()
-	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}, options: cheap()}
+	s := &testStage{T: t, dir: t.TempDir(), token: "planted-" + rand.Text(), log: &logBuffer{}, options: append(cheap(), options...)}
 	s.config = config.Default()
 	s.config.Data = filepath.Join(s.dir, "data")
 	s.config.Store.Driver = os.Getenv("EMCO_TEST_DOCUMENTS") // runs the tests on another driver than the default

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -52,18 +53,24 @@ import (
 // package isolated.
 const renderChild = "render-child"
 
+// api is what the services serve.
+type api struct {
+	routes http.Handler
+	ahead  func(next http.Handler) http.Handler // answers what has credentials of its own, and comes very often
+}
+
 // wire builds the services that the configuration names. It returns their routes and what
 // runs in the background.
-func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Handler, []run.Service, error) {
+func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores, m *metrics) (api, []run.Service, error) {
 	r := web.NewRouter()
 	r.NotFoundHandler = upstream.Routes(r.NotFoundHandler)
-	var api http.Handler = r
+	out := api{routes: r, ahead: func(next http.Handler) http.Handler { return next }}
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules
 	stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
 	renderer, err := a.renderer(c, p, m)
 	if err != nil {
-		return nil, nil, err
+		return out, nil, err
 	}
 	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	seen := mirror.New(st.contexts, a.log)
@@ -78,6 +85,11 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
+	guarding, err := a.identity(ctx, c, p, st.db, r)
+	if err != nil {
+		return out, nil, err
+	}
+	services = append(services, guarding...)
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		overview := a.views(c, m, st, seen, reader, groups)
 		overview.Mount(r)
@@ -104,7 +116,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 		host := a.gitHost(c, p, m)
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
-		api = reports.mount(r, c.Status.WebhookSecret)
+		out.ahead = reports.mount(r, c.Status.WebhookSecret)
 		a.sources = append(a.sources, reports.git, reports.https)
 		clusters := a.kube(c, stored.Outbound.Check)
 		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
@@ -114,7 +126,7 @@ func (a *App) wire(c config.Config, p parts, st openStores, m *metrics) (http.Ha
 	}
 	a.describe = describe(r)
 	notifier, err := a.notifier(c, groups, clouds, reader)
-	return api, append(services, notifier...), err
+	return out, append(services, notifier...), err
 }
 
 // controllers returns the action controllers of the program, by name.

@@ -33,6 +33,7 @@ var groups = map[string]packageGroup{
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/failpoint", // where tests break the program
 		"internal/authn/apitoken",
+		"internal/authz", // who may do what
 	}},
 	"kernel": {
 		may: []string{"ground"},
@@ -48,7 +49,7 @@ var groups = map[string]packageGroup{
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard", // policies of projects
-			"internal/authn/oidc",
+			"internal/authn/oidc", "internal/access", "internal/access/directory",
 			"internal/planview", // plans of dry runs, in parts
 			"internal/openapi",  // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
@@ -196,7 +197,7 @@ var homes = map[string][]string{
 	"go.mongodb.org/":           {"internal/store/mongo"},
 	"github.com/coreos/go-oidc": {"internal/authn/oidc"},
 	"github.com/go-jose/":       {"internal/authn/oidc"},
-	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
+	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 
 func TestImportArrows(t *testing.T) {

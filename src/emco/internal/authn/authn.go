@@ -67,10 +67,10 @@ func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {
 
 // bearer returns the caller of a bearer token.
 func (a *Authenticator) bearer(ctx context.Context, token string) (Caller, error) {
+	if c, known := a.Tokens.Token(apitoken.Digest(token)); known {
+		return c, nil
+	}
 	if strings.HasPrefix(token, apitoken.Prefix) {
-		if c, known := a.Tokens.Token(apitoken.Digest(token)); known {
-			return c, nil
-		}
 		return Caller{}, errs.New(errs.Unauthorized, "this API token is not valid: it was revoked, it has ended, or it was never made here")
 	}
 	if a.Issuers == nil {

@@ -41,8 +41,34 @@ type Config struct {
 
 	Outbound Outbound `json:"outbound"`
 	Projects Projects `json:"projects"`
+	Auth     Auth     `json:"auth"`
 
 	Debug Debug `json:"debug"`
+}
+
+// Auth configures who may use the API.
+type Auth struct {
+	Mode          string    `json:"mode" help:"on: callers authenticate, and do what roles allow; off: everyone who reaches the API may do everything; empty: on with auth.issuers, and where other machines reach the API without http.clientCA and http.insecure, otherwise off"`
+	Issuers       []Issuer  `json:"issuers" help:"OpenID Connect providers whose tokens are accepted; only in the file"`
+	BootstrapFile string    `json:"bootstrapFile" help:"file with the token, of at least 32 characters, that lets the first administrator in; empty: a start without an administrator makes one and prints it once"`
+	Proxy         AuthProxy `json:"proxy"`
+}
+
+// Issuer is an OpenID Connect provider.
+type Issuer struct {
+	Name        string `json:"name"`
+	URL         string `json:"url"`
+	Audience    string `json:"audience"`
+	Client      string `json:"client"`
+	CA          string `json:"ca"`
+	GroupsClaim string `json:"groupsClaim"`
+	Prefix      string `json:"prefix"`
+}
+
+// AuthProxy is a gateway that authenticates people.
+type AuthProxy struct {
+	Header string   `json:"header" help:"header in which a gateway names the user of a request, with auth.mode on; believed only from the clients of auth.proxy.names; empty: none"`
+	Names  []string `json:"names" help:"common names or DNS names in the client certificates of gateways"`
 }
 
 // Debug is for those who look into the program.
@@ -58,17 +84,18 @@ type Log struct {
 
 // HTTP is the one address that everything is served on.
 type HTTP struct {
-	Address      string   `json:"address" help:"address to listen on; loopback by default because the API has no authentication of its own"`
+	Address      string   `json:"address" help:"address to listen on; loopback by default"`
 	EMCOPorts    bool     `json:"emcoPorts" help:"also listen, on the host of http.address, on the ports of upstream EMCO's services, so that its clients find each service at its own address"`
 	Hosts        []string `json:"hosts" help:"names by which clients may call the API, besides localhost, the host of http.address, and IP addresses"`
 	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
+	TLS          string   `json:"tls" help:"terminated: something in front of http.address and grpc.address ends TLS, so that tokens may arrive without it; empty: beyond loopback, auth.mode on needs http.cert"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
-	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs; empty: every user is anonymous"`
+	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs, with auth.mode off; empty: every user is anonymous"`
 	Linger       Duration `json:"linger" help:"how long a stopping process goes on accepting while /readyz answers 503, so that load balancers look elsewhere; 0: 5s if other machines reach http.address, otherwise not at all"`
 	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
 	Cert         string   `json:"cert" help:"file with the certificate for TLS on http.address and grpc.address, with its chain, in PEM; read again when it changes; empty: plain HTTP"`
 	CertKey      string   `json:"certKey" help:"file with the key of http.cert"`
-	ClientCA     string   `json:"clientCA" help:"file with certificate authorities: clients of http.address and grpc.address need a certificate of one of them, and may then do everything"`
+	ClientCA     string   `json:"clientCA" help:"file with certificate authorities: clients of http.address and grpc.address need a certificate of one of them, and may then do everything; with auth.mode on a certificate names its user, and clients with tokens need none"`
 }
 
 // Ops is the address for probes and Prometheus.
@@ -78,7 +105,7 @@ type Ops struct {
 
 // GRPC is the address of the status notification service.
 type GRPC struct {
-	Address string `json:"address" help:"address of upstream's gRPC service StatusNotify; loopback by default, since it has no authentication; empty: none"`
+	Address string `json:"address" help:"address of upstream's gRPC service StatusNotify; loopback by default; empty: none"`
 }
 
 // Status configures reports, and the streams of status.
@@ -255,6 +282,7 @@ func Default() Config {
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 
 		Projects: Projects{Weights: []string{}, Requests: 256},
+		Auth:     Auth{Issuers: []Issuer{}, Proxy: AuthProxy{Names: []string{}}},
 	}
 }
 
@@ -315,6 +343,7 @@ func (c Config) Validate() error {
 	if c.HTTP.ClientCA != "" && c.HTTP.Cert == "" {
 		bad("http.clientCA", "client certificates need TLS: set http.cert and http.certKey")
 	}
+	c.validateAuth(bad)
 	notNegative(bad, "http.drain", c.HTTP.Drain)
 	notNegative(bad, "http.linger", c.HTTP.Linger)
 	notNegative(bad, "git.window", c.Git.Window)
@@ -398,7 +427,7 @@ type listenAddress struct {
 
 // addresses returns what the program listens on.
 func (c Config) addresses() (out []listenAddress) {
-	open := c.HTTP.ClientCA == ""
+	open := c.HTTP.ClientCA == "" && !c.Authenticates()
 	for _, a := range []listenAddress{
 		{"http.address", c.HTTP.Address, open},
 		{"grpc.address", c.GRPC.Address, open},
@@ -423,7 +452,7 @@ func (a listenAddress) check(bad reporter, insecure bool) {
 	case err != nil:
 		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
 	case a.open && !a.loopback() && !insecure:
-		bad(a.setting, "%s is reachable from other machines, and this program does not authenticate people; listen on 127.0.0.1 behind a gateway that does, or give clients certificates (http.cert, http.certKey and http.clientCA; not for debug.address), or set http.insecure if the network protects the address", a.address)
+		bad(a.setting, "%s is reachable from other machines, and auth.mode is off; set auth.mode to on, with http.cert and http.certKey (not for debug.address), or listen on 127.0.0.1 behind a gateway that authenticates, or give clients certificates (http.cert, http.certKey and http.clientCA; not for debug.address), or set http.insecure if the network protects the address", a.address)
 	}
 }
 

@@ -132,8 +132,8 @@ func TestF57AddressesBeyondLoopback(t *testing.T) {
 	}
 }
 
-// Client certificates open an address to other machines; TLS alone does not, because it keeps nobody out. The
-// address for probes is open.
+// Client certificates open an address to other machines. With TLS alone callers authenticate. The address for
+// probes is open.
 func TestAddressesBeyondLoopbackWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	beyond := []string{"-http.address", "0.0.0.0:9015", "-grpc.address", "0.0.0.0:9016", "-ops.address", "0.0.0.0:9017"}
@@ -142,8 +142,12 @@ func TestAddressesBeyondLoopbackWithClientCertificates(t *testing.T) {
 	if err != nil || len(c.Exposed()) > 0 {
 		t.Errorf("with client certificates: exposed %v, %v", c.Exposed(), err)
 	}
+	c, err = load(t, nil, slices.Concat(beyond, server)...)
+	if err != nil || len(c.Exposed()) > 0 || !c.Authenticates() {
+		t.Errorf("with TLS alone: exposed %v, authenticates %v, %v", c.Exposed(), c.Authenticates(), err)
+	}
 	for want, args := range map[string][]string{
-		"http.clientCA":                               slices.Concat(beyond, server),
+		"where tokens must not travel in the clear":   beyond,
 		"http.cert and http.certKey are needed":       {"-http.cert", "tls.crt"},
 		"http.clientCA: client certificates need TLS": {"-http.clientCA", "ca.crt"},
 	} {

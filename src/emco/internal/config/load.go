@@ -21,6 +21,9 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 	leaves := leavesOf(&c)
 	set := map[string]string{} // flags given, applied after file and environment
 	for _, l := range leaves {
+		if l.fileOnly() {
+			continue
+		}
 		take := func(v string) error { set[l.name] = v; return l.check(v) }
 		if l.val.Kind() == reflect.Bool {
 			fs.BoolFunc(l.name, l.usage(), take) // the flag alone is "true"
@@ -40,6 +43,9 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 		return c, err
 	}
 	for _, l := range leaves {
+		if l.fileOnly() {
+			continue
+		}
 		if err := l.override(getenv, set, warn); err != nil {
 			return c, err
 		}
@@ -75,7 +81,15 @@ func walk(v reflect.Value, prefix string) (out []leaf) {
 	return out
 }
 
+// fileOnly reports whether the setting is a list of structs, which only a file can hold.
+func (l leaf) fileOnly() bool {
+	return l.val.Kind() == reflect.Slice && l.val.Type().Elem().Kind() == reflect.Struct
+}
+
 func show(v reflect.Value) string {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+		return ""
+	}
 	if v.Kind() == reflect.Slice {
 		return strings.Join(v.Interface().([]string), ",")
 	}

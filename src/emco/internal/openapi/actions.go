@@ -59,6 +59,14 @@ func Actions() map[string]Action {
 		"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
 		"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
 
+		"POST /v2/tokens":           {"makes an API token; only this answer shows it", tryQuery, "`{\"metadata\": {\"name\": …}, \"spec\": {\"role\": …, \"place\": \"projects/shop\", \"expires\": TIME}}`", "201; 400; 403 it would give more than its maker has; 409; 422"},
+		"GET /v2/tokens":            {"the API tokens, without their secrets", "", "", "200; 400"},
+		"DELETE /v2/tokens/{token}": {"revokes an API token", tryQuery, "", "204; 400; 404"},
+		"GET /v2/auth/issuers":      {"where people sign in; open to everybody", "", "", "200; 400"},
+		"GET /v2/auth/whoami":       {"who the server takes the caller for", "", "", "200; 400"},
+		"POST /v2/auth/can-i":       {"whether the caller may do something, and why", tryQuery, "`{\"method\": \"PUT\", \"path\": \"/v2/projects/shop\"}` or `{\"verb\": \"update\", \"type\": \"projects\", \"place\": \"projects/shop\"}`", "200; 400; 404 there is no such route; 422"},
+		"POST /v2/auth/who-can":     {"the subjects that may do something", tryQuery, "as of can-i", "200; 400; 403 the caller may not list bindings there; 404; 422"},
+
 		"GET /v2/views/fleet":                                         {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
 		"GET /v2/views/fleet/nth":                                     {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
 		"GET /v2/views/clusters":                                      {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},

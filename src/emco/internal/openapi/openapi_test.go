@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -47,7 +48,7 @@ func TestAResourceIsDescribedByItsDeclaration(t *testing.T) {
 func TestARouteThatNothingDescribesIsAnError(t *testing.T) {
 	t.Parallel()
 	r := mux.NewRouter()
-	web.Handle(r, "GET", "/v2/secret", nil)
+	web.Handle(r, "GET", "/v2/secret", authz.Permission{Verb: authz.Public, Type: "tests"}, nil)
 	if _, err := openapi.Of(r, "v1"); err == nil || !strings.Contains(err.Error(), "nothing describes GET /v2/secret") {
 		t.Errorf("got %v", err)
 	}

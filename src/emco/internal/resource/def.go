@@ -35,7 +35,10 @@ type Def[T any] struct {
 	Masking *Masking[T] // members that are never shown
 	Guards  Guards
 	Queries []Query // what "?name=" makes of a GET
-	Shape   *Shape  // how lists look, if not as an array of documents
+	// Place returns the place that a document of a root collection is: a list leaves out those that the caller
+	// may not read there. nil: the documents of a list are all at one place.
+	Place func(name string) string
+	Shape *Shape // how lists look, if not as an array of documents
 }
 
 // Put decides the answer of a PUT. Every PUT creates a missing document.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -35,7 +36,10 @@ type Described interface{ Describe() Description }
 type endpoint struct {
 	web.HandlerFunc
 	describe func() Description
+	need     authz.Permission
 }
+
+func (e endpoint) Permission() authz.Permission { return e.need }
 
 func (e endpoint) Describe() Description { return e.describe() }
 

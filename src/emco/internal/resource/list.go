@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -38,8 +39,32 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	if page.limit > 0 {
 		return h.page(w, r, at, page, shape)
 	}
-	docs := h.db.List(r.Context(), at.Collection, store.Query{Depth: h.def.depth(), After: page.after})
+	docs := h.visibleDocs(r.Context(), at, store.Query{Depth: h.def.depth(), After: page.after})
 	return h.stream(w, r, at, docs, shape)
+}
+
+// visibleDocs yields the documents of a collection that the caller may read.
+func (h *handler[T, P]) visibleDocs(ctx context.Context, at Place, q store.Query) iter.Seq2[store.Doc, error] {
+	may, typ := authz.From(ctx), h.collection()
+	if h.def.Place == nil || may.May(authz.List, typ, "") {
+		return h.db.List(ctx, at.Collection, q)
+	}
+	left := q.Limit
+	q.Limit = 0 // hidden documents do not count
+	return func(yield func(store.Doc, error) bool) {
+		for doc, err := range h.db.List(ctx, at.Collection, q) {
+			name := strings.TrimPrefix(string(doc.Key), string(at.Collection)+"/")
+			if err == nil && !may.May(authz.Get, typ, h.def.Place(name)) {
+				continue
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
 }
 
 // params are the parameters of the queries on items, or on the collection.
@@ -132,7 +157,7 @@ func (h *handler[T, P]) stream(w http.ResponseWriter, r *http.Request, at Place,
 func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p page, shape *Shape) error {
 	var docs []store.Doc
 	q := store.Query{Depth: h.def.depth(), After: p.after, Limit: p.limit + 1}
-	for doc, err := range h.db.List(r.Context(), at.Collection, q) {
+	for doc, err := range h.visibleDocs(r.Context(), at, q) {
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -16,19 +17,20 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	h := &handler[T, P]{db: db, def: def}
 	collection := "/v2/" + def.Collection
 	item := collection + "/" + def.Item
-	route := func(method, template string, f web.HandlerFunc) {
-		web.Route(r, method, template, endpoint{f, def.describe})
+	route := func(method, template, verb string, f web.HandlerFunc) {
+		need := authz.Permission{Verb: verb, Type: h.collection(), Confined: verb == authz.List && def.Place != nil}
+		web.Route(r, method, template, endpoint{f, def.describe, need})
 	}
-	route(http.MethodPost, collection, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))
-	route(http.MethodGet, collection, h.list)
-	route(http.MethodGet, item, h.get)
-	route(http.MethodDelete, item, h.orDryRun((*handler[T, P]).remove, "dryRun"))
+	route(http.MethodPost, collection, authz.Create, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))
+	route(http.MethodGet, collection, authz.List, h.list)
+	route(http.MethodGet, item, authz.Get, h.get)
+	route(http.MethodDelete, item, authz.Delete, h.orDryRun((*handler[T, P]).remove, "dryRun"))
 	if def.Put != NoPut {
-		route(http.MethodPut, item, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
+		route(http.MethodPut, item, authz.Update, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
 	}
 	if h.def.queried(false) {
 		// Upstream's own CLI and documents have a slash before the question mark.
-		route(http.MethodGet, collection+"/", h.slashed)
+		route(http.MethodGet, collection+"/", authz.List, h.slashed)
 	}
 }
 
@@ -75,6 +77,11 @@ func expand(template string, vars map[string]string) string {
 		}
 	}
 	return strings.Join(segments, "/")
+}
+
+// collection is the name of the collection, which permissions call the type of its documents.
+func (h *handler[T, P]) collection() string {
+	return h.def.Collection[strings.LastIndexByte(h.def.Collection, '/')+1:]
 }
 
 // depth is the number of segments of an item's name.

@@ -42,9 +42,12 @@ type Options struct {
 	Groups Source // nil: not here
 	Clouds Source // nil: not here
 	Follow Follow
-	Limit  int // clients at the same time
-	Log    *slog.Logger
-	TLS    *tls.Config // nil: without TLS
+	// Admit returns the subject of a client that may read things of a type at a place, and refuses others. With an
+	// empty type it asks for the subject only. nil: everyone may.
+	Admit func(ctx context.Context, typ, place string) (subject string, err error)
+	Limit int // clients at the same time
+	Log   *slog.Logger
+	TLS   *tls.Config // nil: without TLS
 }
 
 // Server serves clients until Run ends.
@@ -141,15 +144,22 @@ func (s *Server) stop(server *grpc.Server) {
 
 // StatusRegister follows a status for a client until one of both ends it.
 func (s *Server) StatusRegister(r *pb.StatusRegistration, stream grpc.ServerStreamingServer[pb.StatusNotification]) error {
+	again, id, err := s.admit(stream.Context(), r)
+	if err != nil {
+		return inCode(err)
+	}
 	a, err := s.ask(stream.Context(), r)
 	if err != nil {
 		return inCode(err)
 	}
-	c, err := s.enter(stream.Context(), r.GetClientId())
+	c, err := s.enter(stream.Context(), id)
 	if err != nil {
 		return err
 	}
-	defer s.leave(r.GetClientId(), c)
+	defer s.leave(id, c)
+	if again != nil {
+		s.work(c, func() error { return repeat(c.ctx, again) })
+	}
 	box := make(chan *pb.StatusNotification, 1)
 	s.work(c, func() error { return s.o.Follow(c.ctx, a.feed, a.fill(box)) })
 	s.work(c, func() error { return empty(c.ctx, box, stream) })
@@ -158,16 +168,67 @@ func (s *Server) StatusRegister(r *pb.StatusRegistration, stream grpc.ServerStre
 }
 
 // StatusDeregister ends the stream of a client.
-func (s *Server) StatusDeregister(_ context.Context, r *pb.StatusDeregistration) (*pb.StatusDeregistrationResponse, error) {
+func (s *Server) StatusDeregister(ctx context.Context, r *pb.StatusDeregistration) (*pb.StatusDeregistrationResponse, error) {
+	id := r.GetClientId()
+	if s.o.Admit != nil {
+		subject, err := s.o.Admit(ctx, "", "")
+		if err != nil {
+			return nil, inCode(err)
+		}
+		id = ownID(subject, id)
+	}
 	s.mu.Lock()
-	c := s.clients[r.GetClientId()]
-	delete(s.clients, r.GetClientId())
+	c := s.clients[id]
+	delete(s.clients, id)
 	s.mu.Unlock()
 	if c == nil {
 		return nil, status.Errorf(codes.NotFound, "no client is registered as %q", r.GetClientId())
 	}
 	c.end(errLeft)
 	return &pb.StatusDeregistrationResponse{}, nil
+}
+
+// admit refuses who may not read what a registration is about. It returns the question, to be asked again while
+// the stream is open, and the id of the client: two subjects may choose the same.
+func (s *Server) admit(ctx context.Context, r *pb.StatusRegistration) (again func() error, id string, err error) {
+	if s.o.Admit == nil {
+		return nil, r.GetClientId(), nil
+	}
+	_, who, err := s.source(r)
+	if err != nil {
+		return nil, "", err
+	}
+	typ := "deployment-intent-groups"
+	if r.GetLcKey() != nil {
+		typ = "logical-clouds"
+	}
+	subject, err := s.o.Admit(ctx, typ, v2.ProjectStoreKey(who.Project))
+	again = func() error {
+		_, err := s.o.Admit(ctx, typ, v2.ProjectStoreKey(who.Project))
+		return err
+	}
+	return again, ownID(subject, r.GetClientId()), err
+}
+
+func ownID(subject, id string) string { return subject + " " + id }
+
+// admitPause is how long a stream goes on at most when its client may not read it any more.
+const admitPause = time.Second
+
+// repeat asks a question each second until ctx ends or the answer is an error.
+func repeat(ctx context.Context, ask func() error) error {
+	tick := time.NewTicker(admitPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := ask(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // enter takes a client in; an older one with the same id has to go.
@@ -315,5 +376,6 @@ func inCode(err error) error {
 
 var codesOf = map[errs.Kind]codes.Code{
 	errs.Invalid: codes.InvalidArgument, errs.Malformed: codes.InvalidArgument, errs.NotFound: codes.NotFound,
+	errs.Unauthorized: codes.Unauthenticated, errs.Forbidden: codes.PermissionDenied,
 	errs.Conflict: codes.FailedPrecondition, errs.Throttled: codes.ResourceExhausted, errs.Unavailable: codes.Unavailable,
 }

@@ -17,6 +17,7 @@ import (
 type Files struct {
 	Cert, Key string // of the server, with its chain
 	ClientCA  string // authorities; clients need a certificate of one of them. Empty: clients need none
+	Optional  bool   // clients may do without a certificate; one that they have must be good
 }
 
 // checkPeriod is how often handshakes look whether the files have changed.
@@ -51,6 +52,9 @@ func (f Files) read() (*tls.Config, error) {
 		return nil, err
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if f.Optional {
+		c.ClientAuth = tls.VerifyClientCertIfGiven
+	}
 	if !c.ClientCAs.AppendCertsFromPEM(pem) {
 		return nil, errors.New("no certificate in " + f.ClientCA)
 	}

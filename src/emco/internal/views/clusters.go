@@ -16,15 +16,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// registered returns the registered clusters that pass a filter, in order of their keys.
+// registered returns the registered clusters that pass a filter and that the caller may see, in order of
+// their keys.
 func (v *Views) registered(ctx context.Context, f filter) (keys []v2.ClusterKey, byKey map[v2.ClusterKey]placement.Cluster, err error) {
 	fleet, err := v.Inventory.Fleet(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	byKey = map[v2.ClusterKey]placement.Cluster{}
+	sees := sightOf(ctx)
 	for key, c := range fleet.Clusters() {
-		if f.admits(c.Provider, c.Labels) {
+		if f.admits(c.Provider, c.Labels) && sees.provider(c.Provider) {
 			keys, byKey[key] = append(keys, key), c
 		}
 	}
@@ -63,7 +65,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	rows, out.Continue = q.cut(rows)
 	for _, row := range rows {
 		cluster := v2.ClusterKey(row.name)
-		item, err := v.clusterRow(r.Context(), known[cluster], sums[cluster], v.Pairs.Cluster(cluster))
+		item, err := v.clusterRow(r.Context(), known[cluster], sums[cluster], v.pairs(r.Context(), cluster))
 		if err != nil {
 			return err
 		}
@@ -118,7 +120,7 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 		return errs.New(errs.NotFound, "Cluster not found")
 	}
 	sums, mark := v.Tally.ClusterSums([]v2.ClusterKey{key})
-	pairs := v.Pairs.Cluster(key)
+	pairs := v.pairs(r.Context(), key)
 	out := v2.ClusterDetail{Mark: mark, Places: []v2.PlaceView{}}
 	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[key], pairs); err != nil {
 		return err

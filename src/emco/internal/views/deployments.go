@@ -42,9 +42,12 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sums, mark := v.Tally.DeploymentSums()
-	heads := map[string]appcontext.HeadID{}
+	heads, sees := map[string]appcontext.HeadID{}, sightOf(r.Context())
 	var rows []row
 	for _, g := range groups {
+		if !sees.path(g.key) {
+			continue
+		}
 		k, _ := v2.GroupOf(g.key)
 		if projects := values["project"]; len(projects) > 0 && !slices.Contains(projects, k.CompositeApp.Project) {
 			continue

@@ -176,7 +176,7 @@ func (v *Views) events(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out, whole := v.eventPage(q, f)
+	out, whole := v.eventPage(q, f, sightOf(r.Context()))
 	if !whole {
 		return notYet("the events are still being read")
 	}
@@ -187,7 +187,7 @@ func (v *Views) events(w http.ResponseWriter, r *http.Request) error {
 }
 
 // eventPage returns a page; false until all events were read.
-func (v *Views) eventPage(q pageQuery, f eventFilter) (out v2.EventViews, whole bool) {
+func (v *Views) eventPage(q pageQuery, f eventFilter, sees *sight) (out v2.EventViews, whole bool) {
 	heads := v.Tally.Heads()
 	v.log.mu.RLock()
 	defer v.log.mu.RUnlock()
@@ -195,7 +195,7 @@ func (v *Views) eventPage(q pageQuery, f eventFilter) (out v2.EventViews, whole 
 	last := ""
 	for e := range v.log.newestFirst("") {
 		head, known := heads[e.UID]
-		if !known || !f.admits(e.Event, head.Subject) || !q.admits(tally.None, e.Message+" "+e.Reason+" "+head.Subject) {
+		if !known || !sees.path(head.Subject) || !f.admits(e.Event, head.Subject) || !q.admits(tally.None, e.Message+" "+e.Reason+" "+head.Subject) {
 			continue
 		}
 		out.Total++

@@ -103,10 +103,11 @@ func (v *Views) groupByDeployment(ctx context.Context, out *fleetGroups, q pageQ
 	if err != nil {
 		return err
 	}
+	sees := sightOf(ctx)
 	for deployment, members := range v.Tally.Targets(apps) {
 		group, owned := owners[deployment]
-		if !owned {
-			continue // the group was deleted, and its pairs are leaving
+		if !owned || !sees.path(group) {
+			continue // the group was deleted, and its pairs are leaving; or it is hidden
 		}
 		for _, m := range members {
 			if _, registered := out.known[m.Cluster]; registered && q.admits(m.State, string(m.Cluster)) {
@@ -198,7 +199,7 @@ func (v *Views) fleet(w http.ResponseWriter, r *http.Request) error {
 		clusters[s]++
 	}
 	out.Clusters, out.Pairs = clusters.View(), pairs.View()
-	if len(r.URL.Query()) == 0 || onlyGrouped(r.URL.Query()) {
+	if sightOf(r.Context()).may("clusters", "") && (len(r.URL.Query()) == 0 || onlyGrouped(r.URL.Query())) {
 		out.HourAgo = v.past.hourAgo(v.Now())
 	}
 	return answer(w, r, &out, func(o *v2.FleetView) { o.At = v.Now().UTC() })
@@ -222,7 +223,7 @@ func (v *Views) nth(w http.ResponseWriter, r *http.Request) error {
 		return errs.New(errs.NotFound, "the group "+strconv.Quote(values.Get("group"))+" has no cluster of this number; ask for the fleet again")
 	}
 	cluster := members[i].Cluster
-	item, err := v.clusterRow(r.Context(), f.known[cluster], f.sums[cluster], v.Pairs.Cluster(cluster))
+	item, err := v.clusterRow(r.Context(), f.known[cluster], f.sums[cluster], v.pairs(r.Context(), cluster))
 	if err != nil {
 		return err
 	}

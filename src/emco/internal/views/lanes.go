@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -42,7 +43,9 @@ type Lanes struct {
 }
 
 // Mount adds the route.
-func (l Lanes) Mount(r *mux.Router) { web.Handle(r, http.MethodGet, "/v2/views/git", l.list) }
+func (l Lanes) Mount(r *mux.Router) {
+	web.Handle(r, http.MethodGet, "/v2/views/git", authz.Permission{Verb: authz.List, Type: "branches"}, l.list)
+}
 
 // laneOrder lists the states of lanes, the worst first.
 var laneOrder = []string{v2.LaneRewritten, v2.LaneRefused, v2.LaneResting, v2.LaneWaiting, v2.LaneDecided, v2.LaneOK}

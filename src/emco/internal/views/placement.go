@@ -48,8 +48,11 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := v2.PlacementViews{Items: []v2.PlacementView{}}
 	var rows []row
-	items := map[string]v2.PlacementView{}
+	items, sees := map[string]v2.PlacementView{}, sightOf(r.Context())
 	for _, p := range all {
+		if p.Verdict != placedIn && !sees.provider(p.Cluster.Provider()) {
+			continue
+		}
 		if apps := values["app"]; len(apps) > 0 && !slices.Contains(apps, p.App) || !q.admits(tally.None, string(p.Cluster)) {
 			continue
 		}

@@ -52,11 +52,18 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
+	sees := sightOf(r.Context())
 	for _, g := range groups {
+		if !sees.path(g.key) {
+			continue
+		}
 		k, _ := v2.GroupOf(g.key)
 		add("deployment", g.key, k.CompositeApp.Name+" "+k.CompositeApp.Version+" / "+k.Name, k.CompositeApp.Project, "/v2/views/"+g.key+"/matrix")
 	}
 	for _, key := range apps {
+		if !sees.path(key) {
+			continue
+		}
 		k, _ := v2.AppOf(key)
 		add("app", k.Name, k.Name, k.CompositeApp.Project+", "+k.CompositeApp.Name+" "+k.CompositeApp.Version, "/v2/"+key)
 	}

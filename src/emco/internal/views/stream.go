@@ -52,14 +52,23 @@ func (v *Views) stream(w http.ResponseWriter, r *http.Request) error {
 // subject reads a topic.
 func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) {
 	kind, name, _ := strings.Cut(topic, ":")
+	sees := sightOf(ctx)
 	switch {
+	case topic == "fleet" && !sees.may("clusters", ""):
+		return tally.Topic{}, errs.New(errs.Forbidden, "the topic fleet tells of all clusters; it needs a role that reads clusters everywhere")
 	case topic == "fleet":
 		return tally.Topic{Name: topic}, nil
 	case kind == "cluster":
 		key, err := v2.ParseClusterKey(name)
+		if err == nil && !sees.provider(key.Provider()) {
+			err = errs.New(errs.NotFound, "Cluster not found: "+name)
+		}
 		return tally.Topic{Name: topic, Cluster: key}, err
 	case kind == "group" && isGroup(name):
 		doc, err := v.DB.Get(ctx, store.Key(name))
+		if !sees.path(name) {
+			err = errs.New(errs.NotFound, "hidden")
+		}
 		if errs.Is(err, errs.NotFound) {
 			err = errs.New(errs.NotFound, "DeploymentIntentGroup not found: "+name)
 		}

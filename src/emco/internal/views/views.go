@@ -12,6 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -74,18 +75,24 @@ func New(p Parts) *Views {
 
 // Mount adds the routes, all below /v2/views.
 func (v *Views) Mount(r *mux.Router) {
-	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, "/v2/views"+path, v.whole(h)) }
+	get := func(path string, need authz.Permission, h web.HandlerFunc) {
+		web.Handle(r, http.MethodGet, "/v2/views"+path, need, v.whole(h))
+	}
+	clusters := authz.Permission{Verb: authz.List, Type: "clusters", Confined: true}
+	cluster := authz.Permission{Verb: authz.Get, Type: "clusters"}
+	deployments := authz.Permission{Verb: authz.List, Type: "deployment-intent-groups", Confined: true}
+	deployment := authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}
 	const group = "/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
-	get("/fleet", v.fleet)
-	get("/fleet/nth", v.nth)
-	get("/clusters", v.clusters)
-	get("/clusters/{clusterProvider}/{cluster}", v.cluster)
-	get("/deployments", v.deployments)
-	get(group+"/matrix", v.matrix)
-	get(group+"/placement", v.placement)
-	get("/events", v.events)
-	get("/search", v.search)
-	get("/stream", v.stream)
+	get("/fleet", clusters, v.fleet)
+	get("/fleet/nth", clusters, v.nth)
+	get("/clusters", clusters, v.clusters)
+	get("/clusters/{clusterProvider}/{cluster}", cluster, v.cluster)
+	get("/deployments", deployments, v.deployments)
+	get(group+"/matrix", deployment, v.matrix)
+	get(group+"/placement", deployment, v.placement)
+	get("/events", deployments, v.events)
+	get("/search", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.search)
+	get("/stream", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.stream)
 }
 
 // whole answers 503 until all records were counted: an empty fleet must not be taken for the

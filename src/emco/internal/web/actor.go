@@ -30,10 +30,15 @@ type actorKey struct{}
 func Identify(header string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := actor(r.Header.Get(header)); header != "" && name != "" {
-			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, name))
+			r = r.WithContext(WithActor(r.Context(), name))
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// WithActor returns a context of a request of an actor, whose name is harmless.
+func WithActor(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, actorKey{}, name)
 }
 
 // Actor returns whose request ctx belongs to: a name that is safe to store and to show.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 )
 
 // NewRouter returns a router that takes paths as they are: no redirects that clean
@@ -58,11 +59,26 @@ func unrouted(router *mux.Router) http.Handler {
 
 // Handle routes a method and a path template such as "/v2/projects/{project}". The
 // number of segments is compared before the template's regular expression, which
-// makes mux's linear search cheap.
-func Handle(r *mux.Router, method, template string, h HandlerFunc) { Route(r, method, template, h) }
+// makes mux's linear search cheap. need is what the caller must be allowed.
+func Handle(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
+	Route(r, method, template, declared{h, need})
+}
+
+// Declared is the handler of a route. It knows what its callers must be allowed.
+type Declared interface {
+	http.Handler
+	Permission() authz.Permission
+}
+
+type declared struct {
+	HandlerFunc
+	need authz.Permission
+}
+
+func (d declared) Permission() authz.Permission { return d.need }
 
 // Route is Handle for handlers that describe themselves.
-func Route(r *mux.Router, method, template string, h http.Handler) {
+func Route(r *mux.Router, method, template string, h Declared) {
 	segments := strings.Count(template, "/")
 	r.NewRoute().
 		MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {

@@ -56,11 +56,8 @@ func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, fee
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		select {
-		case <-Draining(ctx):
-			cancel()
-		case <-ctx.Done():
-		}
+		defer cancel()
+		waitForEnd(ctx)
 	}()
 	defer func() { cancel(); <-over }()
 	out := stream{w: w, kind: kind, control: http.NewResponseController(w)}
@@ -73,6 +70,39 @@ func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, fee
 		return nil
 	}
 	return err
+}
+
+type recheckKey struct{}
+
+// WithRecheck has the stream that answers the request of ctx ask a question each second; it ends with an error.
+func WithRecheck(ctx context.Context, ask func() error) context.Context {
+	return context.WithValue(ctx, recheckKey{}, ask)
+}
+
+// recheckPause is how long a stream goes on at most when its client may not read it any more.
+const recheckPause = time.Second
+
+// waitForEnd returns when a stream must end: the server stops, the client has left, or it may not read any more.
+func waitForEnd(ctx context.Context) {
+	ask, _ := ctx.Value(recheckKey{}).(func() error)
+	var tick <-chan time.Time
+	if ask != nil {
+		t := time.NewTicker(recheckPause)
+		defer t.Stop()
+		tick = t.C
+	}
+	for {
+		select {
+		case <-Draining(ctx):
+			return
+		case <-ctx.Done():
+			return
+		case <-tick:
+			if ask() != nil {
+				return
+			}
+		}
+	}
 }
 
 var errTooMany = errs.New(errs.Throttled, "too many streams are open; close some, or ask again later")

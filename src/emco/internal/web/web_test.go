@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -139,7 +140,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
 	r := web.NewRouter()
-	web.Handle(r, http.MethodPost, "/v2/things/{thing}", thing)
+	web.Handle(r, http.MethodPost, "/v2/things/{thing}", authz.Permission{Verb: authz.Public, Type: "tests"}, thing)
 	cases := []struct {
 		method, path string
 		status       int

@@ -34,7 +34,7 @@ const (
 
 // roots are the first segments that anchors may have.
 var roots = []string{
-	"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects", "policy",
+	"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects", "policy", "roles", "role-bindings",
 }
 
 // intentSections maps the collections below a deployment intent group to their services.
@@ -70,6 +70,8 @@ func SectionOf(anchor string) (Section, error) {
 	case "projects":
 		return projectSection(s), nil
 	case "views": // ours: counts and pages of everything
+		return Orchestrator, nil
+	case "roles", "role-bindings", "tokens", "auth", "audit": // ours: who may do what
 		return Orchestrator, nil
 	case "git": // ours: branches that are written to
 		return Rsync, nil

@@ -61,6 +61,8 @@ var table = []Kind{
 	typed[v2.Controller](Kind{Collection: "controllers", Parents: root}, "Controller"),
 	typed[v2.DtcController](Kind{Collection: "dtc-controllers", Parents: root}, "DtcController"),
 	typed[v2.Project](Kind{Collection: "projects", Parents: root, Short: []string{"proj"}}, "Project"),
+	typed[v2.Role](Kind{Collection: "roles", Parents: root}, "Role"),
+	typed[v2.RoleBinding](Kind{Collection: "role-bindings", Parents: []string{"", "projects", "cluster-providers"}, Short: []string{"rb"}}, "RoleBinding"),
 	typed[v2.Policy](Kind{Collection: "policies", Parents: []string{"projects"}, Short: []string{"pol"}, Singular: "policy"}, "Policy"),
 	typed[v2.LogicalCloud](Kind{
 		Collection: Clouds, Parents: []string{"projects"}, Short: []string{"lc"}, Canonical: canonCloud,

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -113,9 +114,9 @@ func (l *etcdFixture) process(change ...func(*Options)) *process {
 	p.endpoint = e
 	r := web.NewRouter()
 	const agent = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
-	web.Handle(r, http.MethodPost, agent+"/token", web.WithDryRun(e.Make))
-	web.Handle(r, http.MethodGet, agent+"/token", e.Show)
-	web.Handle(r, http.MethodDelete, agent+"/token", web.WithDryRun(e.Revoke))
+	web.Handle(r, http.MethodPost, agent+"/token", authz.Permission{Verb: authz.Public, Type: "tests"}, web.WithDryRun(e.Make))
+	web.Handle(r, http.MethodGet, agent+"/token", authz.Permission{Verb: authz.Public, Type: "tests"}, e.Show)
+	web.Handle(r, http.MethodDelete, agent+"/token", authz.Permission{Verb: authz.Public, Type: "tests"}, web.WithDryRun(e.Revoke))
 	p.server = httptest.NewServer(web.Wrap(slog.New(slog.DiscardHandler), web.Ahead(http.MethodPost, agent+"/report", e.Report, r)))
 	p.client = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: 20 * time.Second, MaxIdleConnsPerHost: 100}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(l.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -51,11 +52,12 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterProvider]{
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
+		Place: v2.ProviderStoreKey,
 	})
 	allocator := &shardAllocator{resources: s}
 	resource.Mount(r, s.DB, s.clusters(allocator))
-	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", web.WithDryRun(moveHandler{allocator}.move))
-	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", moveHandler{allocator}.progress)
+	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Act("move"), Type: "clusters"}, web.WithDryRun(moveHandler{allocator}.move))
+	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Get, Type: "clusters"}, moveHandler{allocator}.progress)
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterLabel]{
 		Kind: "Cluster Label", Missing: "Cluster label not found", Orphan: "Cluster not found",
 		Collection: cluster + "/labels", Item: "{clusterLabel}", Put: resource.PutCreated,

@@ -12,6 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
@@ -49,10 +50,11 @@ func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Action]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Update: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
-		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), web.WithDryRun(c.action(e, status)))
+		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), authz.Permission{Verb: authz.Act(e.String()), Type: "logical-clouds"}, web.WithDryRun(c.action(e, status)))
 	}
-	web.Handle(r, http.MethodGet, cloudPath+"/status", web.HandlerFunc(c.status))
-	web.Handle(r, http.MethodGet, cloudPath+"/events", web.HandlerFunc(c.listEvents))
+	read := authz.Permission{Verb: authz.Get, Type: "logical-clouds"}
+	web.Handle(r, http.MethodGet, cloudPath+"/status", read, c.status)
+	web.Handle(r, http.MethodGet, cloudPath+"/events", read, c.listEvents)
 }
 
 // action executes the action's transition in the table, once.

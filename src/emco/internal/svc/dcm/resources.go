@@ -7,6 +7,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -41,6 +42,7 @@ func (s Resources) Mount(r *mux.Router) {
 			key := v2.NewClusterKey(c.Spec.ClusterProvider, c.Spec.Cluster)
 			return []store.Ref{{Key: store.Key(key.StoreKey()), Must: true}}
 		},
+		Check:  mayUseCluster,
 		Guards: s.References,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.UserPermission]{
@@ -60,6 +62,16 @@ func (s Resources) Mount(r *mux.Router) {
 
 // cloudDocuments is the collection path of a logical cloud's own documents.
 const cloudDocuments = "projects/{project}/logical-clouds/{logicalCloud}"
+
+// mayUseCluster refuses clusters of providers that the caller may not read, whether they exist or not: a project
+// takes only what it was given.
+func mayUseCluster(ctx context.Context, _ resource.Place, c v2.ClusterReference) error {
+	place := v2.ProviderStoreKey(c.Spec.ClusterProvider)
+	if authz.From(ctx).May(authz.Get, "clusters", place) {
+		return nil
+	}
+	return errs.New(errs.Forbidden, "a cluster reference needs the permission to get clusters in "+place)
+}
 
 // checkQuota refuses quotas of clouds of level 0, which have no namespace of their own.
 func (s Resources) checkQuota(ctx context.Context, at resource.Place, _ v2.ClusterQuota) error {

@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
@@ -85,7 +86,7 @@ func (g *Groups) WithExternal(external plan.ExternalControllers) *Groups {
 // actions that need none are ignored, because upstream's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {
 	post := func(e lifecycle.Action, h web.HandlerFunc) {
-		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), h)
+		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), authz.Permission{Verb: authz.Act(e.String()), Type: "deployment-intent-groups"}, h)
 	}
 	for e, decide := range map[lifecycle.Action]decideFunc{
 		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
@@ -97,13 +98,17 @@ func (g *Groups) Mount(r *mux.Router) {
 	} {
 		post(e, g.orDryRun(e, g.action(e, decide)))
 	}
-	get := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, groupPath+path, h) }
+	get := func(path string, h web.HandlerFunc) {
+		web.Handle(r, http.MethodGet, groupPath+path, authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, h)
+	}
 	get("/status", g.status)
 	get("/revisions", g.listRevisions)
 	get("/revisions/{revision}", g.getRevision)
 	get("/events", g.listEvents)
 	const class = "/plans/{plan}/classes/{class}"
-	view := func(path string, h web.HandlerFunc) { web.Handle(r, http.MethodGet, viewPath+class+path, h) }
+	view := func(path string, h web.HandlerFunc) {
+		web.Handle(r, http.MethodGet, viewPath+class+path, authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, h)
+	}
 	view("/clusters", g.plans.Clusters(g.group))
 	view("/diff", g.plans.Diff(g.group))
 }

@@ -21,6 +21,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -49,9 +50,9 @@ type GitHost interface {
 
 // Mount adds the routes.
 func (a Branches) Mount(r *mux.Router) {
-	web.Handle(r, http.MethodGet, "/v2/git/branches", a.list)
-	web.Handle(r, http.MethodPost, "/v2/git/adopt", web.WithDryRun(a.adopt))
-	web.Handle(r, http.MethodPost, "/v2/git/restore", web.WithDryRun(a.restore))
+	web.Handle(r, http.MethodGet, "/v2/git/branches", authz.Permission{Verb: authz.List, Type: "branches"}, a.list)
+	web.Handle(r, http.MethodPost, "/v2/git/adopt", authz.Permission{Verb: authz.Act("adopt"), Type: "branches"}, web.WithDryRun(a.adopt))
+	web.Handle(r, http.MethodPost, "/v2/git/restore", authz.Permission{Verb: authz.Act("restore"), Type: "branches"}, web.WithDryRun(a.restore))
 }
 
 // list answers all branches that were written, in order.

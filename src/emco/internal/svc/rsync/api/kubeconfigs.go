@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -32,7 +33,9 @@ type Kubeconfigs struct {
 }
 
 // Mount adds the route.
-func (k Kubeconfigs) Mount(r *mux.Router) { web.Handle(r, http.MethodGet, kubeconfigPath, k.get) }
+func (k Kubeconfigs) Mount(r *mux.Router) {
+	web.Handle(r, http.MethodGet, kubeconfigPath, authz.Permission{Verb: authz.Reveal, Type: "cluster-references"}, k.get)
+}
 
 // get answers with a kubeconfig for a direct cluster. The answer for a cluster that pulls its
 // state is empty, as in upstream EMCO: nothing here reaches such a cluster.

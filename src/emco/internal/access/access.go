@@ -1,0 +1,179 @@
+// Package access admits requests: it finds out who sends one, compares what its route needs with what the
+// caller may do, and answers what is refused.
+package access
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Guard admits requests.
+type Guard struct {
+	Authenticator *authn.Authenticator
+	Directory     *directory.Directory
+	Now           func() time.Time
+}
+
+// Authenticate returns a handler that passes requests with their callers on to next. Requests without a
+// credential pass: Authorize refuses them where one is needed.
+func (g *Guard) Authenticate(next http.Handler) http.Handler {
+	return web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		caller, err := g.Authenticator.Authenticate(r)
+		if err != nil {
+			return challenge(w, err)
+		}
+		if caller.Subject != "" {
+			r = r.WithContext(web.WithActor(authn.With(r.Context(), caller), caller.Subject))
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// challenge says in the answer how to authenticate.
+func challenge(w http.ResponseWriter, err error) error {
+	switch errs.KindOf(err) {
+	case errs.Unauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="emco", error="invalid_token"`)
+	case errs.Unavailable:
+		w.Header().Set("Retry-After", "10")
+	}
+	return err
+}
+
+// Authorize is middleware of the router: it passes requests on to their routes with what their callers may
+// do, if they may do what the route needs. A route that declares nothing is refused.
+func (g *Guard) Authorize(next http.Handler) http.Handler {
+	return web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		declared, ok := mux.CurrentRoute(r).GetHandler().(web.Declared)
+		if !ok {
+			return errs.New(errs.Internal, "the route declares no permission: "+r.URL.Path)
+		}
+		need := declared.Permission()
+		if need.Verb == authz.Public {
+			next.ServeHTTP(w, r)
+			return nil
+		}
+		vars, err := web.Vars(r)
+		if err != nil {
+			return err
+		}
+		authority, err := g.admit(w, r.Context(), need, PlaceOf(vars))
+		if err != nil {
+			return err
+		}
+		ctx := authz.With(r.Context(), authority)
+		if r.Method == http.MethodGet {
+			ctx = web.WithRecheck(ctx, func() error { return g.again(r, need, PlaceOf(vars)) })
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+		if changesAccess(r, need) {
+			_ = g.Directory.Refresh(r.Context()) // so that the caller's next request finds it; otherwise it comes within a second
+		}
+		return nil
+	})
+}
+
+// again reports whether a request that is being answered would still be admitted.
+func (g *Guard) again(r *http.Request, need authz.Permission, place string) error {
+	caller, err := g.Authenticator.Authenticate(r)
+	if err == nil {
+		_, err = g.Admit(caller, need, place)
+	}
+	return err
+}
+
+// changesAccess reports whether a request may have changed who may do what.
+func changesAccess(r *http.Request, need authz.Permission) bool {
+	return r.Method != http.MethodGet && (need.Type == directory.Roles || need.Type == directory.Bindings || need.Type == directory.Tokens)
+}
+
+// Protect returns a handler for what is not on the router.
+func (g *Guard) Protect(need authz.Permission, next http.Handler) http.Handler {
+	return g.Authenticate(web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		authority, err := g.admit(w, r.Context(), need, "")
+		if err != nil {
+			return err
+		}
+		next.ServeHTTP(w, r.WithContext(authz.With(r.Context(), authority)))
+		return nil
+	}))
+}
+
+func (g *Guard) admit(w http.ResponseWriter, ctx context.Context, need authz.Permission, place string) (*authz.Authority, error) {
+	caller := authn.From(ctx)
+	if caller.Subject == "" {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="emco"`)
+	}
+	authority, err := g.Admit(caller, need, place)
+	if errs.Is(err, errs.Unavailable) {
+		w.Header().Set("Retry-After", "1")
+	}
+	return authority, err
+}
+
+// Admit returns what a caller may do, if it may do what is needed at a place. Otherwise the error is
+// Unauthorized for nobody; NotFound for what the caller may not read either, so that it is like something
+// that does not exist; else Forbidden.
+func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) (*authz.Authority, error) {
+	if caller.Subject == "" {
+		return nil, errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate (emcoctl login, or -t TOKEN)")
+	}
+	policy, err := g.Directory.Policy()
+	if err != nil {
+		return nil, err
+	}
+	a := authz.NewAuthority(policy, caller.Subject, caller.Groups, g.Now())
+	switch {
+	case need.Verb == authz.SignedIn, a.May(need.Verb, need.Type, place), need.Confined && a.Anywhere(need.Verb, need.Type):
+		return a, nil
+	case need.Verb != authz.Get && a.May(authz.Get, need.Type, place), place == "":
+		return nil, refusal(caller, a, need, place)
+	}
+	return nil, errs.New(errs.NotFound, "not found in "+place+", or hidden from "+caller.Subject)
+}
+
+// refusal says what is missing, and who can give it.
+func refusal(caller authn.Caller, a *authz.Authority, need authz.Permission, place string) error {
+	where := "everywhere"
+	if place != "" {
+		where = "in " + place
+	}
+	text := caller.Subject + " may not " + need.String() + " " + where
+	if d := a.Decide(need.Verb, need.Type, place); d.Binding != nil {
+		text += " (" + d.Because() + ")"
+	}
+	const most = 3
+	var who []string
+	for _, h := range a.Who(authz.Create, directory.Bindings, place) {
+		if who = append(who, h.Subject); len(who) == most {
+			break
+		}
+	}
+	if len(who) > 0 {
+		text += "; a role that allows it can be given by " + strings.Join(who, ", ")
+	}
+	return errs.New(errs.Forbidden, text)
+}
+
+// PlaceOf returns the place that the names in a path mean.
+func PlaceOf(vars map[string]string) string {
+	if name := vars["project"]; name != "" {
+		return v2.ProjectStoreKey(name)
+	}
+	if name := vars["clusterProvider"]; name != "" {
+		return v2.ProviderStoreKey(name)
+	}
+	return ""
+}

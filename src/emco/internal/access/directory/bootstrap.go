@@ -1,0 +1,73 @@
+package directory
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// The bootstrap token lets the first administrator in. No subject of a binding or of a provider is called
+// like its caller. The name tokens/bootstrap of its binding can be a real token's too; then both have their
+// own digests.
+const (
+	bootstrapKey     store.Key = "system/bootstrap"
+	bootstrapSubject           = "bootstrap"
+	bootstrapLife              = 24 * time.Hour
+)
+
+// bootstrapRecord is what is stored of the bootstrap token.
+type bootstrapRecord struct {
+	Digest string    `json:"digest"`
+	Made   time.Time `json:"made"`
+}
+
+func (b bootstrapRecord) matches(digest string, now time.Time) bool {
+	return b.Digest != "" && now.Before(b.Made.Add(bootstrapLife)) && subtle.ConstantTimeCompare([]byte(b.Digest), []byte(digest)) == 1
+}
+
+// Bootstrap makes sure that somebody can get in: while nobody is bound to platform-admin everywhere, the
+// token given, or a new one if it is empty, is valid for 24 hours from now. It returns a new token, which must
+// be shown once; empty if there is an administrator, or another process has made a token that is still valid.
+func (d *Directory) Bootstrap(ctx context.Context, given string) (made string, err error) {
+	if err := d.Refresh(ctx); err != nil {
+		return "", err
+	}
+	s, err := d.snapshot()
+	if err != nil || s.policy.HasAdmin(d.now()) {
+		return "", err
+	}
+	token := given
+	if token == "" {
+		if d.now().Before(s.bootstrap.Made.Add(bootstrapLife)) {
+			return "", nil
+		}
+		token = apitoken.New()
+	} else if s.bootstrap.Digest == apitoken.Digest(token) {
+		return "", nil // also after its end: the same token is not given a second day
+	}
+	body, err := json.Marshal(bootstrapRecord{apitoken.Digest(token), d.now().UTC()})
+	if err != nil {
+		return "", err
+	}
+	w := store.Write{Key: bootstrapKey, Body: body}
+	_, err = d.db.Create(ctx, w)
+	if errs.Is(err, errs.Exists) {
+		if given == "" && s.bootstrap.Digest == "" {
+			return "", d.Refresh(ctx) // another process was faster
+		}
+		_, err = d.db.Replace(ctx, w, 0)
+	}
+	if err != nil {
+		return "", fmt.Errorf("store the bootstrap token: %w", err)
+	}
+	if given != "" {
+		token = ""
+	}
+	return token, d.Refresh(ctx)
+}

@@ -1,0 +1,294 @@
+// Package directory keeps roles, bindings and API tokens in memory as they are in the document store, so
+// that requests are decided without reading it.
+package directory
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// Times of the snapshot: another process' change is seen after the period, and a decision never rests on
+// what is older than the limit.
+const (
+	period   = time.Second
+	oldLimit = 5 * time.Second
+)
+
+// The collections of documents that decide.
+const (
+	Roles    = "roles"
+	Bindings = "role-bindings"
+	Tokens   = "tokens"
+)
+
+// TokenRecord is what is stored of an API token.
+type TokenRecord struct {
+	v2.APIToken
+	Digest string `json:"digest"`
+}
+
+// Directory is a snapshot of the documents that is renewed each second while Run runs.
+type Directory struct {
+	db  *store.DB
+	log *slog.Logger
+	now func() time.Time
+
+	current atomic.Pointer[snapshot]
+
+	mu        sync.Mutex
+	mark      int64 // of the changes that were read; guarded by mu, as all below
+	loaded    bool
+	roles     map[store.Key][]authz.Rule
+	bindings  map[store.Key]authz.Binding
+	tokens    map[store.Key]TokenRecord
+	bootstrap bootstrapRecord
+}
+
+// snapshot is the documents of a moment. It does not change.
+type snapshot struct {
+	policy    *authz.Policy
+	tokens    map[string]TokenRecord // by digest
+	bootstrap bootstrapRecord
+	at        time.Time
+}
+
+// New returns a directory that has read nothing yet. The clock now is for tests; nil is time.Now.
+func New(db *store.DB, log *slog.Logger, now func() time.Time) *Directory {
+	if now == nil {
+		now = time.Now
+	}
+	return &Directory{db: db, log: log, now: now}
+}
+
+// Name is "directory".
+func (d *Directory) Name() string { return "directory" }
+
+// Ready returns why no request can be decided.
+func (d *Directory) Ready() error {
+	_, err := d.Policy()
+	return err
+}
+
+// Run renews the snapshot each second until ctx ends.
+func (d *Directory) Run(ctx context.Context) error {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := d.Refresh(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			d.log.Warn("roles, bindings and tokens cannot be read; requests are refused in a moment", "err", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Policy returns the roles and bindings; Unavailable if they are too old to decide by.
+func (d *Directory) Policy() (*authz.Policy, error) {
+	s, err := d.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return s.policy, nil
+}
+
+func (d *Directory) snapshot() (*snapshot, error) {
+	s := d.current.Load()
+	if s == nil || d.now().Sub(s.at) > oldLimit {
+		return nil, errs.New(errs.Unavailable, "roles and bindings cannot be read, so nothing is decided; try again in a moment")
+	}
+	return s, nil
+}
+
+// Token returns the caller of an API token by its digest; false if it is not valid.
+func (d *Directory) Token(digest string) (authn.Caller, bool) {
+	s, err := d.snapshot()
+	if err != nil {
+		return authn.Caller{}, false
+	}
+	if s.bootstrap.matches(digest, d.now()) && !s.policy.HasAdmin(d.now()) {
+		return authn.Caller{Subject: bootstrapSubject, Via: authn.ViaBootstrap, Until: s.bootstrap.Made.Add(bootstrapLife)}, true
+	}
+	t, known := s.tokens[digest]
+	if !known || !d.now().Before(t.Ends()) {
+		return authn.Caller{}, false
+	}
+	return authn.Caller{Subject: "token:" + t.Metadata.Name, Via: authn.ViaToken, Until: t.Ends()}, true
+}
+
+// Refresh reads what has changed since the last call.
+func (d *Directory) Refresh(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := d.now()
+	changes, err := d.db.Changes(ctx, d.mark)
+	if err != nil {
+		return fmt.Errorf("read what has changed: %w", err)
+	}
+	changed := true
+	if !d.loaded || changes.All {
+		err = d.loadLocked(ctx)
+	} else {
+		changed, err = d.updateLocked(ctx, changes.Keys)
+	}
+	if err != nil {
+		return err
+	}
+	d.mark, d.loaded = changes.Mark, true
+	if old := d.current.Load(); old != nil && !changed {
+		same := *old
+		same.at = at
+		d.current.Store(&same)
+		return nil
+	}
+	d.current.Store(d.buildLocked(at))
+	return nil
+}
+
+// relevant reports whether a document decides.
+func relevant(k store.Key) bool {
+	s := strings.Split(string(k), "/")
+	switch len(s) {
+	case 2:
+		return s[0] == Roles || s[0] == Bindings || s[0] == Tokens || k == bootstrapKey
+	case 4:
+		return (s[0] == "projects" || s[0] == "cluster-providers") && s[2] == Bindings
+	}
+	return false
+}
+
+func (d *Directory) loadLocked(ctx context.Context) error {
+	d.roles, d.bindings, d.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]TokenRecord{}
+	for _, l := range []struct {
+		under store.Key
+		depth int
+	}{{Roles, 1}, {Bindings, 1}, {Tokens, 1}, {"projects", 3}, {"cluster-providers", 3}} {
+		for doc, err := range d.db.List(ctx, l.under, store.Query{Depth: l.depth}) {
+			if err == nil && relevant(doc.Key) {
+				err = d.takeLocked(doc)
+			}
+			if err != nil {
+				return fmt.Errorf("read roles, bindings and tokens: %w", err)
+			}
+		}
+	}
+	return d.readLocked(ctx, bootstrapKey)
+}
+
+// updateLocked reads documents again; it reports whether one of them decides.
+func (d *Directory) updateLocked(ctx context.Context, keys []store.Key) (changed bool, err error) {
+	for _, k := range keys {
+		if !relevant(k) {
+			continue
+		}
+		changed = true
+		if err := d.readLocked(ctx, k); err != nil {
+			return true, err
+		}
+	}
+	return changed, nil
+}
+
+func (d *Directory) readLocked(ctx context.Context, k store.Key) error {
+	doc, err := d.db.Get(ctx, k)
+	if errs.Is(err, errs.NotFound) {
+		delete(d.roles, k)
+		delete(d.bindings, k)
+		delete(d.tokens, k)
+		if k == bootstrapKey {
+			d.bootstrap = bootstrapRecord{}
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", k, err)
+	}
+	return d.takeLocked(doc)
+}
+
+// takeLocked takes one document in. What cannot be decoded allows nothing.
+func (d *Directory) takeLocked(doc store.Doc) (err error) {
+	switch {
+	case doc.Key == bootstrapKey:
+		d.bootstrap, err = store.Decode[bootstrapRecord](doc)
+	case strings.HasPrefix(string(doc.Key), Roles+"/"):
+		var r v2.Role
+		r, err = store.Decode[v2.Role](doc)
+		d.roles[doc.Key] = Rules(r)
+	case strings.HasPrefix(string(doc.Key), Tokens+"/"):
+		d.tokens[doc.Key], err = store.Decode[TokenRecord](doc)
+	default:
+		var b v2.RoleBinding
+		b, err = store.Decode[v2.RoleBinding](doc)
+		d.bindings[doc.Key] = authz.Binding{
+			Name: string(doc.Key), Role: b.Spec.Role, Subjects: b.Spec.Subjects, Place: string(doc.Parent), Deny: b.Spec.Deny, Expires: b.Ends(),
+		}
+	}
+	return err
+}
+
+// Rules returns the rules of a role.
+func Rules(r v2.Role) []authz.Rule {
+	out := make([]authz.Rule, len(r.Spec.Rules))
+	for i, rule := range r.Spec.Rules {
+		out[i] = authz.Rule{Verbs: rule.Verbs, Types: rule.Types}
+	}
+	return out
+}
+
+func (d *Directory) buildLocked(at time.Time) *snapshot {
+	roles := make(map[string][]authz.Rule, len(d.roles))
+	for k, rules := range d.roles {
+		roles[strings.TrimPrefix(string(k), Roles+"/")] = rules
+	}
+	bindings := make([]authz.Binding, 0, len(d.bindings)+len(d.tokens)+1)
+	for _, b := range d.bindings {
+		bindings = append(bindings, b)
+	}
+	tokens := make(map[string]TokenRecord, len(d.tokens))
+	for k, t := range d.tokens {
+		tokens[t.Digest] = t
+		bindings = append(bindings, authz.Binding{
+			Name: string(k), Role: t.Spec.Role, Subjects: []string{"token:" + t.Metadata.Name}, Place: t.Spec.Place, Expires: t.Ends(),
+		})
+	}
+	s := &snapshot{tokens: tokens, bootstrap: d.bootstrap, at: at}
+	if s.policy = authz.New(roles, bindings); !s.policy.HasAdmin(at) {
+		s.policy = authz.New(roles, append(bindings, authz.Binding{
+			Name: "tokens/bootstrap", Role: authz.PlatformAdmin, Subjects: []string{bootstrapSubject},
+		}))
+	}
+	return s
+}
+
+// Role returns the rules of a role: one that is built in, or a document.
+func (d *Directory) Role(ctx context.Context, name string) ([]authz.Rule, error) {
+	if rules, built := authz.BuiltIn()[name]; built {
+		return rules, nil
+	}
+	doc, err := d.db.Get(ctx, store.Key(Roles+"/"+name))
+	if err != nil {
+		if errs.Is(err, errs.NotFound) {
+			err = errs.New(errs.Invalid, "there is no role "+name+"; the roles that are built in are viewer, deployer, approver, project-admin, cluster-registrar, auditor and platform-admin")
+		}
+		return nil, err
+	}
+	r, err := store.Decode[v2.Role](doc)
+	return Rules(r), err
+}

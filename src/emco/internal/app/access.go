@@ -1,0 +1,96 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// minBootstrap is the length of the shortest token in auth.bootstrapFile.
+const minBootstrap = 32
+
+// issuers returns the verifier of the tokens of auth.issuers; nil without any.
+func issuers(c config.Auth) (*oidc.Verifier, error) {
+	if len(c.Issuers) == 0 {
+		return nil, nil
+	}
+	var all []oidc.Issuer
+	for _, i := range c.Issuers {
+		all = append(all, oidc.Issuer{Name: i.Name, URL: i.URL, Audience: i.Audience, CA: i.CA, GroupsClaim: i.GroupsClaim, Prefix: i.Prefix})
+	}
+	return oidc.New(all, nil)
+}
+
+// bootstrapToken returns the token in auth.bootstrapFile; empty without that setting.
+func bootstrapToken(c config.Auth) (string, error) {
+	if c.BootstrapFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(c.BootstrapFile)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < minBootstrap || !authn.ValidName(token) {
+		return "", fmt.Errorf("%s must hold a token of %d to 256 printable characters", c.BootstrapFile, minBootstrap)
+	}
+	return token, nil
+}
+
+// identity mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
+// the returned service.
+func (a *App) identity(ctx context.Context, c config.Config, p parts, db *store.DB, r *mux.Router) ([]run.Service, error) {
+	d := directory.New(db, a.log, nil)
+	s := identity.Resources{DB: db, Directory: d, Now: time.Now}
+	for _, i := range c.Auth.Issuers {
+		s.Issuers = append(s.Issuers, v2.SignIn{Name: i.Name, URL: i.URL, Audience: i.Audience, Client: i.Client})
+	}
+	s.Mount(r)
+	if !c.Authenticates() {
+		return nil, nil
+	}
+	made, err := d.Bootstrap(ctx, p.bootstrap)
+	if err != nil {
+		return nil, fmt.Errorf("let the first administrator in: %w", err)
+	}
+	if made != "" {
+		a.announce(made)
+	}
+	who := &authn.Authenticator{Tokens: d, Proxy: authn.Proxy{Header: c.Auth.Proxy.Header, Names: c.Auth.Proxy.Names}}
+	if p.issuers != nil {
+		who.Issuers = p.issuers
+	}
+	a.guard = &access.Guard{Authenticator: who, Directory: d, Now: time.Now}
+	r.Use(a.guard.Authorize)
+	return []run.Service{d}, nil
+}
+
+// identified returns a handler that finds out who sends a request.
+func (a *App) identified(c config.Config, next http.Handler) http.Handler {
+	if a.guard != nil {
+		return a.guard.Authenticate(next)
+	}
+	return web.Identify(c.HTTP.ActorHeader, next)
+}
+
+// announceBootstrap shows the bootstrap token to who starts the program. It is no line of the log, which others
+// read.
+func announceBootstrap(token string) {
+	fmt.Fprintf(os.Stderr, "Nobody is an administrator yet. This token is one for 24 hours, until the first binding of platform-admin; it is not shown again:\n%s\n", token)
+}

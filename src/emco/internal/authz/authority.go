@@ -1,0 +1,65 @@
+package authz
+
+import (
+	"context"
+	"time"
+)
+
+// Authority is what one caller may do, at the moment of its request. A nil Authority may do everything: this
+// program does not authenticate.
+type Authority struct {
+	policy  *Policy
+	subject string
+	groups  []string
+	now     time.Time
+}
+
+// NewAuthority returns what a subject and its groups may do by a policy.
+func NewAuthority(p *Policy, subject string, groups []string, now time.Time) *Authority {
+	return &Authority{p, subject, groups, now}
+}
+
+// May reports whether the caller may do something at a place.
+func (a *Authority) May(verb, typ, place string) bool { return a.Decide(verb, typ, place).Allowed }
+
+// Decide is May with the reason.
+func (a *Authority) Decide(verb, typ, place string) Decision {
+	if a == nil {
+		return Decision{Allowed: true, Binding: &Binding{Name: "auth.mode off", Role: PlatformAdmin}}
+	}
+	return a.policy.Decide(a.subject, a.groups, verb, typ, place, a.now)
+}
+
+// Anywhere reports whether the caller may do something at any place.
+func (a *Authority) Anywhere(verb, typ string) bool {
+	return a == nil || a.policy.Anywhere(a.subject, a.groups, verb, typ, a.now)
+}
+
+// Missing returns what of some rules the caller does not have at a place itself; empty if it has all.
+func (a *Authority) Missing(rules []Rule, place string) string {
+	if a == nil {
+		return ""
+	}
+	return a.policy.Missing(a.subject, a.groups, rules, place, a.now)
+}
+
+// Who returns the subjects that may do something at a place.
+func (a *Authority) Who(verb, typ, place string) []Holder {
+	if a == nil {
+		return nil
+	}
+	return a.policy.Who(verb, typ, place, a.now)
+}
+
+type authorityKey struct{}
+
+// With returns a context of a request with an authority.
+func With(ctx context.Context, a *Authority) context.Context {
+	return context.WithValue(ctx, authorityKey{}, a)
+}
+
+// From returns the authority of the request that ctx belongs to; nil, which may do everything, without one.
+func From(ctx context.Context) *Authority {
+	a, _ := ctx.Value(authorityKey{}).(*Authority)
+	return a
+}

@@ -1,0 +1,257 @@
+// Package authz decides who may do what: roles allow verbs on types of things, bindings give roles to
+// subjects at a place, and nothing is allowed otherwise.
+package authz
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// The verbs. An action has the verb of Act.
+const (
+	Get    = "get"
+	List   = "list"
+	Create = "create"
+	Update = "update" // also creates what a PUT does not find
+	Delete = "delete"
+	Reveal = "reveal" // shows a credential
+
+	// Public needs nothing: its route is open, or has credentials of its own.
+	Public = "public"
+	// SignedIn needs a caller, whoever it is. The route shows each caller only what it may see.
+	SignedIn = "signed-in"
+)
+
+// Any stands for every verb, or every type, in a rule.
+const Any = "*"
+
+// Act returns the verb of an action.
+func Act(action string) string { return "act:" + action }
+
+// Permission is what a request needs.
+type Permission struct {
+	Verb string
+	Type string // of the things: the name of their collection
+	// Confined says that the route leaves out what the caller may not see. It needs the permission
+	// anywhere, not everywhere.
+	Confined bool
+}
+
+// String is the permission in messages: "update apps".
+func (p Permission) String() string {
+	if action, ok := strings.CutPrefix(p.Verb, "act:"); ok {
+		return action + " " + p.Type
+	}
+	return p.Verb + " " + p.Type
+}
+
+// Rule allows each of its verbs on each of its types.
+type Rule struct{ Verbs, Types []string }
+
+func (r Rule) has(verb, typ string) bool { return holds(r.Verbs, verb) && holds(r.Types, typ) }
+
+func holds(list []string, name string) bool {
+	for _, l := range list {
+		if l == name || l == Any || l == anyAction && strings.HasPrefix(name, "act:") {
+			return true
+		}
+	}
+	return false
+}
+
+// anyAction stands for every action in a rule.
+const anyAction = "act:*"
+
+// Binding gives a role to subjects at a place and everything in it; or, with Deny, takes from them all that
+// the role allows.
+type Binding struct {
+	Name     string // its path
+	Role     string
+	Subjects []string // user:…, group:…, token:…
+	Place    string   // "" for everywhere, projects/NAME or cluster-providers/NAME
+	Deny     bool
+	Expires  time.Time // zero: never
+}
+
+// Policy is all roles and bindings of a moment. It does not change.
+type Policy struct {
+	grants map[string][]grant // by subject
+}
+
+// grant is a binding of one subject.
+type grant struct {
+	*Binding
+	rules []Rule
+}
+
+func (g grant) live(now time.Time) bool { return g.Expires.IsZero() || now.Before(g.Expires) }
+
+// covers reports whether what the grant says holds at a place.
+func (g grant) covers(place string) bool { return g.Place == "" || g.Place == place }
+
+func (g grant) has(verb, typ string) bool {
+	for _, r := range g.rules {
+		if r.has(verb, typ) {
+			return true
+		}
+	}
+	return false
+}
+
+// New returns a policy. A binding of a role that is neither among roles nor built in allows nothing, and
+// denies everything.
+func New(roles map[string][]Rule, bindings []Binding) *Policy {
+	p := &Policy{grants: map[string][]grant{}}
+	built := BuiltIn()
+	for i := range bindings {
+		b := &bindings[i]
+		rules, known := built[b.Role]
+		if !known {
+			rules, known = roles[b.Role]
+		}
+		if !known && b.Deny {
+			rules = []Rule{{[]string{Any}, []string{Any}}}
+		}
+		for _, s := range b.Subjects {
+			p.grants[s] = append(p.grants[s], grant{b, rules})
+		}
+	}
+	for _, grants := range p.grants {
+		slices.SortStableFunc(grants, func(a, b grant) int { // what denies goes first
+			switch {
+			case a.Deny == b.Deny:
+				return strings.Compare(a.Name, b.Name)
+			case a.Deny:
+				return -1
+			}
+			return 1
+		})
+	}
+	return p
+}
+
+// Decision is the answer to a question, and the binding that gave it; without a binding nothing allows it.
+type Decision struct {
+	Allowed bool
+	Binding *Binding
+}
+
+// Because explains the decision.
+func (d Decision) Because() string {
+	switch {
+	case d.Binding == nil:
+		return "no binding allows it"
+	case d.Allowed:
+		return "role " + d.Binding.Role + " by " + d.Binding.Name
+	}
+	return "denied by " + d.Binding.Name
+}
+
+// Decide reports whether a subject, or one of its groups, may do something at a place. What denies wins.
+func (p *Policy) Decide(subject string, groups []string, verb, typ, place string, now time.Time) Decision {
+	d := p.decide(subject, verb, typ, place, now)
+	for _, g := range groups {
+		if d.Binding != nil && !d.Allowed {
+			return d
+		}
+		if of := p.decide(g, verb, typ, place, now); of.Binding != nil && (d.Binding == nil || !of.Allowed) {
+			d = of
+		}
+	}
+	return d
+}
+
+// decide answers for one subject.
+func (p *Policy) decide(subject, verb, typ, place string, now time.Time) Decision {
+	for _, g := range p.grants[subject] { // what denies goes first
+		if g.covers(place) && g.live(now) && g.has(verb, typ) {
+			return Decision{!g.Deny, g.Binding}
+		}
+	}
+	return Decision{}
+}
+
+// Anywhere reports whether a subject or one of its groups may do something at any place.
+func (p *Policy) Anywhere(subject string, groups []string, verb, typ string, now time.Time) bool {
+	for g := range p.all(subject, groups) {
+		if !g.Deny && g.live(now) && g.has(verb, typ) && p.Decide(subject, groups, verb, typ, g.Place, now).Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+// all yields the grants of a subject and its groups.
+func (p *Policy) all(subject string, groups []string) func(func(grant) bool) {
+	return func(yield func(grant) bool) {
+		for _, s := range append([]string{subject}, groups...) {
+			for _, g := range p.grants[s] {
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Missing returns the first verb and type of rules that a subject does not have at a place itself, so that it
+// may not give them to anybody; empty if it has all.
+func (p *Policy) Missing(subject string, groups []string, rules []Rule, place string, now time.Time) string {
+	for _, r := range rules {
+		for _, verb := range r.Verbs {
+			for _, typ := range r.Types {
+				if !p.Decide(subject, groups, verb, typ, place, now).Allowed {
+					return Permission{Verb: verb, Type: typ}.String()
+				}
+			}
+		}
+	}
+	for g := range p.all(subject, groups) { // a part of what a wildcard stands for may be denied
+		if g.Deny && g.live(now) && (g.covers(place) || place == "") && overlap(g.rules, rules) {
+			return "what " + g.Name + " denies"
+		}
+	}
+	return ""
+}
+
+func overlap(a, b []Rule) bool {
+	some := func(a, b []string) bool {
+		return slices.ContainsFunc(a, func(x string) bool { return holds(b, x) }) || slices.ContainsFunc(b, func(x string) bool { return holds(a, x) })
+	}
+	for _, x := range a {
+		for _, y := range b {
+			if some(x.Verbs, y.Verbs) && some(x.Types, y.Types) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Holder is a subject that may do something, and why.
+type Holder struct{ Subject, Role, Binding string }
+
+// Who returns the subjects that bindings allow something at a place, in order. It does not know who is
+// in a group.
+func (p *Policy) Who(verb, typ, place string, now time.Time) (out []Holder) {
+	for s := range p.grants {
+		if d := p.decide(s, verb, typ, place, now); d.Allowed {
+			out = append(out, Holder{s, d.Binding.Role, d.Binding.Name})
+		}
+	}
+	slices.SortFunc(out, func(a, b Holder) int { return strings.Compare(a.Subject, b.Subject) })
+	return out
+}
+
+// HasAdmin reports whether somebody is bound to the role platform-admin everywhere.
+func (p *Policy) HasAdmin(now time.Time) bool {
+	for _, grants := range p.grants {
+		for _, g := range grants {
+			if g.Role == PlatformAdmin && !g.Deny && g.Place == "" && g.live(now) && !strings.HasPrefix(g.Name, "tokens/") {
+				return true
+			}
+		}
+	}
+	return false
+}

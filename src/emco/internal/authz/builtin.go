@@ -1,0 +1,68 @@
+package authz
+
+import "slices"
+
+// The roles that are built in.
+const (
+	Viewer           = "viewer"
+	Deployer         = "deployer"
+	Approver         = "approver"
+	ProjectAdmin     = "project-admin"
+	ClusterRegistrar = "cluster-registrar"
+	Auditor          = "auditor"
+	PlatformAdmin    = "platform-admin"
+)
+
+// Types of things, by who works on them.
+func deployed() []string {
+	return []string{
+		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
+		"access-points", "clients", "generic-k8s-intents", "generic-placement-intents", "inbound-intents", "intents", "profiles", "resources", "traffic-group-intents",
+	}
+}
+
+// inProjects are the types of what an administrator of a project adds to what is deployed.
+func inProjects() []string {
+	return []string{"cluster-quotas", "cluster-references", "logical-clouds", "policies", "user-permissions"}
+}
+
+func inProviders() []string {
+	return []string{"cluster-sync-objects", "clusters", "kv-pairs", "labels"}
+}
+
+// seen are further types that viewers read.
+func seen() []string {
+	return []string{"branches", "clm-controllers", "cluster-providers", "controllers", "dtc-controllers", "metrics", "projects", "role-bindings", "roles"}
+}
+
+// BuiltIn returns the rules of the roles that are built in.
+func BuiltIn() map[string][]Rule {
+	read, write := []string{Get, List}, []string{Get, List, Create, Update, Delete}
+	readable := slices.Concat(deployed(), inProjects(), inProviders(), seen())
+	view := Rule{read, readable}
+	deploy := []Rule{
+		view,
+		{write, deployed()},
+		{[]string{Act("instantiate"), Act("update"), Act("rollback"), Act("migrate"), Act("terminate"), Act("stop")}, []string{"deployment-intent-groups"}},
+	}
+	approve := Rule{[]string{Act("approve")}, []string{"deployment-intent-groups"}}
+	return map[string][]Rule{
+		Viewer:   {view},
+		Deployer: deploy,
+		Approver: {view, approve},
+		ProjectAdmin: slices.Concat(deploy, []Rule{
+			approve,
+			{write, slices.Concat(inProjects(), []string{"kv-pairs", "role-bindings"})},
+			{[]string{Update}, []string{"projects"}},
+			{[]string{anyAction}, []string{"logical-clouds"}},
+			{[]string{Reveal}, []string{"cluster-references"}},
+		}),
+		ClusterRegistrar: {
+			view,
+			{write, slices.Concat(inProviders(), []string{"report-tokens"})},
+			{[]string{Act("move")}, []string{"clusters"}},
+		},
+		Auditor:       {view, {read, []string{"audit", "tokens", "report-tokens"}}},
+		PlatformAdmin: {{[]string{Any}, []string{Any}}},
+	}
+}

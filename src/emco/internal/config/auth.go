@@ -1,0 +1,52 @@
+package config
+
+import "slices"
+
+// Authenticates reports whether callers must say who they are.
+func (c Config) Authenticates() bool {
+	if c.Auth.Mode != "" {
+		return c.Auth.Mode == authOn
+	}
+	beyond := func(address string) bool { return address != "" && !(listenAddress{address: address}).loopback() }
+	open := c.HTTP.ClientCA == "" && !c.HTTP.Insecure && (beyond(c.HTTP.Address) || beyond(c.GRPC.Address))
+	return len(c.Auth.Issuers) > 0 || open
+}
+
+const (
+	authOn        = "on"
+	tlsTerminated = "terminated"
+)
+
+// validateAuth reports what is wrong with the settings of who may use the API.
+func (c Config) validateAuth(bad reporter) {
+	if !slices.Contains([]string{"", authOn, "off"}, c.Auth.Mode) {
+		bad("auth.mode", "%q is neither on nor off", c.Auth.Mode)
+	}
+	if c.HTTP.TLS != "" && c.HTTP.TLS != tlsTerminated {
+		bad("http.tls", "%q is not terminated", c.HTTP.TLS)
+	}
+	names := map[string]bool{}
+	for _, i := range c.Auth.Issuers {
+		if i.Name == "" || i.URL == "" || i.Audience == "" {
+			bad("auth.issuers", "each issuer needs name, url and audience")
+		}
+		if names[i.Name] {
+			bad("auth.issuers", "two issuers are called %q", i.Name)
+		}
+		names[i.Name] = true
+	}
+	if (c.Auth.Proxy.Header == "") != (len(c.Auth.Proxy.Names) == 0) {
+		bad("auth.proxy", "auth.proxy.header and auth.proxy.names are needed together")
+	}
+	if c.Auth.Proxy.Header != "" && c.HTTP.ClientCA == "" {
+		bad("auth.proxy.names", "certificates of gateways need http.clientCA")
+	}
+	if !c.Authenticates() || c.HTTP.Insecure || c.HTTP.Cert != "" || c.HTTP.TLS == tlsTerminated {
+		return
+	}
+	for _, a := range []listenAddress{{setting: "http.address", address: c.HTTP.Address}, {setting: "grpc.address", address: c.GRPC.Address}} {
+		if a.address != "" && !a.loopback() {
+			bad(a.setting, "%s is reachable from other machines, where tokens must not travel in the clear: set http.cert and http.certKey, or http.tls to terminated if something in front ends TLS; or listen on 127.0.0.1, or set http.insecure if the network protects the address", a.address)
+		}
+	}
+}

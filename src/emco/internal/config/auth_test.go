@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// loadWith is load with a configuration file; none if it is empty.
+func loadWith(t *testing.T, file string, args []string) (Config, error) {
+	t.Helper()
+	if file == "" {
+		return load(t, nil, args...)
+	}
+	path := filepath.Join(t.TempDir(), "emco.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return load(t, nil, append([]string{"-config", path}, args...)...)
+}
+
+func TestWhoMustAuthenticate(t *testing.T) {
+	t.Parallel()
+	const file = "auth: {issuers: [{name: corp, url: 'https://id.example.org', audience: emco-api, client: emcoctl}]}"
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want bool
+	}{
+		"on loopback":               {"", nil, false},
+		"as said":                   {"", []string{"-auth.mode", "on"}, true},
+		"with an issuer":            {file, nil, true},
+		"off in spite of an issuer": {file, []string{"-auth.mode", "off"}, false},
+		"beyond loopback":           {"", []string{"-http.address", "0.0.0.0:1", "-http.tls", "terminated"}, true},
+		"insecure":                  {"", []string{"-http.address", "0.0.0.0:1", "-http.insecure"}, false},
+		"by certificates":           {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a"}, false},
+		"certificates and roles":    {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a", "-auth.mode", "on"}, true},
+	} {
+		got, err := loadWith(t, c.file, c.args)
+		if err != nil || got.Authenticates() != c.want {
+			t.Errorf("%s: %v, %v", name, got.Authenticates(), err)
+		}
+	}
+}
+
+func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		file string
+		args []string
+	}{
+		"auth.mode: ":                        {"", []string{"-auth.mode", "perhaps"}},
+		"http.tls: ":                         {"", []string{"-http.tls", "yes"}},
+		"each issuer needs":                  {"auth: {issuers: [{name: corp}]}", nil},
+		"two issuers are called":             {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},
+		"urll":                               {"auth: {issuers: [{name: corp, urll: x}]}", nil},
+		"auth.proxy.header and":              {"", []string{"-auth.proxy.header", "X-Forwarded-User"}},
+		"certificates of gateways need":      {"", []string{"-auth.proxy.header", "X-Forwarded-User", "-auth.proxy.names", "gate"}},
+		"must not travel in the clear":       {"", []string{"-http.address", "0.0.0.0:1", "-auth.mode", "on"}},
+		"grpc.address: 0.0.0.0:2 is reachab": {"", []string{"-grpc.address", "0.0.0.0:2", "-auth.mode", "on"}},
+	} {
+		if _, err := loadWith(t, c.file, c.args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", c, err, want)
+		}
+	}
+}
