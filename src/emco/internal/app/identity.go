@@ -113,7 +113,7 @@ func (p storePair) checkOwner(ctx context.Context, recorded string) error {
 	return nil
 }
 
-// refusal says why the stores do not belong together, and how to go on.
+// refusal explains why the stores do not belong together, and how to go on.
 func (p storePair) refusal(reason string) error {
 	etcd := "etcd below " + p.config.Etcd.Prefix
 	at, forget := etcd, "delete these keys from etcd"

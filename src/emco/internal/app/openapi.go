@@ -20,7 +20,7 @@ const (
 // apiDescription is the description of the routes, for programs and for people.
 type apiDescription struct{ document, page []byte }
 
-// describe describes the routes of a router, when somebody asks for the first time: most programs
+// describe describes the routes of a router, at the first request: most programs
 // are never asked.
 func describe(r *mux.Router) func() (apiDescription, error) {
 	return sync.OnceValues(func() (out apiDescription, err error) {

@@ -113,7 +113,7 @@ func (c *contentCheck) readPairs(ctx context.Context) error {
 	return nil
 }
 
-// checkBundles reads all needed bundles, and looks for the content to which they refer.
+// checkBundles reads all needed bundles, and looks for their content.
 func (c *contentCheck) checkBundles(ctx context.Context) error {
 	objects := map[Digest]string{}
 	for _, d := range slices.Sorted(maps.Keys(c.bundles)) {

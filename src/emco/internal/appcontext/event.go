@@ -145,7 +145,7 @@ func (s *EventStore) WatchAllEvents(ctx context.Context) iter.Seq2[EventChange, 
 		prefix := s.kv.Key("event") + "/"
 		for c := range s.kv.WatchRange(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix)) {
 			if c.Synced {
-				continue // UpTo says the same
+				continue // UpTo states the same
 			}
 			if out, err := s.eventChange(c); !yield(out, err) {
 				return

@@ -60,7 +60,7 @@ func (s *HeadStore) Heads(ctx context.Context) iter.Seq2[Head, error] {
 	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("head") + "/"}), s.parseHead)
 }
 
-// HeadEvent says that a head exists, was changed, or was deleted.
+// HeadEvent reports a head that exists, was changed, or was deleted.
 type HeadEvent struct {
 	Head    Head // only UID and Mod if Deleted; nothing if Synced
 	Deleted bool
@@ -182,7 +182,7 @@ func (s *HeadStore) deletions(uid HeadID) []clientv3.Op {
 	}
 }
 
-// ErrOvertaken says that a head is no longer as it was read: another writer was faster. It
+// ErrOvertaken means that a head is no longer as it was read: another writer was faster. It
 // comes wrapped in a Conflict. Read again and try again.
 var ErrOvertaken = errors.New("someone else was faster; read it again")
 

@@ -169,14 +169,14 @@ type Wave struct {
 	Percent  int `json:"percent,omitempty"` // of all clusters of the app, rounded up; if Clusters is 0
 }
 
-// Failure says why an app could not be rendered or placed.
+// Failure states why an app could not be rendered or placed.
 type Failure struct {
 	Stage  string `json:"stage"` // "placement", "rendering" or "policy"
 	File   string `json:"file,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// Verdict says why a cluster is not used for an app.
+// Verdict states why a cluster is not used for an app.
 type Verdict struct {
 	Cluster v2.ClusterKey `json:"cluster"`
 	Reason  string        `json:"reason"`

@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Placement says which bundles a cluster holds.
+// Placement lists which bundles a cluster holds.
 type Placement struct {
 	Cluster v2.ClusterKey
 	Apps    map[string]Digest // app -> bundle

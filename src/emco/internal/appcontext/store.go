@@ -15,8 +15,8 @@
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
 //	pairroster/<shard>/<part>           numbers of clusters, by rsync, see package pairstore
 //	pairtable/<uid>/<app>/<shard>       pairs that stand alike, by rsync
-//	report/<cluster>/<uid>/<app>        Report, by rsync: one that says what no other does
-//	reporttable/<uid>/<app>/<shard>     reports that say the same, by rsync
+//	report/<cluster>/<uid>/<app>        Report, by rsync: one that equals no other
+//	reporttable/<uid>/<app>/<shard>     equal reports, by rsync
 //	heard/<cluster>                     Agent: its last sign of life, and its tokens
 //	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
 //	git/<hash>                          Branch, by rsync and by operators
@@ -53,7 +53,7 @@ import (
 
 // Store is the whole shared state. It is safe for use by many goroutines, starts none,
 // and does not own the etcd client. Its errors have the kinds that package etcdkv
-// describes; Conflict also says that another writer was faster.
+// describes; Conflict also means that another writer was faster.
 type Store struct {
 	*HeadStore
 	*RevisionStore
@@ -157,7 +157,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 // Fence proves an ownership, see etcdkv.Fence.
 type Fence = etcdkv.Fence
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrFenced = etcdkv.ErrFenced
 	ErrFull   = etcdkv.ErrFull

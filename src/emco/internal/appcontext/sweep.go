@@ -27,14 +27,14 @@ const removeAttempts = 3
 // deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair
 // names them, a rollback waits for them, or they were replaced less than the grace period ago;
 // placements of interrupted publishes; the oldest actions and events of each deployment; and
-// content to which neither a kept revision nor a pair refers.
+// content that neither a kept revision nor a pair names.
 //
 // Content goes in two sweeps, so that operations need not stop. Only work on an operation refers to
 // content that nothing referred to before: it writes it, or finds it. The first sweep marks
 // unused content. From then on, an operation that finds it writes it again and removes the mark
 // (PutBlobs). A later sweep removes content that still has its mark and is still unused, once
 // every operation that was queued before the mark has ended: what those published is seen. etcd's
-// revisions tell what came before what.
+// revisions order what came before what.
 //
 // Operations may therefore run meanwhile, in any process; run one sweep at a time, on a store
 // that is Fenced. It may be interrupted without harm. A bundle that cannot be read ends it before

@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/transfer"
 )
 
-// Restore makes a data folder from a backup: beside its place, and moves it there when it is complete. The folder
+// Restore makes a data folder from a backup: under another name first, which it changes when the folder is complete. The folder
 // may exist with nothing but the sealing key, a file of this name, which stays.
 func Restore(ctx context.Context, data, sealingKey, from string) (m Manifest, err error) {
 	if err := checkEmpty(data, sealingKey); err != nil {

@@ -65,7 +65,7 @@ type waiter struct {
 	granted chan struct{} // closed with the grant
 }
 
-// New returns shares of which no permit is in use.
+// New returns shares without permits in use.
 func New(o Options) *Shares {
 	o.Permits = max(1, o.Permits)
 	return &Shares{options: o, tenants: map[string]*tenant{}}
@@ -157,7 +157,7 @@ func (s *Shares) release(name string, rank Rank) {
 	s.dropIdleLocked(t)
 }
 
-// grantLocked grants free permits as long as a waiter may have one.
+// grantLocked grants free permits while a waiter may have one.
 func (s *Shares) grantLocked(now time.Time) {
 	for {
 		var next *tenant

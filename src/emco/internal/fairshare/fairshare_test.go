@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 )
 
-// journal records in which order work begins.
+// journal records the order of work.
 type journal struct {
 	mu    sync.Mutex
 	begun []string

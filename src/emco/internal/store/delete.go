@@ -32,7 +32,7 @@ func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc
 	return err
 }
 
-// errGone says that another process has removed the document that we marked.
+// errGone means that another process has removed the document that we marked.
 var errGone = errors.New("gone")
 
 // mark announces the deletion and returns the document as it is stored afterwards. uid is

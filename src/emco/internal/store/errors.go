@@ -42,7 +42,7 @@ var (
 	errGoing  = errors.New("is being deleted, try again")
 	errBusy   = errors.New("many are changing it at once, try again")
 
-	// errLost says within the package that another writer was faster; callers start over and
+	// errLost means, within the package, that another writer was faster; callers start over and
 	// never return it.
 	errLost = errors.New("lost a race")
 )

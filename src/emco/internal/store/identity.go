@@ -24,7 +24,7 @@ type identity struct {
 	ID string `json:"id"`
 }
 
-// Identity returns the id of the store, which tells it from all others; empty if it has none
+// Identity returns the id of the store, which no other store has; empty if it has none
 // yet.
 func Identity(ctx context.Context, d Driver) (string, error) {
 	doc, err := d.Get(ctx, identityKey)

@@ -276,7 +276,7 @@ func TestRandomInterleavingsKeepTheStoreSound(t *testing.T) {
 
 // With a lease of 0 everyone takes every write under way for one left behind: the
 // worst that clocks and slow processes can do. Promises must hold all the same; a
-// writer may be told to try again.
+// writer may have to try again.
 func TestNoPromiseHangsOnClocks(t *testing.T) {
 	t.Parallel()
 	settler := concurrentCall{"settle", func(ctx context.Context, db *store.DB) error { return db.Settle(ctx) }, nil}
@@ -402,7 +402,7 @@ type stepScheduler struct {
 	broken  error              // the last promise seen broken
 }
 
-// event says that an actor waits for its next step, or has finished.
+// event notes that an actor waits for its next step, or has finished.
 type event struct {
 	actor int
 	done  bool

@@ -139,6 +139,6 @@ type Blobs interface {
 	Receive(ctx context.Context, r io.Reader, limit int64) (Upload, error)
 	// Open reads content; NotFound if it does not exist.
 	Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error)
-	// Sweep removes content written before olderThan for which keep returns false.
+	// Sweep removes content written before olderThan unless keep returns true for it.
 	Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Trial returns a DB whose writes are checked as those of db, and kept in memory: nobody
+// Trial returns a DB whose writes are checked as those of db, and kept in memory: no one
 // else sees them. It is for one request that asks what it would do.
 func (db *DB) Trial() *DB {
 	trial := *db

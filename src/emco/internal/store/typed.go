@@ -14,7 +14,7 @@ type Item[T any] struct {
 	Value T
 }
 
-// Decode reads a document's body, in which secrets are masked. The error is Internal:
+// Decode reads a document's body; its secrets are masked. The error is Internal:
 // stored documents were validated.
 func Decode[T any](d Doc) (T, error) {
 	var v T

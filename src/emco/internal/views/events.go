@@ -39,7 +39,7 @@ type eventIndex struct {
 	mu      sync.RWMutex
 	actions []loggedEvent // with an actor; guarded by mu, as all below
 	others  []loggedEvent
-	mark    int64 // revision of etcd up to which events were taken in; 0 before all were read
+	mark    int64 // revision of etcd of the last change of events that was read; 0 before all were read
 }
 
 // loggedEvent is an event with its position in the order of all.

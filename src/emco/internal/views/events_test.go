@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// happens tells the views of an event some seconds after noon.
+// happens gives the views an event some seconds after noon.
 func (w *world) happens(seconds int, e appcontext.Event) {
 	e.At = noon.Add(time.Duration(seconds) * time.Second)
 	if e.Type == "" {
@@ -79,7 +79,7 @@ func TestEventsOfAllDeploymentsAreFound(t *testing.T) {
 	}
 }
 
-// F24: what people did stays, however much the machine tells.
+// F24: actions of people stay, however many events of the program follow.
 func TestF24ActionsAreNotDisplacedByTheMachine(t *testing.T) {
 	t.Parallel()
 	w, prod := shop(t)

@@ -167,7 +167,7 @@ func (v *Views) fleet(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.FleetView{Mark: f.mark, Groups: []v2.FleetGroup{}}
-	worst, pairs := map[v2.ClusterKey]tally.State{}, tally.Counts{} // of clusters, each of which counts once
+	worst, pairs := map[v2.ClusterKey]tally.State{}, tally.Counts{} // of clusters; each counts once
 	many := 0
 	for _, members := range f.members {
 		many += len(members)

@@ -24,7 +24,7 @@ import (
 type Pairs interface {
 	// Cluster returns the records of all pairs on a cluster, in no order.
 	Cluster(name v2.ClusterKey) []mirror.ClusterPair
-	// CatchUp waits a moment until the tally was told of everything that was written before.
+	// CatchUp waits a moment until the tally has counted everything that was written before.
 	CatchUp(ctx context.Context)
 }
 
@@ -95,8 +95,8 @@ func (v *Views) Mount(r *mux.Router) {
 	get("/stream", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.stream)
 }
 
-// whole answers 503 until all records were counted: an empty fleet must not be taken for the
-// truth. A client finds in the answer what it has written before.
+// whole answers 503 until all records were counted: an empty fleet would mislead.
+// A client finds its own earlier writes in the answer.
 func (v *Views) whole(h web.HandlerFunc) web.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if !v.Tally.Whole() {
@@ -117,7 +117,7 @@ func notYet(why string) error {
 // Name is "views".
 func (v *Views) Name() string { return "views" }
 
-// Ready is always nil: the mirror says whether all records were read.
+// Ready is always nil: the mirror reports whether all records were read.
 func (v *Views) Ready() error { return nil }
 
 // pause is the time between two looks at silent clusters and at deployments that rsync is

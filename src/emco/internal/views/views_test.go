@@ -30,7 +30,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const stale = 3 * time.Minute
 
-// world is the records of a fleet, which the tally is told of, and counts what views read.
+// world is the records of a fleet. It passes their changes to the tally, and counts what views read.
 type world struct {
 	*testing.T
 	now   time.Time

@@ -87,7 +87,7 @@ func newRootCommand(s *session.Session) *cobra.Command {
 	return root
 }
 
-// explainArguments has all commands say what to write in place of wrong arguments.
+// explainArguments makes all commands show what to write in place of wrong arguments.
 func explainArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		explainArguments(sub)

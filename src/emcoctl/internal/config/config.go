@@ -43,7 +43,7 @@ type Address struct {
 type Servers struct {
 	// Notice is upstream's first line of output, with the source of the addresses.
 	Notice string
-	// Upstream says that the addresses are from a configuration file in upstream's form.
+	// Upstream means that the addresses are from a configuration file in upstream's form.
 	Upstream bool
 	// Context is the name of the context that the address is from, if it is from one.
 	Context  string

@@ -155,7 +155,7 @@ func (o List) Show(w io.Writer, format output.Format, items []json.RawMessage) e
 	return o.table(w, format, items)
 }
 
-// nothing says that there are no rows, and which filters have left none.
+// nothing explains that there are no rows, with the filters that left none.
 func (o List) nothing() string {
 	var filters []string
 	for _, name := range []string{"provider", "project", "label", "state"} {

@@ -15,7 +15,7 @@ type System struct {
 	Home     string // the directory of .emco.yaml; empty for none
 	Terminal bool   // Out is a terminal
 	Columns  int    // the width of the terminal; 0 is unlimited
-	// Interactive says that a person sees the output and can answer questions.
+	// Interactive means that a person sees the output and can answer questions.
 	Interactive bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// tableValue is a table of pairs, or of reports, whose clusters share what they have in common.
+// tableValue is a table of pairs, or of reports: clusters with the same value share it.
 type tableValue[T any, M tableMove] interface {
 	// encode returns the value of key.
 	encode(key string) (string, error)
@@ -156,7 +156,7 @@ func (at *placement[T]) note(c v2.ClusterKey, alone bool) {
 	}
 }
 
-// tablePlan is how one table changes, with the records beside it. The first transaction makes all moves that change
+// tablePlan is how one table changes, with its records. The first transaction makes all moves that change
 // only the table. The others make the moves that also write or delete a record.
 type tablePlan[M tableMove] struct {
 	id      TableID

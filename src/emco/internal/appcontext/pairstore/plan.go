@@ -66,7 +66,7 @@ func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[mo
 	return plan
 }
 
-// groupedStates returns the states for which a table has a group, or gets one.
+// groupedStates returns the states that have a group in a table, or get one.
 func groupedStates(t Table, moves []move) map[stateID]bool {
 	grouped, count := map[stateID]bool{}, map[stateID]int{}
 	for _, g := range t.groups {

@@ -80,7 +80,7 @@ func (s *Store) records(ctx context.Context, prefix string, rev int64) iter.Seq2
 }
 
 // PutPairs writes a record for each pair and removes others, in transactions of at most 128
-// operations, each of which is refused with ErrFenced if own is lost. The zero Fence fences
+// operations; each is refused with ErrFenced if own is lost. The zero Fence fences
 // nothing. A Writer of the pairs' shard must not run. A key that is both put and removed is put.
 //
 // Writing the same again does no harm; after an error some may be written.

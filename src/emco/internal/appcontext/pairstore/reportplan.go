@@ -65,7 +65,7 @@ func (w *Writer) planReports(id TableID, changes map[v2.ClusterKey]reportMove) *
 	return plan
 }
 
-// sharedTexts returns the reports for which a table has a group, or gets one.
+// sharedTexts returns the reports that have a group in a table, or get one.
 func sharedTexts(t ReportTable, moves []reportMove) map[string]bool {
 	shared, count, bytes := map[string]bool{}, map[string]int{}, 0
 	for _, g := range t.groups {

@@ -126,7 +126,7 @@ func (s *ReportStore) Reported(ctx context.Context, cluster v2.ClusterKey) (bool
 
 // LastReport returns the highest stored sequence of a cluster's reports, and when that
 // report was received; zero if no agent has reported. It reads the records of the cluster's reports; those that
-// are stored with others are not newer than what the agent's record says.
+// are stored with others are not newer than the agent's record.
 func (s *ReportStore) LastReport(ctx context.Context, cluster v2.ClusterKey) (seq uint64, at time.Time, err error) {
 	a, err := s.agents.Agent(ctx, cluster)
 	if err != nil {

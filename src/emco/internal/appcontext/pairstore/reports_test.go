@@ -158,7 +158,7 @@ func TestAFleetThatReportsTheSameIsOneValuePerApp(t *testing.T) {
 	}
 }
 
-// Three reports that say the same, reports of clusters that are watched directly, and reports whose
+// Three equal reports, reports of clusters that are watched directly, and reports whose
 // sequence is stored nowhere else have records.
 func TestReportsThatMustNotBeSharedHaveRecords(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestTheLastReportOfAKeyCounts(t *testing.T) {
 	s.wantReports(t, keys, nil)
 }
 
-// Programs before report tables wrote a record for each report. Reports that repeat what they say join
+// Programs before report tables wrote a record for each report. Repeated reports join
 // a group.
 func TestRecordsOfReportsJoinAGroup(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ const (
 	maxReportSets  = 16       // sets of one report; beyond, sets that are close in time are joined
 )
 
-// ReportTable is the reports on one app of a deployment that say the same on several clusters.
+// ReportTable is the reports on one app of a deployment that are equal on several clusters.
 type ReportTable struct{ groups []reportGroup }
 
 // reportGroup is the clusters that report the same. It is replaced, never changed.
@@ -30,7 +30,7 @@ type reportGroup struct {
 	sets []reportSet // in order of since
 }
 
-// reportSet is the clusters for which Ready changed at the same time. It is replaced, never
+// reportSet is the clusters whose Ready changed at the same time. It is replaced, never
 // changed.
 type reportSet struct {
 	since   time.Time
@@ -110,7 +110,7 @@ func (t ReportTable) indexOf(text string) int {
 	return slices.IndexFunc(t.groups, func(g reportGroup) bool { return g.text == text })
 }
 
-// setAt returns the clusters for which a report has been so since a time; nil if there are none.
+// setAt returns the clusters that have sent a report unchanged since a time; nil if there are none.
 func (t ReportTable) setAt(text string, since time.Time) *roaring.Bitmap {
 	if i := t.indexOf(text); i >= 0 {
 		for _, s := range t.groups[i].sets {

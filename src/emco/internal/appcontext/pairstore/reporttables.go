@@ -7,7 +7,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// ReportSet names the clusters of a table for which a report has been so since a time.
+// ReportSet names the clusters of a table that have sent a report unchanged since a time.
 type ReportSet struct {
 	text  string
 	since int64

@@ -36,7 +36,7 @@ func (e *rosterEntry) UnmarshalJSON(text []byte) error {
 }
 
 // roster gives the clusters of a shard numbers, so that a table names many in few bytes. A number
-// keeps its cluster as long as a table names it.
+// keeps its cluster while a table names it.
 type roster struct {
 	entries  []rosterEntry // by number; a zero Cluster is free
 	numberOf map[v2.ClusterKey]uint32
@@ -92,7 +92,7 @@ func (r *roster) identify(n uint32, identity string) {
 	r.dirty[int(n)/rosterChunk] = true
 }
 
-// release frees all numbers for which used is false.
+// release frees the numbers that are not used.
 func (r *roster) release(used func(n uint32) bool) {
 	r.free = r.free[:0]
 	for n := range r.entries {

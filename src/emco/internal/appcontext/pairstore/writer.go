@@ -19,7 +19,7 @@ const (
 	minTogether = 4                 // a new group needs this many pairs that get the same state in one Write
 	maxGroups   = 32                // groups of a table
 	maxState    = 2 << 10           // bytes of a group's state, as JSON
-	maxRecords  = etcdkv.MaxOps - 8 // records that one transaction writes beside their table
+	maxRecords  = etcdkv.MaxOps - 8 // records that one transaction writes with their table
 )
 
 // Writer stores the pairs of one shard, and the reports on them. Pairs of the same app and deployment that stand alike

@@ -249,7 +249,7 @@ func TestNumbersOfClustersThatLeftAreUsedAgain(t *testing.T) {
 
 var errBroken = errors.New("broken on purpose")
 
-// faulty is an etcd of which some transactions are not answered: they were made, or not.
+// faulty is an etcd that leaves some transactions without an answer: they were made, or not.
 type faulty struct {
 	clientv3.KV
 

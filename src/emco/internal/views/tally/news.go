@@ -2,7 +2,7 @@ package tally
 
 import v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
-// newsItem says that a cluster or a deployment has changed; the other field is empty.
+// newsItem names a cluster or a deployment that has changed; the other field is empty.
 type newsItem struct {
 	cluster    v2.ClusterKey
 	deployment v2.DeploymentID

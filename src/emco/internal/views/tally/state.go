@@ -121,7 +121,7 @@ func cellOf(e *mirror.Entry) cell {
 	return out
 }
 
-// lost reports whether a report says that the cluster cannot be reached.
+// lost reports whether the cluster cannot be reached, according to its report.
 func lost(r *mirror.Report) bool {
 	return len(r.Objects) > 0 && !slices.ContainsFunc(r.Objects, func(s mirror.Status) bool { return s.Value().Status != v2.Unknown })
 }

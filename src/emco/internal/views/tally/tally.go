@@ -12,9 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
-// Tally counts pairs by state, for each cluster, each deployment and all together. It is told
-// of each change of a record, so that nobody has to look at all records. A pair takes one
-// byte in it.
+// Tally counts pairs by state, for each cluster, each deployment and all together. It
+// follows each change of a record, so no answer reads all records. A pair takes one byte in it.
 type Tally struct {
 	stale time.Duration // silence above which the report of an agent does not count
 	now   func() time.Time
@@ -147,7 +146,7 @@ func (t *Tally) AgentHeard(cluster v2.ClusterKey, at time.Time) {
 	t.heardLocked(cluster, at, true)
 }
 
-// Advanced says that all records up to a revision were taken in.
+// Advanced notes that all records up to a revision were counted.
 func (t *Tally) Advanced(mark int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -53,7 +53,7 @@ func follow(t *testing.T, tally *Tally, from int64, about ...Topic) *follower {
 	return f
 }
 
-// tell lets the stream take in what has changed, and returns its events.
+// tell waits until the stream has sent the changes, and returns its events.
 func (f *follower) tell() string {
 	time.Sleep(streamPause)
 	synctest.Wait()
