@@ -37,6 +37,12 @@ type Desired struct {
 // alone. Failed pairs become due at once: a change is a reason to try again. The result is
 // in order.
 func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
+	return DiffUnsettled(w, have, func(appcontext.PairKey) bool { return false }, now)
+}
+
+// DiffUnsettled is Diff for a part of the pairs that the deployment has: have may lack pairs that hold
+// what is desired, for which held must be true.
+func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
 	var out []appcontext.Pair
 	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
 	for i, p := range have {
@@ -51,6 +57,8 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 			p := appcontext.Pair{Key: key}
 			if old := known[key]; old != nil {
 				p = *old
+			} else if held(key) {
+				continue
 			}
 			p = w.identify(p)
 			if p.Desired != bundle || p.Phase != appcontext.Applied {
@@ -60,6 +68,14 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	}
 	slices.SortFunc(out, CompareKeys)
 	return out
+}
+
+// Holds reports whether a pair holds what is desired, on the cluster as it is registered now. The pair
+// may lack its key and its identity.
+func (w Desired) Holds(k appcontext.PairKey, identity string, p *appcontext.Pair) bool {
+	bundle, wanted := w.Places[k.Cluster][k.App]
+	now := w.Registrations[k.Cluster]
+	return wanted && p.Desired == bundle && p.Phase == appcontext.Applied && (now == "" || identity == "" || identity == now)
 }
 
 // Retarget returns a pair on its way to a bundle, due now. A change to the same bundle for

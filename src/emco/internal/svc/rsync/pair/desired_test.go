@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"pgregory.net/rapid"
 )
 
 var (
@@ -262,4 +263,47 @@ func TestApplyStepByStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Pairs that hold what is desired may be left out of a comparison: the result is the same.
+func TestAComparisonWithoutWhatHoldsIsTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		digest := rapid.SampledFrom([]appcontext.Digest{"a", "b"})
+		w := Desired{Deployment: "7", Rev: 2, Places: map[v2.ClusterKey]map[string]appcontext.Digest{}, Registrations: map[v2.ClusterKey]string{}}
+		var all, rest []appcontext.Pair
+		held := map[appcontext.PairKey]bool{}
+		for _, c := range []v2.ClusterKey{"e+a", "e+b", "e+c"} {
+			if rapid.Bool().Draw(r, "registered") {
+				w.Registrations[c] = rapid.SampledFrom([]string{"1", "2"}).Draw(r, "registration")
+			}
+			w.Places[c] = map[string]appcontext.Digest{}
+			for _, app := range []string{"db", "web"} {
+				if rapid.Bool().Draw(r, "wanted") {
+					w.Places[c][app] = digest.Draw(r, "bundle")
+				}
+				if rapid.IntRange(0, 3).Draw(r, "exists") == 0 {
+					continue
+				}
+				p := appcontext.Pair{
+					Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: app}, Desired: digest.Draw(r, "desired"), Applied: digest.Draw(r, "applied"),
+					Identity: rapid.SampledFrom([]string{"", "1", "2"}).Draw(r, "identity"), Rev: rapid.Int64Range(1, 2).Draw(r, "rev"),
+					Phase: rapid.SampledFrom([]appcontext.Phase{appcontext.Applied, appcontext.Applied, appcontext.Pending}).Draw(r, "phase"),
+				}
+				all = append(all, p)
+				common := p
+				common.Key, common.Identity = appcontext.PairKey{}, ""
+				if w.Holds(p.Key, p.Identity, &common) {
+					held[p.Key] = true
+				} else {
+					rest = append(rest, p)
+				}
+			}
+		}
+		want := Diff(w, all, noon)
+		got := DiffUnsettled(w, rest, func(k appcontext.PairKey) bool { return held[k] }, noon)
+		if !reflect.DeepEqual(got, want) {
+			r.Fatalf("got %+v, want %+v", got, want)
+		}
+	})
 }

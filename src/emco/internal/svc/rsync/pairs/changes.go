@@ -27,10 +27,14 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 		// or remove what this one has just taken over.
 		return nil, errs.E(errs.Unavailable, "take in", "deployment "+string(w.Deployment), errors.New("pairs have changed hands meanwhile"))
 	}
-	have := s.concerned(w)
-	due := pair.Diff(w, have, s.cfg.Now())
+	order := orderOf(w)
+	have := s.concerned(w, order != nil)
+	due := pair.DiffUnsettled(w, have, func(k appcontext.PairKey) bool {
+		p := s.index.at(k)
+		return p != nil && w.Holds(k, p.identity, p.state.Common())
+	}, s.cfg.Now())
 	s.updateDeployment(w.Deployment, func(d *deployment) {
-		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, orderOf(w)
+		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, order
 	})
 	if err := s.closeGates(ctx, w.Deployment, have, due); err != nil {
 		return nil, err
@@ -53,16 +57,19 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	return targets, nil
 }
 
-// concerned returns the pairs that w speaks of, and those that may have been created. The
-// caller holds writing.
-func (s *Store) concerned(w pair.Desired) (have []appcontext.Pair) {
+// concerned returns the pairs that w speaks of, and those that may have been created. Unless all are
+// asked for, it leaves out pairs that hold what is desired: they are most of them. The caller holds
+// writing.
+func (s *Store) concerned(w pair.Desired, all bool) []appcontext.Pair {
+	which := func(k appcontext.PairKey, p *indexed) bool { return all || !w.Holds(k, p.identity, p.state.Common()) }
 	if w.Scope == nil {
-		return append(s.index.ofDeployment(w.Deployment), s.unconfirmed.newPairs(w.Deployment)...)
+		return append(s.index.filter(which, s.index.targetsOf(w.Deployment)...), s.unconfirmed.newPairs(w.Deployment)...)
 	}
+	targets := make([]pair.Target, 0, len(w.Scope))
 	for c := range w.Scope {
-		have = append(have, s.index.of(pair.Target{Cluster: c, Deployment: w.Deployment})...)
+		targets = append(targets, pair.Target{Cluster: c, Deployment: w.Deployment})
 	}
-	return have
+	return s.index.filter(which, targets...)
 }
 
 // Stop stops a deployment: its pairs stay as they are until SetDesired.

@@ -130,18 +130,21 @@ func (x *index) of(targets ...pair.Target) []appcontext.Pair {
 
 // those returns the pairs of targets for which which is true, those of a target in order of app. which
 // sees what pairs that stand alike have in common, and must not change it.
-func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.Target) (out []appcontext.Pair) {
+func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.Target) []appcontext.Pair {
+	return x.filter(func(_ appcontext.PairKey, p *indexed) bool { return which(p.state.Common()) }, targets...)
+}
+
+// filter returns the pairs of targets for which which is true, those of a target in order of app.
+func (x *index) filter(which func(k appcontext.PairKey, p *indexed) bool, targets ...pair.Target) (out []appcontext.Pair) {
 	n := 0
 	for _, t := range targets {
 		n += x.count(t, which)
 	}
 	out = make([]appcontext.Pair, 0, n)
 	for _, t := range targets {
-		if of := x.target(t); of != nil {
-			for _, p := range of.pairs {
-				if which(p.state.Common()) {
-					out = append(out, p.state.Pair(appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: p.app}, p.identity))
-				}
+		for k, p := range x.each(t) {
+			if which(k, p) {
+				out = append(out, p.state.Pair(k, p.identity))
 			}
 		}
 	}
@@ -149,15 +152,28 @@ func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.
 }
 
 // count returns the number of a target's pairs for which which is true.
-func (x *index) count(t pair.Target, which func(common *appcontext.Pair) bool) (n int) {
-	if of := x.target(t); of != nil {
-		for _, p := range of.pairs {
-			if which(p.state.Common()) {
-				n++
-			}
+func (x *index) count(t pair.Target, which func(k appcontext.PairKey, p *indexed) bool) (n int) {
+	for k, p := range x.each(t) {
+		if which(k, p) {
+			n++
 		}
 	}
 	return n
+}
+
+// each yields the pairs of a target, in order of app.
+func (x *index) each(t pair.Target) iter.Seq2[appcontext.PairKey, *indexed] {
+	return func(yield func(appcontext.PairKey, *indexed) bool) {
+		of := x.target(t)
+		if of == nil {
+			return
+		}
+		for i := range of.pairs {
+			if p := &of.pairs[i]; !yield(appcontext.PairKey{Cluster: t.Cluster, Deployment: of.Deployment, App: p.app}, p) {
+				return
+			}
+		}
+	}
 }
 
 // ofDeployment returns all pairs of a deployment, in no order.

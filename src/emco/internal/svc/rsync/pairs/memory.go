@@ -123,7 +123,7 @@ func (m *memory) Has(t pair.Target) bool {
 func (m *memory) HasDeliverable(t pair.Target) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.index.count(t, deliverable) > 0
+	return m.index.count(t, func(_ appcontext.PairKey, p *indexed) bool { return deliverable(p.state.Common()) }) > 0
 }
 
 func deliverable(common *appcontext.Pair) bool { return pair.Deliverable(*common) }
