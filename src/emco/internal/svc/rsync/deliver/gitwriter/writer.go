@@ -294,9 +294,9 @@ func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
 	for _, c := range parts {
 		job.Edits = append(job.Edits, c.edits...)
 		job.Derived = append(job.Derived, c.derived...)
-		for _, p := range pair.AllDeliverable(c.pairs) {
+		for _, p := range c.pairs {
 			job.Urgent = job.Urgent || urgent(p)
-			job.Interactive = job.Interactive || p.Attempt == 0
+			job.Interactive = job.Interactive || pair.Deliverable(p) && p.Attempt == 0
 		}
 		trailers.addTarget(c.target, c.pairs)
 		title.add(w.Pairs.Subject(c.target.Deployment), c.target, c.pairs)
