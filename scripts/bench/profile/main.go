@@ -184,6 +184,14 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	if err != nil {
 		return err
 	}
+	prior, err := r.program.Memory()
+	if err != nil {
+		return err
+	}
+	// The peak begins again with this step.
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.program.PID()), []byte("5"), 0); err != nil {
+		return err
+	}
 	began, used := time.Now(), peers.CPUOf(r.program.PID())
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -203,9 +211,9 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %.2f s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, resident %d MiB, at most %d MiB\n",
+	fmt.Printf("%s: %.2f s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, resident %d MiB, at most %d MiB; before it %d and %d MiB\n",
 		name, took.Seconds(), spent.Seconds(), after["emco_etcd_operations_total"]-before["emco_etcd_operations_total"],
-		(after["emco_etcd_bytes_total"]-before["emco_etcd_bytes_total"])/1024, memory.Resident>>20, memory.Peak>>20)
+		(after["emco_etcd_bytes_total"]-before["emco_etcd_bytes_total"])/1024, memory.Resident>>20, memory.Peak>>20, prior.Resident>>20, prior.Peak>>20)
 	for _, kind := range []string{"get", "list", "txn", "watch", "lease"} {
 		count := func(name string) float64 {
 			key := fmt.Sprintf("%s{kind=%q}", name, kind)
