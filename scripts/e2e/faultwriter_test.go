@@ -29,7 +29,7 @@ type faultWriter struct {
 	token     string            // that the desired revision delivers
 	values    string            // that the profile holds
 	revision  int64             // the last one
-	tokens    map[int64]string  // by revision
+	tokens    map[int64]string  // by revision, of those that were carried out before their values changed again
 	deliver   map[string]int    // how often each token may have been written to a cluster
 	documents map[string]string // descriptions of projects
 }
@@ -92,12 +92,12 @@ func (w *faultWriter) operate(ctx context.Context) {
 }
 
 // earlier returns a revision that a rollback can bring back; 0 if there is none. Those that were overtaken
-// do not exist.
+// do not exist, and an update delivers the values at the time when it is carried out.
 func (w *faultWriter) earlier(ctx context.Context) (revision int64) {
 	w.retry(ctx, "list revisions", func(api *client.Client) error {
 		list, err := client.Get[v2.RevisionsAnswer](ctx, api, w.d.Path()+"/revisions")
 		for _, r := range list.Revisions {
-			if r.Kept && !r.Current {
+			if r.Kept && !r.Current && w.tokens[r.Number] != "" {
 				revision = r.Number // the newest, which the sweep leaves alone
 				return nil
 			}
@@ -109,7 +109,7 @@ func (w *faultWriter) earlier(ctx context.Context) (revision int64) {
 
 // desire notes an accepted revision.
 func (w *faultWriter) desire(revision int64, token string) {
-	w.revision, w.token, w.tokens[revision] = revision, token, token
+	w.revision, w.token = revision, token
 	w.deliver[token]++
 }
 
@@ -196,6 +196,9 @@ func (w *faultWriter) settle(ctx context.Context) {
 		}
 		return err
 	})
+	if w.runs {
+		w.tokens[w.revision] = w.token
+	}
 }
 
 // look compares one answer of the status with the branch.
