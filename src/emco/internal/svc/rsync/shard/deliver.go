@@ -135,7 +135,7 @@ func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Targe
 	ended := s.noteWhenSlow(ctx, targets, routes[targets[0]].Settings.Repo.URL)
 	defer ended()
 	for results := range s.git.Deliver(ctx, targets, routes) {
-		s.noteSharedObjects(ctx, results)
+		s.overlaps.note(ctx, results)
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 		s.retryOvertaken(ctx, mark, results)
@@ -147,7 +147,7 @@ func (s *Shard) deliverDirect(ctx context.Context, t pair.Target, r route.Route,
 	ended := s.noteWhenSlow(ctx, []pair.Target{t}, "the API server of "+string(t.Cluster))
 	defer ended()
 	results := s.kube.Deliver(ctx, t, r)
-	s.noteSharedObjects(ctx, results)
+	s.overlaps.note(ctx, results)
 	s.Record(ctx, results)
 	s.retryOvertaken(ctx, mark, results)
 	if s.kube.Defined(ctx, results) {

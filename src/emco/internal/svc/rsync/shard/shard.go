@@ -98,6 +98,7 @@ type Shard struct {
 	mover     *clustermove.Mover
 	reports   *reportbatch.Batcher
 	changed   *documentInbox
+	overlaps  sharedObjects
 
 	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
 	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
@@ -122,6 +123,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return shared.Contexts.NewWriter(fence, stored) },
 		Plans:     plans, Others: shared.Others, Log: shared.Log,
 	})
+	s.overlaps = sharedObjects{pairs: s.pairs, plans: plans, log: shared.Log}
 	s.queues = queue.NewWorkers(s.deliverContained)
 	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })
 	s.orphans = newOrphanSweep(number, shared.Alone, func(id appcontext.HeadID) {

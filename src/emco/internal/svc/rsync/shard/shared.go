@@ -3,25 +3,35 @@ package shard
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
 // maxShared bounds the findings about one app's objects that other deployments place too.
 const maxShared = 5
 
-// noteSharedObjects adds findings to results for the objects that another deployment places
-// on the same cluster: they overwrite each other.
-func (s *Shard) noteSharedObjects(ctx context.Context, results []pair.Result) {
-	if err := s.addSharedObjects(ctx, results); err != nil && ctx.Err() == nil {
-		s.Log.Warn("not checked whether deployments share objects", "err", err)
+// sharedObjects finds objects that several deployments place on one cluster: they overwrite each
+// other.
+type sharedObjects struct {
+	pairs *pairs.Store
+	plans *content.StepPlans
+	log   *slog.Logger
+}
+
+// note adds a finding to results for each of their objects that another deployment places, too.
+func (s sharedObjects) note(ctx context.Context, results []pair.Result) {
+	if err := s.addTo(ctx, results); err != nil && ctx.Err() == nil {
+		s.log.Warn("not checked whether deployments share objects", "err", err)
 	}
 }
 
-func (s *Shard) addSharedObjects(ctx context.Context, results []pair.Result) error {
+func (s sharedObjects) addTo(ctx context.Context, results []pair.Result) error {
 	others := map[pair.Target]map[manifest.ObjectKey]string{}
 	for i, r := range results {
 		t := pair.TargetOf(r.Key)
@@ -35,7 +45,7 @@ func (s *Shard) addSharedObjects(ctx context.Context, results []pair.Result) err
 			}
 			others[t] = placed
 		}
-		findings, err := s.sharedObjects(ctx, r.Bundle, others[t])
+		findings, err := s.findings(ctx, r.Bundle, others[t])
 		if err != nil {
 			return err
 		}
@@ -46,7 +56,7 @@ func (s *Shard) addSharedObjects(ctx context.Context, results []pair.Result) err
 
 // placedByOthers returns the objects that other deployments place on a target's cluster, with
 // the name of the deployment. Definitions are left out: apps share them.
-func (s *Shard) placedByOthers(ctx context.Context, t pair.Target) (map[manifest.ObjectKey]string, error) {
+func (s sharedObjects) placedByOthers(ctx context.Context, t pair.Target) (map[manifest.ObjectKey]string, error) {
 	out := map[manifest.ObjectKey]string{}
 	for _, other := range s.pairs.On(t.Cluster) {
 		if other == t {
@@ -67,8 +77,8 @@ func (s *Shard) placedByOthers(ctx context.Context, t pair.Target) (map[manifest
 	return out, nil
 }
 
-// sharedObjects returns a finding for each object of a bundle that others place too.
-func (s *Shard) sharedObjects(ctx context.Context, bundle appcontext.Digest, others map[manifest.ObjectKey]string) (findings []string, err error) {
+// findings returns a finding for each object of a bundle that others place too.
+func (s sharedObjects) findings(ctx context.Context, bundle appcontext.Digest, others map[manifest.ObjectKey]string) (findings []string, err error) {
 	if len(others) == 0 {
 		return nil, nil
 	}
