@@ -57,7 +57,8 @@ func damaged(path string, err error) error {
 	return fmt.Errorf("%s is damaged: %w; %s", path, err, wayBack)
 }
 
-// appliedIndex returns the last log entry that the database contains; 0 if there is no database.
+// appliedIndex returns the last log entry that the database contains; 0 if there is no database. A
+// database whose file lacks pages at its end is an error: reading them would end the process.
 func appliedIndex(path string) (index uint64, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -67,6 +68,13 @@ func appliedIndex(path string) (index uint64, err error) {
 		return 0, err
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
+		file, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if file.Size() < tx.Size() {
+			return fmt.Errorf("its end is lost: the file has %d bytes of %d", file.Size(), tx.Size())
+		}
 		meta := tx.Bucket(schema.Meta.Name())
 		if meta == nil {
 			return nil // a start ended before its first write

@@ -58,7 +58,9 @@ func TestF65DamagedFilesAreNamed(t *testing.T) {
 		"log cut late":            {each("wal/*.wal", func(path string, _ int64) error { return cutWritten(path) }), "member/wal"},
 		"database deleted":        {each("snap/db", remove), "member/snap/db"},
 		"database emptied":        {each("snap/db", empty), "member/snap/db"},
+		"database cut early":      {each("snap/db", cut(100)), "member/snap/db"},
 		"database cut":            {each("snap/db", cut(500)), "member/snap/db"},
+		"database cut late":       {each("snap/db", cut(990)), "member/snap/db"},
 		"snapshots deleted":       {each("snap/*.snap", remove), ""},
 		"all of it but log":       {each("snap", remove), "member/snap/db"},
 	} {
