@@ -10,7 +10,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
-	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
 	"github.com/emco-orchestrator/emco/scripts/testbed/ferretdb"
 )
 
@@ -53,15 +52,8 @@ func serveFromSeparateFolders(t *testing.T, settings ...string) {
 	t.Helper()
 	do := steps{TB: t}
 	do.next("one etcd, two processes with separate folders and one sealing key")
-	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	s := newStage(t)
-	s.must("stop the program on embedded stores", s.emco.Stop())
-	s.emco = nil
-	args := append(settings, "-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/emco-"+filepath.Base(s.dir)+"/", "-lease", "3s")
+	s, etcd := newStageOnEtcd(t)
+	args := append(settings, "-etcd.endpoints", etcd, "-etcd.prefix", "/emco-"+filepath.Base(s.dir)+"/", "-lease", "3s")
 	start := func(name string) (*program.Emco, error) {
 		return program.Start(t.Context(), program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, name), Args: args})
 	}

@@ -22,8 +22,8 @@ type replicaStage struct {
 	all  []*program.Emco
 }
 
-// newReplicas starts an etcd, and a process for all services except rsync.
-func newReplicas(t *testing.T) *replicaStage {
+// newStageOnEtcd starts an etcd, and returns its URL and a stage whose programs the test starts.
+func newStageOnEtcd(t *testing.T) (*testStage, string) {
 	t.Helper()
 	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -32,7 +32,15 @@ func newReplicas(t *testing.T) *replicaStage {
 	t.Cleanup(b.Close)
 	s := newStage(t)
 	s.must("stop the program on embedded stores", s.emco.Stop())
-	r := &replicaStage{testStage: s, etcd: b.EtcdURL()}
+	s.emco = nil
+	return s, b.EtcdURL()
+}
+
+// newReplicas starts an etcd, and a process for all services except rsync.
+func newReplicas(t *testing.T) *replicaStage {
+	t.Helper()
+	s, etcd := newStageOnEtcd(t)
+	r := &replicaStage{testStage: s, etcd: etcd}
 	s.emco = r.start("api", "clm,dcm,placementintent,orchestrator")
 	t.Cleanup(func() { s.emco = nil }) // it ends with the others
 	return r
