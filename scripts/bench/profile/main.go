@@ -80,7 +80,12 @@ func (r *recorder) run(ctx context.Context) error {
 	if r.name == "p7" {
 		return r.floods(ctx)
 	}
-	if err := r.prepare(ctx); err != nil {
+	dir, err := os.MkdirTemp("", "emco-profile-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := r.prepare(ctx, dir); err != nil {
 		return err
 	}
 	defer func() { _ = r.emco.Close(ctx) }()
@@ -143,17 +148,13 @@ func (r *recorder) listen() (err error) {
 	return os.Setenv("EMCO_DEBUG_ADDRESS", r.address)
 }
 
-func (r *recorder) prepare(ctx context.Context) error {
+func (r *recorder) prepare(ctx context.Context, dir string) error {
 	if err := r.listen(); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "emco-profile-")
-	if err != nil {
 		return err
 	}
 	r.emco, r.world = peers.NewEmco(r.bin, dir), world.New(r.spec)
 	began := time.Now()
-	err = r.emco.Prepare(ctx, r.spec, nil)
+	err := r.emco.Prepare(ctx, r.spec, nil)
 	r.program = r.emco.Program
 	fmt.Printf("%s: prepared in %.1f s\n", r.spec, time.Since(began).Seconds())
 	return err
