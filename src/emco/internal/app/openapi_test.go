@@ -2,8 +2,10 @@ package app_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/pb33f/libopenapi"
 
+	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 )
@@ -73,21 +77,39 @@ func TestTheOpenAPIDocumentIsValidAndThePageStandsAlone(t *testing.T) {
 // explorer asks routes for each of their documented statuses.
 type explorer struct {
 	*testStage
-	names map[string]string
-	seen  map[string]bool // "POST /v2/projects 201"
+	worlds []map[string]string // names for the variables of paths: what is deployed, and what is fresh
+	names  map[string]string   // those of the world that is explored
+	seen   map[string]bool     // "POST /v2/projects 201"
 }
+
+// in returns the explorer of a world.
+func (x explorer) in(world map[string]string) explorer { x.names = world; return x }
 
 // ask sends one request. A status that the document does not have is a fault of one of both.
 func (x explorer) ask(op *openapi.Operation, method, template, path, body string, headers ...string) *http.Response {
 	x.Helper()
+	return x.askWith(op, method, template, path, body, nil, headers...)
+}
+
+// askWith sends one request with a file.
+func (x explorer) askWith(op *openapi.Operation, method, template, path, body string, file []byte, headers ...string) *http.Response {
+	x.Helper()
+	content := client.JSON([]byte(body))
+	if file != nil {
+		var err error
+		content, err = client.Multipart([]byte(body), client.File{Part: client.FilePart, Name: client.FileName, Data: file})
+		x.must("pack "+path, err)
+	}
 	var from io.Reader
 	if body != "" {
-		from = strings.NewReader(body)
+		var err error
+		from, err = content.Open()
+		x.must("open the body", err)
 	}
 	r, err := http.NewRequestWithContext(x.Context(), method, x.address+"/v2/"+path, from)
 	x.must("make a request", err)
 	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", content.ContentType())
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -104,18 +126,31 @@ func (x explorer) ask(op *openapi.Operation, method, template, path, body string
 	return res
 }
 
+const groupTemplate = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+
 // reads explores a route that reads.
 func (x explorer) reads(op *openapi.Operation, template string) {
 	x.Helper()
-	path, none := filled(template, x.names), filled(template, nil)
+	path, none := filled(template, x.names), nowhere(template)
 	if strings.HasSuffix(template, "/views/stream") {
 		x.ask(op, "GET", template, path+"?topics=moon", "")
+		x.ask(op, "GET", template, path+"?topics=group:"+nowhere(strings.TrimPrefix(groupTemplate, "/v2/")), "")
+		ctx, cancel := context.WithCancel(x.Context())
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, x.address+"/v2/"+path+"?topics=fleet", nil)
+		x.must("make a request", err)
+		res, err := http.DefaultClient.Do(r)
+		x.must("open a stream", err)
+		x.seen["GET "+template+" "+strconv.Itoa(res.StatusCode)] = true
+		x.must("close the stream", res.Body.Close())
 		return
 	}
 	good := path
 	switch {
 	case strings.HasSuffix(template, "/views/search"):
 		good += "?q=a"
+	case strings.Contains(template, "/plans/{plan}"):
+		good = strings.Replace(strings.Replace(good, "plans/fresh", "plans/"+x.names["plan"], 1), "classes/fresh", "classes/c1-1", 1)
 	case strings.HasSuffix(template, "/fleet/nth"):
 		good += "?group=edge&i=0"
 		x.ask(op, "GET", template, path+"?group=edge&i=99", "")
@@ -135,21 +170,68 @@ func (x explorer) reads(op *openapi.Operation, template string) {
 	}
 }
 
-// copyOf returns the body of a document like one that is there, with another name.
-func (x explorer) copyOf(template string) string {
+// nowhere returns a path of documents that do not exist.
+func nowhere(template string) string {
+	path := strings.ReplaceAll(filled(template, nil), "fresh", "nowhere")
+	if strings.HasSuffix(template, "{compositeAppVersion}") {
+		path = strings.TrimSuffix(path, "nowhere") + "v1"
+	}
+	return path
+}
+
+// examples are documents that cannot be copied from those that are there, by collection.
+var examples = map[string]string{
+	"inbound-intents":  `{"metadata":{"name":"copy"},"spec":{"app":"web","appLabel":"app=web","serviceName":"r1-web","port":8080,"protocol":"TCP"}}`,
+	"clients":          `{"metadata":{"name":"copy"},"spec":{"app":"cache","appLabel":"app=cache","serviceName":"r1-cache","namespaces":["shop"],"cidrs":["10.1.0.0/16"]}}`,
+	"access-points":    `{"metadata":{"name":"copy"},"spec":{"action":"ALLOW","url":["/items"],"access":["GET"]}}`,
+	"composite-apps":   `{"metadata":{"name":"copy"},"spec":{"compositeAppVersion":"v1"}}`,
+	"app-intents":      `{"metadata":{"name":"copy"},"spec":{"app":"cache","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`,
+	"intents":          `{"metadata":{"name":"copy"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`,
+	"profiles":         `{"metadata":{"name":"copy"},"spec":{"app":"web"}}`,
+	"policies":         `{"metadata":{"name":"copy"},"spec":{"mode":"report"}}`,
+	"cluster-quotas":   `{"metadata":{"name":"copy"},"spec":{"pods":"50"}}`,
+	"user-permissions": `{"metadata":{"name":"copy"},"spec":{"namespace":"shop","apiGroups":[""],"resources":["*"],"verbs":["*"]}}`,
+	"resources":        `{"metadata":{"name":"copy"},"spec":{"app":"web","newObject":"false","resourceGVK":{"apiVersion":"v1","kind":"ConfigMap","name":"r1-web"}}}`,
+	"customizations":   `{"metadata":{"name":"copy"},"spec":{"clusterSpecific":"false","clusterInfo":{"scope":"","clusterProvider":"","cluster":"","clusterLabel":"","mode":""},"patchType":"json","patchJson":[{"op":"replace","path":"/data/greeting","value":"x"}]}}`,
+}
+
+// newDocument returns a document for a collection, which is named "copy", with its file.
+func (x explorer) newDocument(template string) (body string, file []byte) {
+	collection := template[strings.LastIndex(template, "/")+1:]
+	if collection == "cluster-sync-objects" {
+		return x.syncObject("copy", x.git.URL("fleet"), x.token), nil
+	}
+	if body := examples[collection]; body != "" {
+		return body, x.fileFor(collection, "copy")
+	}
 	var all []map[string]any
 	if json.Unmarshal([]byte(x.do("GET", filled(template, x.names), "").Body), &all) != nil || len(all) == 0 {
-		return named("copy")
+		return named("copy"), x.fileFor(collection, "copy")
 	}
-	one := all[0]
-	if meta, ok := one["metadata"].(map[string]any); ok {
-		meta["name"] = "copy"
+	return renamed(x, all[0], "copy"), x.fileFor(collection, "copy")
+}
+
+// renamed returns a document with another name.
+func renamed(x explorer, doc map[string]any, name string) string {
+	if meta, ok := doc["metadata"].(map[string]any); ok {
+		meta["name"] = name
 	} else {
-		one["clusterLabel"] = "copy"
+		doc["clusterLabel"] = name
 	}
-	text, err := json.Marshal(one)
+	text, err := json.Marshal(doc)
 	x.must("write a document", err)
 	return string(text)
+}
+
+// fileFor returns a file for a document of a collection, nil if it needs none.
+func (x explorer) fileFor(collection, name string) []byte {
+	switch collection {
+	case "apps":
+		return x.chart(name, configMap)
+	case "profiles":
+		return x.pack(map[string]string{"manifest.yaml": "version: v1\ntype:\n  values: values.yaml\n", "values.yaml": "greeting: x\n"})
+	}
+	return nil
 }
 
 const tooMuch = 1<<20 + 1
@@ -157,41 +239,81 @@ const tooMuch = 1<<20 + 1
 // writes explores a route of a document that writes.
 func (x explorer) writes(op *openapi.Operation, method, template string) {
 	x.Helper()
-	path, none := filled(template, x.names), filled(template, nil)
+	path, none := filled(template, x.names), nowhere(template)
 	switch method {
 	case http.MethodPost:
-		body := x.copyOf(template)
-		x.ask(op, method, template, path, body)
-		x.ask(op, method, template, path, body)
-		x.ask(op, method, template, none, body)
-	case http.MethodPut:
-		x.ask(op, method, template, none, named(""))
-		if now := x.do("GET", path, ""); now.Status == http.StatusOK {
-			x.ask(op, method, template, path, now.Body)
-			x.ask(op, method, template, path, now.Body, "If-Match", `"other"`)
+		body, file := x.newDocument(template)
+		x.askWith(op, method, template, path, body, file)
+		x.askWith(op, method, template, path, body, file)
+		x.askWith(op, method, template, none, body, file)
+		if strings.HasSuffix(template, "/apps") { // no group places it
+			x.expect(204, "DELETE", path+"/copy", "")
 		}
-		if op.Responses["201"].Description != "" {
-			x.ask(op, method, template, filled(template, x.names)+"-new", named(""))
+	case http.MethodPut:
+		at := strings.LastIndex(template, "/")
+		collection := template[strings.LastIndex(template[:at], "/")+1 : at]
+		now := x.do("GET", path, "")
+		if now.Status != http.StatusOK {
+			if body := examples[collection]; body != "" && strings.Contains(path, "/idle/") {
+				x.ask(op, method, template, path, strings.Replace(strings.Replace(body, `"copy"`, `"`+path[strings.LastIndex(path, "/")+1:]+`"`, 1), `"cache"`, `"web"`, 1))
+			}
+			break
+		}
+		var doc map[string]any
+		x.must("read "+path, json.Unmarshal([]byte(now.Body), &doc))
+		put := func(to string, headers ...string) {
+			name := to[strings.LastIndex(to, "/")+1:]
+			if strings.HasSuffix(template, "{compositeAppVersion}") {
+				name = strings.Split(to, "/")[3]
+			}
+			x.askWith(op, method, template, to, renamed(x, doc, name), x.fileFor(collection, name), headers...)
+		}
+		put(path)
+		put(path, "If-Match", `"other"`)
+		put(path + "-new")
+		if strings.Count(template, "/") > 3 { // it has a parent
+			put(nowhere(template))
+		}
+		if collection == "apps" {
+			x.do("DELETE", path+"-new", "") // no group places it
+		}
+		if meta, ok := doc["metadata"].(map[string]any); ok {
+			meta["description"] = "changed"
+			put(path)
 		}
 	}
 	x.ask(op, method, template, path, `{`)
 	x.ask(op, method, template, path, `[1]`)
 	x.ask(op, method, template, path, `{}`)
 	x.ask(op, method, template, path+"?nosuch=1", `{}`)
-	x.ask(op, method, template, path, `{"metadata":{"name":"`+strings.Repeat("x", tooMuch)+`"}}`)
+	if !x.seen[method+" "+template+" 413"] {
+		x.ask(op, method, template, path, `{"metadata":{"name":"`+strings.Repeat("x", tooMuch)+`"}}`)
+	}
 }
 
-// removes explores a route that deletes documents.
+// removes explores a route that deletes documents: the copy, which nothing needs, and what others need.
 func (x explorer) removes(op *openapi.Operation, template string) {
 	x.Helper()
 	path := filled(template, x.names)
-	x.ask(op, "DELETE", template, filled(template, nil), "")
 	x.ask(op, "DELETE", template, path+"?nosuch=1", "")
+	if strings.Contains(template, "token") {
+		x.ask(op, "DELETE", template, nowhere(template), "")
+		x.ask(op, "DELETE", template, path, "")
+		return
+	}
+	x.do("DELETE", path+"-new", "")
+	free := path[:strings.LastIndex(path, "/")] + "/copy"
+	if strings.HasSuffix(template, "/apps/{app}") {
+		x.upload("POST", till+"/apps", named("copy"), x.fileFor("apps", "copy"))
+	}
+	if strings.HasSuffix(template, "{compositeAppVersion}") {
+		free = strings.Replace(path, "till/", "copy/", 1)
+	}
+	x.ask(op, "DELETE", template, free, "", "If-Match", `"other"`)
+	x.ask(op, "DELETE", template, free, "")
+	x.ask(op, "DELETE", template, free, "") // it is gone
 	x.ask(op, "DELETE", template, path, "", "If-Match", `"other"`)
 	x.ask(op, "DELETE", template, path, "") // what is used is refused
-	if at := strings.LastIndex(path, "/"); !strings.Contains(template, "token") {
-		x.ask(op, "DELETE", template, path[:at]+"/copy", "")
-	}
 }
 
 // acts explores a route that is no document and writes.
@@ -210,7 +332,7 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	if op.Responses["412"].Description != "" {
 		x.ask(op, method, template, path, body, "If-Plan", "sha256:"+strings.Repeat("0", 64))
 	}
-	x.ask(op, method, template, filled(template, nil), body)
+	x.ask(op, method, template, nowhere(template), body)
 	if op.Responses["400"].Description != "" {
 		x.ask(op, method, template, path+"?dryRun=perhaps", body)
 	}
@@ -218,6 +340,18 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 		x.ask(op, method, template, path, `[`)
 	}
 	x.ask(op, method, template, path, body)
+	if strings.HasPrefix(template, groupTemplate+"/") && !strings.HasSuffix(template, "/approve") {
+		x.ask(op, method, template, strings.Replace(path, "/"+x.names["deploymentIntentGroup"]+"/", "/untouched/", 1), body)
+	}
+	for range 20 * strings.Count(template, "/monitor/token") { // until there are too many
+		x.ask(op, method, template, path+"?overlap=1h", body)
+	}
+	if strings.HasSuffix(template, "/move") { // again, while it is under way
+		x.ask(op, method, template, path, `{"gitOpsType":"argocd"}`)
+	}
+	if strings.HasPrefix(template, "/v2/git/") {
+		x.ask(op, method, template, path, `{"url":"`+x.git.URL("fleet")+`","branch":"nowhere"}`)
+	}
 	if strings.HasSuffix(template, "/webhooks/git") {
 		x.ask(op, method, template, path, `{}`, "X-Gitlab-Token", "hook")
 		x.ask(op, method, template, path, strings.Repeat(" ", 5<<20), "X-Gitlab-Token", "hook")
@@ -235,13 +369,61 @@ func rank(operation string) int {
 			return 20 - i
 		}
 	}
-	switch method {
-	case http.MethodDelete:
-		return 30 + strings.Count(template, "/")*-1
-	case http.MethodGet:
-		return 0
+	_, action := openapi.Actions()[operation]
+	switch {
+	case operation == "GET /v2/cluster-providers/{clusterProvider}/clusters/{cluster}/move":
+		return 25
+	case method == http.MethodDelete:
+		return 50 - strings.Count(template, "/")
+	case action && method != http.MethodGet:
+		return 10
+	case method == http.MethodGet:
+		return 5
+	case method == http.MethodPut:
+		return 4
 	}
-	return 10
+	return 0
+}
+
+// fresh makes a group and a logical cloud that no action has been asked for, and returns the names of
+// a world with them.
+func (x explorer) fresh() map[string]string {
+	x.Helper()
+	const spare, spring = "projects/shop/logical-clouds/spare", till + "/deployment-intent-groups/spring"
+	out := maps.Clone(x.worlds[0])
+	maps.Copy(out, map[string]string{
+		"logicalCloud": "spare", "clusterReference": "b", "userPermission": "copy", "clusterQuota": "copy", "logicalCloudKv": "copy", "policy": "copy",
+		"compositeProfile": "second", "appProfile": "copy", "deploymentIntentGroup": "spring", "groupIntent": "copy", "genericResource": "copy", "customization": "copy",
+		"trafficGroupIntent": "copy", "inboundServerIntent": "copy", "inboundClientsIntent": "copy", "inboundClientsAccessIntent": "copy",
+	})
+	x.expect(201, "POST", till+"/composite-profiles", named("second"))
+	x.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"spare"},"spec":{"namespace":"shop","user":{"userName":"shop","type":"certificate"}}}`)
+	x.expect(201, "POST", spare+"/cluster-references", `{"metadata":{"name":"b"},"spec":{"clusterProvider":"edge","cluster":"b"}}`)
+	x.expect(201, "POST", spare+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"spring"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	x.expect(201, "POST", spring+"/generic-placement-intents", named("places"))
+	x.expect(201, "POST", spring+"/generic-placement-intents/places/app-intents", `{"metadata":{"name":"web"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","cluster":"a"}]}}}`)
+	x.expect(201, "POST", spring+"/generic-k8s-intents", named("extra"))
+	var p v2.PlanClasses
+	x.must("read a plan", json.Unmarshal([]byte(x.expect(200, "POST", till+"/deployment-intent-groups/autumn/update?dryRun=true&output=classes", "")), &p))
+	for _, world := range append(x.worlds, out) {
+		world["plan"] = strings.TrimPrefix(p.Digest, "sha256:")
+	}
+	return out
+}
+
+// idle makes a group and a logical cloud that cannot be instantiated, and returns the names of a world
+// with them.
+func (x explorer) idle() map[string]string {
+	x.Helper()
+	x.cluster("c", "repo")
+	x.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"idle"},"spec":{"level":"0"}}`)
+	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"idle"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"untouched"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	x.expect(201, "POST", till+"/deployment-intent-groups/idle/generic-placement-intents", named("places"))
+	out := maps.Clone(x.worlds[0])
+	maps.Copy(out, map[string]string{"logicalCloud": "idle", "deploymentIntentGroup": "idle", "cluster": "c", "genericAppPlacementIntent": "other"})
+	return out
 }
 
 // Every route is asked, and its answers are compared with the document. The test reports how many
@@ -249,8 +431,10 @@ func rank(operation string) int {
 func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) { c.Status.WebhookSecret = "hook" })
-	x := explorer{s, s.everything(), map[string]bool{}}
+	x := explorer{testStage: s, worlds: []map[string]string{s.everything()}, seen: map[string]bool{}}
 	s.group("winter", appPlaces{"web": {"b"}, "cache": {"b"}})
+	x.worlds = append(x.worlds, x.fresh())
+	x.worlds = append(x.worlds, x.idle())
 	_, text := s.fetch("/openapi.json")
 	var d openapi.Document
 	s.must("read the document", json.Unmarshal(text, &d))
@@ -266,15 +450,20 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 		method, template, _ := strings.Cut(key, " ")
 		op := d.Paths[template][strings.ToLower(method)]
 		_, action := actions[key]
-		switch {
-		case method == http.MethodGet:
-			x.reads(op, template)
-		case action:
-			x.acts(op, method, template)
-		case method == http.MethodDelete:
-			x.removes(op, template)
-		default:
-			x.writes(op, method, template)
+		for i, world := range x.worlds {
+			if i > 0 && filled(template, world) == filled(template, x.worlds[0]) {
+				continue
+			}
+			switch x := x.in(world); {
+			case method == http.MethodGet:
+				x.reads(op, template)
+			case action:
+				x.acts(op, method, template)
+			case method == http.MethodDelete:
+				x.removes(op, template)
+			default:
+				x.writes(op, method, template)
+			}
 		}
 		asked := false
 		for status := range op.Responses {
@@ -290,8 +479,26 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 		}
 	}
 	slices.Sort(missing)
-	t.Logf("%d routes; %d of %d pairs of route and status were seen; the others:\n%s", len(all), documented-len(missing), documented, strings.Join(missing, "\n"))
-	if seen := documented - len(missing); seen*100 < documented*75 { // some need clusters that sign, or a server that is too busy
-		t.Errorf("only %d of %d documented statuses were seen", seen, documented)
+	missing = slices.DeleteFunc(missing, shownElsewhere)
+	t.Logf("%d routes, %d pairs of route and status", len(all), documented)
+	if len(missing) > 0 {
+		t.Errorf("these documented answers were not seen:\n%s", strings.Join(missing, "\n"))
 	}
+}
+
+// elsewhere are answers that need what this test does not have, such as load, a second writer or a
+// cluster that signs. Tests of their packages show them.
+var elsewhere = []*regexp.Regexp{
+	regexp.MustCompile(`^DELETE \S+ 409$`), // of a document that nothing needs: two delete it at the same time
+	regexp.MustCompile(`^POST \S+/logical-clouds/\S+/update 409$`),
+	regexp.MustCompile(`^\S+ \S+ (429|503)$`),                      // load, or records that are still being read
+	regexp.MustCompile(`^POST \S+/monitor/report \d+$`),            // a monitor with a token
+	regexp.MustCompile(`^GET \S+/monitor 200$`),                    // a monitor that has reported
+	regexp.MustCompile(`^GET \S+/kubeconfig 200$`),                 // a cluster that signs
+	regexp.MustCompile(`^POST /v2/git/(adopt|restore) (202|403)$`), // a rewritten branch
+	regexp.MustCompile(`^POST /v2/webhooks/git 403$`),              // a program without a secret
+}
+
+func shownElsewhere(pair string) bool {
+	return slices.ContainsFunc(elsewhere, func(r *regexp.Regexp) bool { return r.MatchString(pair) })
 }

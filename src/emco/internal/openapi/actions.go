@@ -11,19 +11,20 @@ type Action struct {
 }
 
 const (
-	groupRoute    = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
-	cloudRoute    = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
-	clusterRoute  = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
-	viewRoute     = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
-	pageQuery     = "`limit`, `continue`, `sort`, `q`"
-	viewAnswers   = "200; 304; 400; 503 the records are still being read"
-	actionAnswers = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it; 422"
-	stateQuery    = "`reason`, `dryRun=true`"
-	tryQuery      = "`dryRun=true`"
-	statusQuery   = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
-	eventsQuery   = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
-	dryRunQuery   = "`reason`, `dryRun=true`, `output=all\\|summary\\|classes` of a dry run, `force=true`"
-	dryRunAnswers = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 422; 503 too many dry runs"
+	groupRoute      = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	cloudRoute      = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
+	clusterRoute    = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
+	viewRoute       = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	pageQuery       = "`limit`, `continue`, `sort`, `q`"
+	viewAnswers     = "200; 304; 400; 503 the records are still being read"
+	actionAnswers   = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"
+	stateQuery      = "`reason`, `dryRun=true`"
+	tryQuery        = "`dryRun=true`"
+	statusQuery     = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
+	eventsQuery     = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
+	dryRunQuery     = "`reason`, `dryRun=true`, `output=all\\|summary\\|classes` of a dry run, `force=true`"
+	dryRunAnswers   = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 429 too many dry runs; 503 the dry run took too long"
+	argumentAnswers = dryRunAnswers + "; 422 the body is no JSON of this form"
 )
 
 // Actions returns the routes that are no documents, by method and path template.
@@ -32,8 +33,8 @@ func Actions() map[string]Action {
 		"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
 		"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
 		"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
-		"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", dryRunAnswers},
-		"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", dryRunAnswers},
+		"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", argumentAnswers},
+		"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", argumentAnswers},
 		"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
 		"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
 		"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 304; 400; 404"},

@@ -183,7 +183,7 @@ func shop(t *testing.T) (*world, appcontext.HeadID) {
 	return w, uid
 }
 
-func TestViewsAreRefusedUntilTheyAreWhole(t *testing.T) {
+func TestF26ViewsAreRefusedUntilTheyAreWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{"/fleet", "/clusters", "/deployments", "/clusters/edge/a", "/search?q=a", "/" + groupPath("g") + "/matrix"} {
