@@ -35,6 +35,11 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", "dtc-controllers", `{"metadata":{"name":"traffic"},"spec":{"host":"h","port":1,"type":"action","priority":1}}`)
 	s.expect(201, "POST", till+"/apps/cache/dependency", `{"metadata":{"name":"first"},"spec":{"app":"web","opStatus":"Deployed"}}`)
 	s.expect(201, "POST", provider+"/clusters/a/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	s.expect(201, "POST", "roles", `{"metadata":{"name":"restarter"},"spec":{"rules":[{"verbs":["act:stop"],"types":["deployment-intent-groups"]}]}}`)
+	for _, at := range []string{"role-bindings", "projects/shop/role-bindings", provider + "/role-bindings"} {
+		s.expect(201, "POST", at, binding("team", "restarter", "user:corp:bob"))
+	}
+	s.expect(201, "POST", "tokens", tokenDocument("ci"))
 	g := s.group("autumn", appPlaces{"web": {"a"}, "cache": {"a"}})
 	s.expect(201, "POST", g.path+"/generic-k8s-intents", named("extra"))
 	s.expect(201, "POST", g.path+"/traffic-group-intents", named("traffic"))
@@ -45,6 +50,7 @@ func (s *testStage) everything() map[string]string {
 		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "logicalCloudKv": "facts", "dtcController": "traffic",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
+		"role": "restarter", "roleBinding": "team", "token": "ci",
 		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",
 	}
 }

@@ -323,6 +323,7 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	bodies := map[string]string{
 		"rollback": `{"metadata":{},"spec":{"revision":"1"}}`, "move": `{"gitOpsType":"fluxcd"}`,
 		"adopt": `{"url":"` + x.git.URL("fleet") + `","branch":"` + branch + `"}`, "restore": `{"url":"` + x.git.URL("fleet") + `","branch":"` + branch + `"}`,
+		"tokens": tokenDocument("made"), "can-i": `{"path":"/v2/projects/shop"}`, "who-can": `{"path":"/v2/projects/shop"}`,
 		"migrate": `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`,
 	}
 	body := bodies[template[strings.LastIndex(template, "/")+1:]]
