@@ -49,6 +49,7 @@ require (
 	github.com/pb33f/libopenapi v0.42.3
 	go.etcd.io/etcd/etcdutl/v3 v3.7.3
 	go.mongodb.org/mongo-driver/v2 v2.9.3
+	k8s.io/kms v0.37.2
 	oras.land/oras-go/v2 v2.6.4
 )
 

@@ -51,6 +51,8 @@ type App struct {
 	renderHere bool // render in this process
 	noFsync    bool // do not wait for the disk
 
+	keyWait time.Duration // between the creation of a data key and its first use
+
 	closers  []func() error // in order of opening
 	describe func() (apiDescription, error)
 }
@@ -72,10 +74,14 @@ func WithBootstrapTo(f func(token string)) Option { return func(a *App) { a.anno
 // written survives the death of the process, but not that of the machine.
 func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 
+// WithKeyWait shortens the time between the creation of a data key and its first use. It is for tests of
+// one process.
+func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d } }
+
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
-	a := &App{names: new(logs.Names), announce: announceBootstrap}
+	a := &App{names: new(logs.Names), announce: announceBootstrap, keyWait: keyWait}
 	a.log = slog.New(a.names.Handler(log.Handler()))
 	for _, o := range opts {
 		o(a)
@@ -129,7 +135,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk}, services, a.backups(c, st), profiler, probes)
+	all := slices.Concat([]run.Service{disk, st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}

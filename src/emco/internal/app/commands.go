@@ -22,7 +22,7 @@ type flags = *flag.FlagSet
 // backupCommand asks the process that owns the data folder for a backup.
 func backupCommand(args []string, std IO) int {
 	return fileCommand("backup", "to", "the file to write; it must not exist", args, std, func(c config.Config, to string) error {
-		m, err := backup.Fetch(context.Background(), backupSocket(c), to)
+		m, err := backup.Fetch(context.Background(), localSocket(c), to)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
@@ -215,7 +216,8 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
 	s.must("reach etcd", err)
 	t.Cleanup(func() { _ = client.Close() })
-	contexts := appcontext.New(client, s.config.Etcd.Prefix)
+	contexts, err := app.OpenContexts(s.Context(), s.config, client)
+	s.must("open the AppContext", err)
 	s.fleet("a", "b", "c")
 	s.onboard("cache", "db", "web")
 	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a", "b"}, "db": {"c"}})
@@ -319,7 +321,8 @@ func TestADryRunOfAMigration(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
 	s.must("reach etcd", err)
 	t.Cleanup(func() { _ = client.Close() })
-	contexts := appcontext.New(client, s.config.Etcd.Prefix)
+	contexts, err := app.OpenContexts(s.Context(), s.config, client)
+	s.must("open the AppContext", err)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
 	from := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})

@@ -39,6 +39,8 @@ const usage = `emco is the multi-cluster orchestrator.
   emco restore -from FILE      make a data folder from a backup
   emco migrate-store -from DRIVER -to DRIVER
                                copy documents and packages to another store while no emco runs
+  emco keys list|verify|rotate|rewrap
+                               show and change the keys that seal the stores of a running emco
   emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
   emco version, emco -version  print the version, the commit and the Go release
 
@@ -62,6 +64,8 @@ func Main(args []string, std IO) int {
 		return restoreCommand(args[1:], std)
 	case "migrate-store":
 		return migrateCommand(args[1:], std)
+	case "keys":
+		return keysCommand(args[1:], std)
 	case "doctor":
 		return doctorCommand(args[1:], std)
 	}

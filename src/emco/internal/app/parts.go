@@ -17,7 +17,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
@@ -30,7 +29,7 @@ import (
 // same, so it refuses what a start refuses.
 type parts struct {
 	charts  render.Renderer
-	key     *seal.Key // nil: the data folder has none yet
+	sealing sealingParts
 	etcdTLS *tls.Config
 	tls     *tlsfiles.Files // nil: the API is plain HTTP
 	plugins *execplugin.Programs
@@ -65,8 +64,8 @@ func readParts(c config.Config) (parts, error) {
 	read("data", checkFolder(c.Data))
 	p.charts, err = charts(c.Render.KubeVersion)
 	read("render.kubeVersion", err)
-	p.key, err = sealingKey(c)
-	read("store.key", err)
+	p.sealing, err = readSealing(c)
+	errs = append(errs, err) // names its setting
 	if c.HTTP.Cert != "" {
 		p.tls = &tlsfiles.Files{Cert: c.HTTP.Cert, Key: c.HTTP.CertKey, ClientCA: c.HTTP.ClientCA, Optional: c.Authenticates()}
 		_, err = tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
@@ -108,22 +107,6 @@ func checkFolder(path string) error {
 	}
 	return err
 }
-
-// sealingKey returns the configured key, or the one in the data folder; nil if the folder has
-// none yet.
-func sealingKey(c config.Config) (*seal.Key, error) {
-	if c.Store.Key != "" {
-		key, err := seal.ParseKey(c.Store.Key.Reveal())
-		return &key, err
-	}
-	if _, err := os.Stat(keyFile(c)); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	key, err := seal.LoadOrCreateKey(keyFile(c))
-	return &key, err
-}
-
-func keyFile(c config.Config) string { return c.Path("sealing.key") }
 
 // findPlugins finds the executables that clusters may name as their sync type.
 func findPlugins(c config.Sync) (*execplugin.Programs, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"time"
 
@@ -22,9 +23,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/socket"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
 )
 
 // openStores are the stores that services share.
@@ -33,6 +35,7 @@ type openStores struct {
 	contexts *appcontext.Store
 	embedded *embedded.Server // nil for another etcd
 	source   backup.Source    // of an embedded etcd
+	keys     *keyService
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -49,23 +52,24 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	a.onClose(driver.Close)
-	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced))
+	ring := keyring.New()
+	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
 	if err := a.join(ctx, storePair{driver, contexts, c, name}); err != nil {
 		return openStores{}, err
 	}
-	key, err := ensureKey(ctx, c, p.key, driver)
-	if err != nil {
+	if err := p.sealing.openKeys(ctx, ring, driver, a.keyWait); err != nil {
 		return openStores{}, err
 	}
 	a.faults.etcd(c.Etcd, client)
-	db := store.New(a.faults.documents(driver), blobs, seal.New(key))
-	if err := checkKey(ctx, db, name); err != nil {
-		return openStores{}, fmt.Errorf("the sealing key does not open what is sealed; restore the right one, or give this process the store.key of the others: %w", err)
-	}
+	db := store.New(store.SealBodies(a.faults.documents(driver), ring.Sealer(), holdsValues), blobs, ring.Sealer())
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
-	return openStores{db: db, contexts: contexts, embedded: server, source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data}}, nil
+	return openStores{
+		db: db, contexts: contexts, embedded: server,
+		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
+		keys:   &keyService{ring, driver, contexts, a.keyWait / keyLooks, a.log},
+	}, nil
 }
 
 // openDocuments opens a store. It waits until a server answers; a file that cannot be opened is an error.
@@ -95,33 +99,6 @@ func documentDriver(c config.Config) string {
 }
 
 func documentsFile(c config.Config) string { return c.Path("documents.db") }
-
-// checkKey wants the key that sealed the documents. Of documents that several processes may share, it
-// has one sealed, so that a second process with another key is refused at its first start.
-func checkKey(ctx context.Context, db *store.DB, driver string) error {
-	err := db.CheckKey(ctx)
-	if err == nil && driver != drivers.SQLite {
-		err = db.ProveKey(ctx)
-	}
-	return err
-}
-
-// ensureKey returns the key that was read, or creates one in the data folder if nothing is
-// sealed yet.
-func ensureKey(ctx context.Context, c config.Config, read *seal.Key, driver store.Driver) (seal.Key, error) {
-	if read != nil {
-		return *read, nil
-	}
-	path := keyFile(c)
-	sealed, err := store.AnySealed(ctx, driver)
-	if err == nil && sealed {
-		err = fmt.Errorf("sealing key %s is missing, but documents are sealed with it: restore it from a backup, or give it as store.key; processes that share documents need the same key", path)
-	}
-	if err != nil {
-		return seal.Key{}, err
-	}
-	return seal.LoadOrCreateKey(path)
-}
 
 // reclaim returns the function that frees space in an embedded etcd; nil for another etcd.
 func (s openStores) reclaim() func(context.Context) error {
@@ -191,12 +168,14 @@ func etcdTLS(c config.Etcd) (*tls.Config, error) {
 	return out, nil
 }
 
-// backups returns the service for backups; none without an embedded etcd, or with documents elsewhere.
-func (a *App) backups(c config.Config, st openStores) []run.Service {
-	if st.embedded == nil || st.source.Driver == drivers.Mongo {
-		return nil
+// local returns the service for emco backup and emco keys.
+func (a *App) local(c config.Config, st openStores) run.Service {
+	mux := http.NewServeMux()
+	st.keys.mount(mux)
+	if st.embedded != nil && st.source.Driver != drivers.Mongo { // others are backed up with their own tools
+		mux.Handle("GET "+backup.Target, backup.Handler(st.source, a.log))
 	}
-	return []run.Service{&backup.Service{Source: st.source, Path: backupSocket(c), Log: a.log}}
+	return &socket.Service{Path: localSocket(c), Handler: mux, Log: a.log}
 }
 
-func backupSocket(c config.Config) string { return c.Path("backup.sock") }
+func localSocket(c config.Config) string { return c.Path("emco.sock") }

@@ -8,4 +8,6 @@ type (
 	Ref     = blobstore.Ref
 	HookRef = blobstore.HookRef
 	Swept   = blobstore.Swept
+
+	SealCount = blobstore.SealCount
 )

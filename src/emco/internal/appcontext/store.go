@@ -2,7 +2,7 @@
 // like on each cluster, and how far each cluster is. Content is stored once, by digest;
 // clusters refer to it. The state lives in etcd, embedded or external.
 //
-//	blob/<sha256>/<chunk>               compressed content, in chunks of at most 256 KiB
+//	blob/<sha256>/<chunk>               compressed content, sealed, in chunks of at most 256 KiB
 //	blob/<sha256>/unused                a sweep found that nothing refers to the content
 //	head/<uid>                          Head; the only contended key of a deployment
 //	dep/<uid>/act/<seq>                 Action; the newest few hundred of a deployment
@@ -49,6 +49,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 // Store is the whole shared state. It is safe for use by many goroutines, starts none,
@@ -84,6 +85,7 @@ type options struct {
 	grace  time.Duration // of replaced revisions, see WithGrace
 	tries  time.Duration // grace of interrupted publishes
 	caches caches        // shared by all fenced views
+	sealer *seal.Sealer  // of content; nil: it is not sealed
 }
 
 // Option changes how a Store works.
@@ -117,6 +119,9 @@ func WithCache(bytes int) Option { return func(o *options) { o.caches = newCache
 // WithLog logs interrupted watches and the like to l. The default logs nothing.
 func WithLog(l *slog.Logger) Option { return func(o *options) { o.kv.Log = l } }
 
+// WithSealer seals content. The sealer must have keys before content is read or written.
+func WithSealer(s *seal.Sealer) Option { return func(o *options) { o.sealer = s } }
+
 // WithGrace sets how long Sweep keeps a revision that was replaced, and the placements of
 // an interrupted publish. The defaults are five minutes and one hour. They must be longer than a
 // reader needs from reading a head to writing a pair, and longer than a publish.
@@ -138,7 +143,7 @@ func New(c *clientv3.Client, prefix string, opts ...Option) *Store {
 func newView(kv *etcdkv.Client, o options) *Store {
 	events := &EventStore{kv: kv, now: o.now}
 	heads := &HeadStore{kv: kv, events: events}
-	agents, pairs, content := agents.New(kv), pairstore.New(kv), blobstore.New(kv, o.caches.content)
+	agents, pairs, content := agents.New(kv), pairstore.New(kv), blobstore.New(kv, o.caches.content, o.sealer)
 	return &Store{
 		HeadStore:       heads,
 		RevisionStore:   &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, cache: o.caches.placements},

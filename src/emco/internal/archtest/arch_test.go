@@ -52,7 +52,7 @@ var groups = map[string]packageGroup{
 			"internal/authn/oidc", "internal/access", "internal/access/directory",
 			"internal/planview", // plans of dry runs, in parts
 			"internal/openapi",  // describes what resources declare
-			"internal/resource", "internal/sink/folder", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
+			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report
@@ -183,6 +183,7 @@ var inRsync = map[string][]string{
 var homes = map[string][]string{
 	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd"},
 	"helm.sh/":                  {"internal/render/helm"},
+	"k8s.io/kms/":               {"internal/store/kek"},
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},
 	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/dcm"}, // dcm makes objects

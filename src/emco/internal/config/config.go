@@ -29,15 +29,18 @@ type Config struct {
 	GRPC   GRPC     `json:"grpc"`
 	Status Status   `json:"status"`
 	Store  Store    `json:"store"`
-	Etcd   Etcd     `json:"etcd"`
-	Render Render   `json:"render"`
-	Git    Git      `json:"git"`
-	Sync   Sync     `json:"sync"`
-	Kube   Kube     `json:"kube"`
-	Azure  Azure    `json:"azure"`
-	OCI    OCI      `json:"oci"`
-	S3     S3       `json:"s3"`
-	Retry  Retry    `json:"retry"`
+
+	Encryption Encryption `json:"encryption"`
+
+	Etcd   Etcd   `json:"etcd"`
+	Render Render `json:"render"`
+	Git    Git    `json:"git"`
+	Sync   Sync   `json:"sync"`
+	Kube   Kube   `json:"kube"`
+	Azure  Azure  `json:"azure"`
+	OCI    OCI    `json:"oci"`
+	S3     S3     `json:"s3"`
+	Retry  Retry  `json:"retry"`
 
 	Outbound Outbound `json:"outbound"`
 	Projects Projects `json:"projects"`
@@ -123,6 +126,11 @@ type Store struct {
 	Driver string `json:"driver" help:"store of documents and packages: sqlite, or etcd or mongo, where processes on several machines share them; empty: etcd with etcd.endpoints, unless the data folder holds documents.db, otherwise sqlite"`
 	Key    Secret `json:"key" help:"sealing key, 32 bytes in base64, the same for all processes that share documents; empty: a file in the data folder, made at the first start"`
 	Mongo  Mongo  `json:"mongo"`
+}
+
+// Encryption names the key that encrypts the data keys of the stores.
+type Encryption struct {
+	KEK string `json:"kek" help:"key-encryption key of the data keys: file:///PATH, env://VARIABLE, or kms://unix:/PATH of a plugin of Kubernetes' KMS v2 protocol; empty: store.key, or a file in the data folder, made at the first start"`
 }
 
 // Mongo is the server of the driver mongo.
@@ -324,6 +332,9 @@ func (c Config) Validate() error {
 	oneOf(bad, "store.driver", cmp.Or(c.Store.Driver, "sqlite"), "sqlite", "etcd", "mongo")
 	if c.Store.Driver == "mongo" && c.Store.Mongo.URI == "" {
 		bad("store.mongo.uri", "the address of the server is needed")
+	}
+	if c.Encryption.KEK != "" && c.Store.Key != "" {
+		bad("encryption.kek", "store.key is set too: use one of them")
 	}
 	if c.Store.Mongo.Database == "" {
 		bad("store.mongo.database", "a name is needed")

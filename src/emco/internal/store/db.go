@@ -49,11 +49,11 @@ func (db *DB) Get(ctx context.Context, k Key) (Doc, error) {
 // Reveal unseals the secret of a document that Get or List returned; nil if it has
 // none. The error is Unavailable when the sealing key is missing, Internal when the
 // document was tampered with.
-func (db *DB) Reveal(_ context.Context, d Doc) (seal.Secret, error) {
+func (db *DB) Reveal(ctx context.Context, d Doc) (seal.Secret, error) {
 	if d.Secret == nil {
 		return nil, nil
 	}
-	plain, err := db.sealer.Open(d.Secret, string(d.Key), d.UID)
+	plain, err := db.sealer.Open(ctx, d.Secret, string(d.Key), d.UID)
 	if err != nil {
 		return nil, errs.E(errs.KindOf(err), "unseal", string(d.Key), err)
 	}

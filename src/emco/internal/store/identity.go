@@ -3,19 +3,14 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// identityKey is the key of the document that holds the id of the store, keyProof that of a document
-// that the sealing key of the store sealed. No REST path leads to them.
-const (
-	identityKey Key = "store-identity"
-	keyProof    Key = "system/sealing-key"
-)
+// identityKey is the key of the document that holds the id of the store. No REST path leads to it.
+const identityKey Key = "store-identity"
 
 // hidden reports whether a document belongs to the store itself.
 func (k Key) hidden() bool { return k == identityKey || strings.HasPrefix(string(k), "system/") }
@@ -48,10 +43,20 @@ func Identify(ctx context.Context, d Driver, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now := time.Now().UTC().Truncate(time.Millisecond)
-	err = d.Put(ctx, Doc{Key: identityKey, UID: "1", Rev: 1, Body: text, Created: now, Updated: now, Tag: 1 + rand.Int64N(1<<62), Since: now}, 0)
+	err = putSystem(ctx, d, Doc{Key: identityKey, UID: "1"}, text, 0)
 	if err != nil && !errs.Is(err, errs.Exists) {
 		return "", err
 	}
 	return Identity(ctx, d)
+}
+
+// putSystem writes the next revision of a document of the store itself.
+func putSystem(ctx context.Context, d Driver, doc Doc, body []byte, at int64) error {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	if doc.Rev == 0 {
+		doc.Created = now
+	}
+	doc.Rev++
+	doc.Body, doc.Updated, doc.Tag, doc.Since = body, now, random63(), now
+	return d.Put(ctx, doc, at)
 }

@@ -40,7 +40,7 @@ func (db *DB) unfinished(ctx context.Context) ([]Doc, error) {
 			return nil, err
 		}
 		if d.Secret != nil {
-			if err := db.sealer.Check(d.Secret); err != nil {
+			if err := db.sealer.Check(ctx, d.Secret); err != nil {
 				return nil, errs.E(errs.KindOf(err), "unseal", string(d.Key), err)
 			}
 		}

@@ -1,6 +1,6 @@
 // Package blobstore stores content by its digest: objects, and bundles, which refer to objects.
 //
-//	blob/<sha256>/<chunk>   compressed content, in chunks of at most 256 KiB
+//	blob/<sha256>/<chunk>   compressed content, sealed, in chunks of at most 256 KiB
 //	blob/<sha256>/unused    a mark: the last sweep found no reference to it
 package blobstore
 
@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 // Digest names content.
@@ -41,12 +42,16 @@ func NewCache(bytes int) *Cache {
 
 // Store stores content by digest, and bundles. It is safe for use by many goroutines.
 type Store struct {
-	kv    *etcdkv.Client
-	cache *Cache
+	kv     *etcdkv.Client
+	cache  *Cache
+	sealer *seal.Sealer
 }
 
-// New returns a store of the content below the client's prefix.
-func New(kv *etcdkv.Client, cache *Cache) *Store { return &Store{kv, cache} }
+// New returns a store of the content below the client's prefix. It seals what it writes, unless the sealer is
+// nil, and reads what is sealed and what is not.
+func New(kv *etcdkv.Client, cache *Cache, sealer *seal.Sealer) *Store {
+	return &Store{kv, cache, sealer}
+}
 
 func blobKey(kv *etcdkv.Client, d Digest, chunk int) string {
 	return kv.Key("blob", string(d), fmt.Sprintf("%04x", chunk))
@@ -65,9 +70,9 @@ func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error 
 	if err != nil {
 		return err
 	}
-	b, p := s.kv.NewBatch("blobs"), newPacker()
+	b, p := s.kv.NewBatch("blobs"), newPacker(s.sealer)
 	for _, a := range absent {
-		packed, err := p.pack(contents[a.digest])
+		packed, err := p.pack(a.digest, contents[a.digest])
 		if err != nil {
 			return errs.E(errs.Internal, "compress", "blob "+string(a.digest), err)
 		}
@@ -174,33 +179,68 @@ func (s *Store) GetBlob(ctx context.Context, d Digest) ([]byte, error) {
 	return content, err
 }
 
+// readTries bounds how often a reader starts over because its content was resealed meanwhile.
+const readTries = 4
+
+// readBlob reads content from etcd. The chunks of one content are read one after another, so a reader that
+// finds chunks of two sealings starts over.
 func (s *Store) readBlob(ctx context.Context, d Digest) ([]byte, error) {
+	content, first, err := s.tryBlob(ctx, d)
+	for try := 1; err != nil && first != 0 && try < readTries; try++ {
+		r, e := s.kv.Get(ctx, blobKey(s.kv, d, 0), clientv3.WithKeysOnly())
+		if e != nil || len(r.Kvs) == 0 || r.Kvs[0].ModRevision == first {
+			break
+		}
+		content, first, err = s.tryBlob(ctx, d)
+	}
+	return content, err
+}
+
+// tryBlob also returns etcd's revision of the first chunk; 0 if there is none.
+func (s *Store) tryBlob(ctx context.Context, d Digest) (content []byte, first int64, err error) {
 	subject := "blob " + string(d)
 	if err := etcdkv.CheckParts(string(d)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	r, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(r.Kvs) == 0 {
-		return nil, etcdkv.NotFound(subject)
+		return nil, 0, etcdkv.NotFound(subject)
 	}
+	first = r.Kvs[0].ModRevision
 	h, body, err := unpackHeader(r.Kvs[0].Value)
 	if err != nil {
-		return nil, etcdkv.Corrupt(subject, err)
+		return nil, first, etcdkv.Corrupt(subject, err)
 	}
 	if body, err = s.readChunks(ctx, d, h, body); err != nil {
-		return nil, err
+		return nil, first, err
 	}
-	content, err := unpack(h, body)
-	if err != nil {
-		return nil, etcdkv.Corrupt(subject, err)
+	if h.sealed {
+		if body, err = s.open(ctx, d, body); err != nil {
+			return nil, first, err
+		}
+	}
+	if content, err = unpack(h, body); err != nil {
+		return nil, first, etcdkv.Corrupt(subject, err)
 	}
 	if got := manifest.DigestOf(content); got != d {
-		return nil, etcdkv.Corrupt(subject, fmt.Errorf("the content's digest is %s", got))
+		return nil, first, etcdkv.Corrupt(subject, fmt.Errorf("the content's digest is %s", got))
 	}
-	return content, nil
+	return content, first, nil
+}
+
+// open decrypts the body of sealed content.
+func (s *Store) open(ctx context.Context, d Digest, body []byte) ([]byte, error) {
+	if s.sealer == nil {
+		return nil, errs.E(errs.Unavailable, "unseal", "blob "+string(d), seal.ErrNoKey)
+	}
+	plain, err := s.sealer.Open(ctx, body, place(d)...)
+	if err != nil {
+		return nil, errs.E(errs.KindOf(err), "unseal", "blob "+string(d), err)
+	}
+	return plain, nil
 }
 
 // readChunks appends chunks 1… to body.

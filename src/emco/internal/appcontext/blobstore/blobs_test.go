@@ -49,10 +49,10 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 // The header must hold the exact number of chunks that are written.
 func TestChunksAreCounted(t *testing.T) {
 	t.Parallel()
-	p, exact := newPacker(), false
+	p, exact := newPacker(nil), false
 	content := etcdtest.Noise(etcdkv.MaxValue, 9)
 	for n := etcdkv.MaxValue - 120; n < etcdkv.MaxValue; n++ {
-		packed, err := p.pack(content[:n])
+		packed, err := p.pack("", content[:n])
 		etcdtest.Must(t, err)
 		h, _, err := unpackHeader(packed)
 		etcdtest.Must(t, err)
@@ -142,7 +142,7 @@ func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	first, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
 	etcdtest.Must(t, err)
 	value := first.Kvs[0].Value
-	other, err := newPacker().pack([]byte("other content"))
+	other, err := newPacker(nil).pack("", []byte("other content"))
 	etcdtest.Must(t, err)
 	long := slices.Clone(other)
 	long[2]-- // the size
@@ -218,7 +218,7 @@ func TestBundlesComeBack(t *testing.T) {
 // Nothing that is stored can make reading panic or take more memory than is allowed.
 func FuzzUnpack(f *testing.F) {
 	for _, text := range []string{"", "x", strings.Repeat("abc", 1000)} {
-		packed, err := newPacker().pack([]byte(text))
+		packed, err := newPacker(nil).pack("", []byte(text))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -8,29 +8,37 @@ import (
 	"io"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 // A blob is stored as: format (1 byte), number of chunks and size of the content as
-// varints, then the compressed content, in chunks of at most etcdkv.MaxValue. Chunk 0 is
-// written last, so content exists when chunk 0 does.
-const flateFormat = 1
+// varints, then the compressed content, which the later format seals, in chunks of at most etcdkv.MaxValue.
+// Chunk 0 is written last, so content exists when chunk 0 does.
+const (
+	flateFormat  = 1
+	sealedFormat = 2
+)
 
 // packer compresses one content after another with one compressor, which is large.
 type packer struct {
-	w    *flate.Writer
-	body bytes.Buffer
+	w      *flate.Writer
+	body   bytes.Buffer
+	sealer *seal.Sealer // nil: content is not sealed
 }
 
-func newPacker() *packer {
+func newPacker(sealer *seal.Sealer) *packer {
 	w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
 	if err != nil {
 		panic(err) // the level is a constant
 	}
-	return &packer{w: w}
+	return &packer{w: w, sealer: sealer}
 }
 
-// pack returns the header and the compressed content.
-func (p *packer) pack(content []byte) ([]byte, error) {
+// place binds sealed content to its digest.
+func place(d Digest) []string { return []string{"blob", string(d)} }
+
+// pack returns the header and the compressed content of digest d.
+func (p *packer) pack(d Digest, content []byte) ([]byte, error) {
 	p.body.Reset()
 	p.w.Reset(&p.body)
 	if _, err := p.w.Write(content); err != nil {
@@ -39,23 +47,28 @@ func (p *packer) pack(content []byte) ([]byte, error) {
 	if err := p.w.Close(); err != nil {
 		return nil, err
 	}
+	format, body := byte(flateFormat), p.body.Bytes()
+	if p.sealer != nil {
+		format, body = sealedFormat, p.sealer.Seal(body, place(d)...)
+	}
 	for chunks := uint64(1); ; chunks++ {
-		head := binary.AppendUvarint([]byte{flateFormat}, chunks)
+		head := binary.AppendUvarint([]byte{format}, chunks)
 		head = binary.AppendUvarint(head, uint64(len(content)))
-		if len(head)+p.body.Len() <= int(chunks)*etcdkv.MaxValue {
-			return append(head, p.body.Bytes()...), nil
+		if len(head)+len(body) <= int(chunks)*etcdkv.MaxValue {
+			return append(head, body...), nil
 		}
 	}
 }
 
 type blobHeader struct {
+	sealed bool
 	chunks int
 	size   int
 }
 
 // unpackHeader reads the header and returns what follows it.
 func unpackHeader(packed []byte) (blobHeader, []byte, error) {
-	if len(packed) == 0 || packed[0] != flateFormat {
+	if len(packed) == 0 || packed[0] != flateFormat && packed[0] != sealedFormat {
 		return blobHeader{}, nil, errors.New("unknown format")
 	}
 	chunks, n := binary.Uvarint(packed[1:])
@@ -66,7 +79,7 @@ func unpackHeader(packed []byte) (blobHeader, []byte, error) {
 	if m <= 0 || size > maxBlob {
 		return blobHeader{}, nil, errors.New("bad size")
 	}
-	return blobHeader{chunks: int(chunks), size: int(size)}, packed[1+n+m:], nil
+	return blobHeader{sealed: packed[0] == sealedFormat, chunks: int(chunks), size: int(size)}, packed[1+n+m:], nil
 }
 
 // unpack allocates no more than the header says.

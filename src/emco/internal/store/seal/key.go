@@ -49,6 +49,17 @@ func NewKey() Key {
 	return k
 }
 
+// Secret returns the bytes of the key, to wrap them.
+func (k Key) Secret() Secret { return k.bytes[:] }
+
+// KeyOf returns the key of these bytes. The error is Invalid and does not repeat them.
+func KeyOf(b Secret) (Key, error) {
+	if len(b) != keySize {
+		return Key{}, errs.New(errs.Invalid, fmt.Sprintf("a sealing key has %d bytes, not %d", keySize, len(b)))
+	}
+	return Key{bytes: [keySize]byte(b)}, nil
+}
+
 // ParseKey reads a key given as 32 bytes in standard base64; white space around
 // it is ignored. The error is Invalid and does not repeat the text.
 func ParseKey(text string) (Key, error) {
@@ -63,17 +74,19 @@ func ParseKey(text string) (Key, error) {
 // refuses a file that others than its owner may read. Processes that start at the same time
 // get the same key; a crash leaves the whole file or none.
 func LoadOrCreateKey(path string) (Key, error) {
-	k, err := loadKey(path)
+	k, err := LoadKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
 	if err := createKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Key{}, errs.E(errs.Unavailable, "create sealing key", path, err)
 	}
-	return loadKey(path)
+	return LoadKey(path)
 }
 
-func loadKey(path string) (Key, error) {
+// LoadKey reads the key in the file at path. It refuses a file that others than its owner may read. The
+// error is fs.ErrNotExist if there is none.
+func LoadKey(path string) (Key, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Key{}, errs.E(errs.Unavailable, "read sealing key", path, err)

@@ -5,13 +5,16 @@ package seal
 
 import (
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
@@ -23,20 +26,40 @@ const (
 	headSize = 1 + idSize
 )
 
-// Sealer seals with one key and opens with that one or older ones. It may be used
-// by many goroutines.
+// Sealer seals with one key and opens with that one or others. It may be used by many goroutines.
 type Sealer struct {
+	keys atomic.Pointer[keys]
+	load func(context.Context) error // calls Use with the keys of today; nil: the keys never change
+}
+
+// keys never change.
+type keys struct {
 	current []byte // head of newly sealed bytes: format and key id
 	aeads   map[string]cipher.AEAD
 }
 
 // New returns a sealer that seals with current, and opens with current and older keys.
 func New(current Key, older ...Key) *Sealer {
-	s := &Sealer{current: head(current), aeads: map[string]cipher.AEAD{}}
-	for _, k := range append([]Key{current}, older...) {
-		s.aeads[string(k.id())] = newAEAD(k)
-	}
+	s := &Sealer{}
+	s.Use(current, older...)
 	return s
+}
+
+// NewLoading returns a sealer without keys: Use gives it some before anything is sealed. When bytes name
+// a key that it does not have, it calls load, which may call Use, and tries again.
+func NewLoading(load func(context.Context) error) *Sealer {
+	s := &Sealer{load: load}
+	s.keys.Store(&keys{aeads: map[string]cipher.AEAD{}})
+	return s
+}
+
+// Use replaces the keys: from now on it seals with current, and opens with current and others.
+func (s *Sealer) Use(current Key, others ...Key) {
+	next := &keys{current: head(current), aeads: map[string]cipher.AEAD{}}
+	for _, k := range append([]Key{current}, others...) {
+		next.aeads[string(k.id())] = newAEAD(k)
+	}
+	s.keys.Store(next)
 }
 
 func head(k Key) []byte { return append([]byte{format}, k.id()...) }
@@ -57,19 +80,22 @@ func newAEAD(k Key) cipher.AEAD {
 // Seal encrypts plain for the place given, such as a document's key and uid.
 // The same plain sealed twice gives different bytes.
 func (s *Sealer) Seal(plain Secret, place ...string) []byte {
-	out := bytes.Clone(s.current)
-	aead := s.aeads[string(s.current[1:])]
-	return aead.Seal(out, nil, plain, bound(s.current, place))
+	k := s.keys.Load()
+	aead := k.aeads[string(k.current[1:])]
+	out := make([]byte, headSize, headSize+len(plain)+aead.Overhead())
+	copy(out, k.current)
+	return aead.Seal(out, nil, plain, bound(k.current, place))
 }
 
 // Open decrypts what Seal returned for the same place. The error is Unavailable
 // when the sealer does not have the key, and names it; it is Internal when the bytes were
 // changed or come from another place. Nothing is returned then.
-func (s *Sealer) Open(sealed []byte, place ...string) (Secret, error) {
-	if err := s.Check(sealed); err != nil {
+func (s *Sealer) Open(ctx context.Context, sealed []byte, place ...string) (Secret, error) {
+	k, err := s.having(ctx, sealed)
+	if err != nil {
 		return nil, err
 	}
-	aead := s.aeads[string(sealed[1:headSize])]
+	aead := k.aeads[string(sealed[1:headSize])]
 	plain, err := aead.Open([]byte{}, nil, sealed[headSize:], bound(sealed[:headSize], place))
 	if err != nil {
 		return nil, errs.New(errs.Internal, "the sealed bytes were changed, or belong to another document")
@@ -79,23 +105,53 @@ func (s *Sealer) Open(sealed []byte, place ...string) (Secret, error) {
 
 // Check returns nil if the sealer has the key that sealed the bytes, without opening them;
 // otherwise the error is Unavailable and names the key.
-func (s *Sealer) Check(sealed []byte) error {
-	if len(sealed) < headSize || sealed[0] != format {
-		return errs.New(errs.Internal, "the bytes are not sealed in a known format")
-	}
-	if _, ok := s.aeads[string(sealed[1:headSize])]; !ok {
-		return errs.E(errs.Unavailable, "", "", fmt.Errorf("%w: sealed with key %s, there is %s",
-			ErrNoKey, hex.EncodeToString(sealed[1:headSize]), s.known()))
-	}
-	return nil
+func (s *Sealer) Check(ctx context.Context, sealed []byte) error {
+	_, err := s.having(ctx, sealed)
+	return err
 }
+
+// having returns keys with the one that sealed the bytes.
+func (s *Sealer) having(ctx context.Context, sealed []byte) (*keys, error) {
+	if !Sealed(sealed) {
+		return nil, errs.New(errs.Internal, "the bytes are not sealed in a known format")
+	}
+	k := s.keys.Load()
+	if k.have(sealed) {
+		return k, nil
+	}
+	if s.load != nil {
+		if err := s.load(ctx); err != nil {
+			return nil, errs.E(errs.Unavailable, "", "", fmt.Errorf("%w: sealed with key %s, and the keys cannot be read: %w", ErrNoKey, KeyID(sealed), err))
+		}
+		if k = s.keys.Load(); k.have(sealed) {
+			return k, nil
+		}
+	}
+	return nil, errs.E(errs.Unavailable, "", "", fmt.Errorf("%w: sealed with key %s, there is %s", ErrNoKey, KeyID(sealed), k.known()))
+}
+
+// Current reports whether bytes are sealed with the key that the sealer seals with.
+func (s *Sealer) Current(sealed []byte) bool {
+	return Sealed(sealed) && string(sealed[:headSize]) == string(s.keys.Load().current)
+}
+
+// Sealed reports whether bytes have the form of sealed ones. No text begins like them.
+func Sealed(b []byte) bool { return len(b) >= headSize && b[0] == format }
+
+// KeyID returns the id of the key that sealed the bytes.
+func KeyID(sealed []byte) string { return hex.EncodeToString(sealed[1:headSize]) }
 
 // ErrNoKey is in the error when the sealer does not have the key.
 var ErrNoKey = errors.New("the sealing key is missing")
 
-func (s *Sealer) known() string {
-	ids := make([]string, 0, len(s.aeads))
-	for id := range s.aeads {
+func (k *keys) have(sealed []byte) bool {
+	_, ok := k.aeads[string(sealed[1:headSize])]
+	return ok
+}
+
+func (k *keys) known() string {
+	ids := make([]string, 0, len(k.aeads))
+	for id := range k.aeads {
 		ids = append(ids, hex.EncodeToString([]byte(id)))
 	}
 	slices.Sort(ids)
@@ -107,7 +163,8 @@ func (s *Sealer) known() string {
 func bound(head []byte, place []string) []byte {
 	out := bytes.Clone(head)
 	for _, p := range place {
-		out = fmt.Appendf(out, "%d:%s", len(p), p)
+		out = strconv.AppendInt(out, int64(len(p)), 10)
+		out = append(append(out, ':'), p...)
 	}
 	return out
 }

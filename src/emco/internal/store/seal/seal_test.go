@@ -27,12 +27,12 @@ func TestWhatIsSealedOpensAtItsPlaceOnly(t *testing.T) {
 			t.Error("the plain shows in what is sealed")
 		}
 		for _, sealed := range [][]byte{one, two} {
-			if got, err := s.Open(sealed, "a/b", "17"); err != nil || string(got) != plain || got == nil {
+			if got, err := s.Open(t.Context(), sealed, "a/b", "17"); err != nil || string(got) != plain || got == nil {
 				t.Errorf("Open of %d sealed bytes = %d bytes, %v", len(plain), len(got), err)
 			}
 		}
 		for _, place := range [][]string{{"a/c", "17"}, {"a/b", "18"}, {"a/b1", "7"}, {"a/b"}, {"a/b", "17", ""}, {"a/b17"}, {}} {
-			if got, err := s.Open(one, place...); err == nil || got != nil {
+			if got, err := s.Open(t.Context(), one, place...); err == nil || got != nil {
 				t.Errorf("opens at %q: %v", place, err)
 			}
 		}
@@ -46,14 +46,14 @@ func TestEveryChangedByteIsSeen(t *testing.T) {
 	for i := range sealed {
 		bad := bytes.Clone(sealed)
 		bad[i] ^= 1
-		if got, err := s.Open(bad, "a"); err == nil || got != nil {
+		if got, err := s.Open(t.Context(), bad, "a"); err == nil || got != nil {
 			t.Errorf("opens with byte %d changed", i)
 		}
-		if got, err := s.Open(sealed[:i], "a"); err == nil || got != nil {
+		if got, err := s.Open(t.Context(), sealed[:i], "a"); err == nil || got != nil {
 			t.Errorf("opens when cut to %d bytes", i)
 		}
 	}
-	if _, err := s.Open(nil, "a"); err == nil {
+	if _, err := s.Open(t.Context(), nil, "a"); err == nil {
 		t.Error("nothing opens")
 	}
 }
@@ -62,12 +62,12 @@ func TestAMissingKeyIsNamed(t *testing.T) {
 	t.Parallel()
 	lost, here := seal.NewKey(), seal.NewKey()
 	sealed := seal.New(lost).Seal([]byte("token"), "a")
-	_, err := seal.New(here).Open(sealed, "a")
+	_, err := seal.New(here).Open(t.Context(), sealed, "a")
 	text := "the sealing key is missing: sealed with key " + lost.ID() + ", there is " + here.ID()
 	if !errors.Is(err, seal.ErrNoKey) || !errs.Is(err, errs.Unavailable) || err.Error() != text {
 		t.Errorf("Open = %v, want %s", err, text)
 	}
-	if got, err := seal.New(here, lost).Open(sealed, "a"); err != nil || string(got) != "token" {
+	if got, err := seal.New(here, lost).Open(t.Context(), sealed, "a"); err != nil || string(got) != "token" {
 		t.Errorf("Open with the older key = %d bytes, %v", len(got), err)
 	}
 }
