@@ -120,3 +120,43 @@ func TestALevel1CloudBoundsItsApps(t *testing.T) {
 		t.Errorf("the plan has the failure %+v", f)
 	}
 }
+
+// A policy decides about values in rendered Secrets, in either mode. Plans show no value.
+func TestF71APolicyDecidesAboutRenderedSecrets(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	const planted = "planted-password"
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: "+planted+"}\n"))
+	g := p.group("v1", "g")
+	g.make("edge")
+	g.acts("approve")
+	failure := func() *v2.AppFailure {
+		t.Helper()
+		if text := g.want(200, "POST "+g.path()+"/instantiate?dryRun=true", ""); strings.Contains(text, planted) {
+			t.Errorf("the plan shows the value: %s", text)
+		}
+		return g.planOf("instantiate").Apps[0].Failure
+	}
+	if f := failure(); f != nil {
+		t.Errorf("without a policy: %+v", f)
+	}
+	for _, mode := range []string{"report", "strict"} {
+		p.policy(mode, `{"mode":"`+mode+`","secrets":"refuse"}`)
+		if f := failure(); f == nil || f.Stage != "policy" || f.File != "web/templates/object.yaml:1" || !strings.Contains(f.Reason, "(policy "+mode+": secrets)") || strings.Contains(f.Reason, planted) {
+			t.Errorf("mode %s: %+v", mode, f)
+		}
+		p.want(204, "DELETE projects/shop/policies/"+mode, "")
+	}
+	p.policy("walls", `{"mode":"report","secrets":"allow"}`)
+	if f := failure(); f != nil {
+		t.Errorf("allowed: %+v", f)
+	}
+	g.acts("instantiate")
+	p.work()
+	p.settle()
+	if text := p.dataOf(g, "edge+a"); !strings.Contains(text, "password") {
+		t.Errorf("the cluster holds %q", text)
+	}
+}
