@@ -54,6 +54,48 @@ func TestReliabilityIsShownByTests(t *testing.T) {
 	}
 }
 
+// The tables of docs/security.md are true: each row names tests that exist and are run, or says that it is open.
+// The page has the faults of trials that concern security, and the rows that other pages promise.
+func TestSecurityIsShownByTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(repository, "docs/security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, rows := testsIn(t, testedFolders...), map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "| ") || len(cells) < 4 || cells[0] == " number" {
+			continue
+		}
+		named := 0
+		for _, m := range quoted.FindAllStringSubmatch(cells[len(cells)-1], -1) {
+			if named++; !tests[m[1]] {
+				t.Errorf("%s is named, but there is no such test", m[1])
+			}
+		}
+		if named == 0 && !strings.Contains(line, "**open**") {
+			t.Errorf("no test, and not open: %s", line)
+		}
+		for _, number := range numbered.FindAllString(line, -1) {
+			rows[number] = true
+		}
+	}
+	for _, number := range strings.Fields("F15 F16 F17 F18 F19 F23 F24 F25 F26 F27 F60 F61 F62 F63 F69 F70 F71 F72 F73 F74 F75 F76 F77 S-10 S-18 S-22") {
+		if !rows[number] {
+			t.Errorf("%s is in no row", number)
+		}
+	}
+	for n := 1; n <= 30; n++ {
+		if number := fmt.Sprintf("H-%02d", n); !rows[number] && n != 7 { // 7 concerns kustomizations, which EMCO does not build
+			t.Errorf("%s is in no row", number)
+		}
+	}
+}
+
+// numbered finds the numbers of threats.
+var numbered = regexp.MustCompile(`\b([HS]-\d+|[EF]\d+)\b`)
+
 // trialTest finds the tests of faults that concern running programs: those of the API's truth, and of
 // security and endurance. Other numbers concern pages and the command line.
 var trialTest = regexp.MustCompile(`^TestF(04|1[03-69]|2[02-7]|6\d|7\d)[A-Z]`)
