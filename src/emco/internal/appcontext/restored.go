@@ -14,6 +14,9 @@ const (
 	// restoreJump is between the writes of an installation within the period of NoteProgress and the bump of
 	// etcd's revision by a restore, which is 1,000,000,000.
 	restoreJump = 500_000_000
+	// progressStep is how far etcd's revision goes on before it is stored again. Most starts therefore
+	// write nothing, also those on a disk that is nearly full.
+	progressStep = 1_000_000
 	// revisionJump is how far the numbers of revisions jump at a restore, at least.
 	revisionJump = 1000
 	skipAttempts = 10
@@ -26,8 +29,8 @@ type progress struct {
 
 func progressKey(kv *etcdkv.Client) string { return kv.Key("progress") }
 
-// NoteProgress stores etcd's revision. If it has jumped since it was stored, etcd was restored from a
-// backup: then the numbers of revisions of all heads jump, because those after the backup were made
+// NoteProgress stores etcd's revision when it has gone on by a million. If it has jumped since it was
+// stored, etcd was restored from a backup: then the numbers of revisions of all heads jump, because those after the backup were made
 // before. NoteProgress returns the number of these heads. Call it at each start, before anything makes
 // revisions, and at least once a day.
 func (s *Store) NoteProgress(ctx context.Context) (jumped int, err error) {
@@ -41,6 +44,9 @@ func (s *Store) NoteProgress(ctx context.Context) (jumped int, err error) {
 		if was, err = etcdkv.Decode[progress](r.Kvs[0]); err != nil {
 			return 0, err
 		}
+	}
+	if now.Revision-was.Revision < progressStep && len(r.Kvs) > 0 {
+		return 0, nil
 	}
 	if now.Revision-was.Revision > restoreJump {
 		for h, err := range s.Heads(ctx) {

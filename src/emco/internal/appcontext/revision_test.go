@@ -74,6 +74,8 @@ func TestPublishThatLosesLeavesNothing(t *testing.T) {
 	h := create(t, s, "7")
 	_, err := s.Step(ctx, h, h, nil, nil) // someone else
 	must(t, err)
+	_, err = s.NoteProgress(ctx) // as a start does
+	must(t, err)
 	before := keysBelow(t, s, "")
 	_, err = s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(2000, "d")))
 	wantKind(t, err, errs.Conflict)
