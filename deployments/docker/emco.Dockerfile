@@ -12,7 +12,7 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build --chown=65532:65532 /emco/empty /var/lib/emco
 COPY --from=build --chown=65532:65532 /emco/empty /tmp
 COPY --from=build /emco/out/emco /usr/local/bin/emco
-# The API has no authentication. Publish the port on loopback, or behind a gateway. Loopback of a
+# Authentication is off here. Publish the port on loopback, or behind a gateway. Loopback of a
 # container is of no use, so the address is open (EMCO_HTTP_INSECURE); each start warns of that.
 # Clients that use a name other than localhost need it in EMCO_HTTP_HOSTS.
 ENV EMCO_DATA=/var/lib/emco EMCO_HTTP_ADDRESS=0.0.0.0:9015 EMCO_GRPC_ADDRESS=0.0.0.0:9016 EMCO_HTTP_INSECURE=true

@@ -128,7 +128,7 @@ func (g *Guard) admit(w http.ResponseWriter, ctx context.Context, need authz.Per
 // that does not exist; else Forbidden.
 func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) (*authz.Authority, error) {
 	if caller.Subject == "" {
-		return nil, errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate (emcoctl login, or -t TOKEN)")
+		return nil, errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate")
 	}
 	policy, err := g.Directory.Policy()
 	if err != nil {
