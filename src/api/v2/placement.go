@@ -23,6 +23,8 @@ type AppIntentSpec struct {
 type PlacementSelection struct {
 	AllOf []AllOf    `json:"allOf,omitempty"` // every cluster that an entry selects
 	AnyOf []Selector `json:"anyOf,omitempty"` // one cluster of those that the entries select
+
+	Choose *Choice `json:"choose,omitempty"` // how many clusters of each anyOf, and which; one, by name, if it is missing
 }
 
 // AllOf is either a selector or a list of alternatives, never both.
@@ -87,6 +89,9 @@ func (s PlacementSelection) check(c *violationList) {
 		checkAll(c, at+".anyOf", one.AnyOf)
 	}
 	checkAll(c, "spec.intent.anyOf", s.AnyOf)
+	if s.Choose != nil {
+		s.Choose.check(c)
+	}
 }
 
 func checkAll(c *violationList, at string, selectors []Selector) {

@@ -42,3 +42,10 @@ type RevisionsAnswer struct {
 	Revisions []Revision `json:"revisions"`
 	Continue  string     `json:"continue,omitempty"` // token of the next page, with ?limit=
 }
+
+// PlacementAnswer is where the current documents of a group place its apps.
+type PlacementAnswer struct {
+	Identity
+	Placements []PlacementView `json:"placements"`         // by app: chosen clusters, then others
+	Continue   string          `json:"continue,omitempty"` // token of the next page
+}

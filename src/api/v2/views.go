@@ -184,6 +184,7 @@ type PlacementView struct {
 	Cluster ClusterKey `json:"cluster,omitempty"` // empty if the app cannot be placed at all
 	Verdict string     `json:"verdict"`           // "in" or "out"
 	Reason  string     `json:"reason"`
+	Score   *float64   `json:"score,omitempty"` // from 0 to 1; missing unless the clusters are compared
 }
 
 // EventViews is a page of the events of all deployments and logical clouds, the newest first.

@@ -43,11 +43,18 @@ func (s *testStage) everything() map[string]string {
 	g := s.group("autumn", appPlaces{"web": {"a"}, "cache": {"a"}})
 	s.expect(201, "POST", g.path+"/generic-k8s-intents", named("extra"))
 	s.expect(201, "POST", g.path+"/traffic-group-intents", named("traffic"))
+	servers, needs := g.path+"/traffic-group-intents/traffic/inbound-intents", g.path+"/hpa-intents/needs/hpa-resource-consumers"
+	s.expect(201, "POST", servers, `{"metadata":{"name":"server"},"spec":{"app":"web","appLabel":"app=web","serviceName":"web","port":80,"protocol":"TCP"}}`)
+	s.expect(201, "POST", servers+"/server/clients", `{"metadata":{"name":"client"},"spec":{"app":"cache","appLabel":"app=cache","serviceName":"cache","namespaces":[],"cidrs":[]}}`)
+	s.expect(201, "POST", servers+"/server/clients/client/access-points", `{"metadata":{"name":"point"},"spec":{"action":"ALLOW","url":[],"access":[]}}`)
+	s.expect(201, "POST", g.path+"/hpa-intents", `{"metadata":{"name":"needs"},"spec":{"app":"web"}}`)
+	s.expect(201, "POST", needs, `{"metadata":{"name":"consumer"},"spec":{"name":"web"}}`)
+	s.expect(201, "POST", needs+"/consumer/resource-requirements", `{"metadata":{"name":"need"},"spec":{"allocatable":true,"resource":{"name":"cpu","requests":1}}}`)
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	return map[string]string{
-		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "logicalCloudKv": "facts", "dtcController": "traffic",
+		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "inboundServerIntent": "server", "inboundClientsIntent": "client", "inboundClientsAccessIntent": "point", "hpaIntent": "needs", "hpaConsumer": "consumer", "hpaResource": "need", "logicalCloudKv": "facts", "dtcController": "traffic",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
 		"role": "restarter", "roleBinding": "team", "token": "ci",

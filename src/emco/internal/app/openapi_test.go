@@ -151,6 +151,11 @@ func (x explorer) reads(op *openapi.Operation, template string) {
 		good += "?q=a"
 	case strings.Contains(template, "/plans/{plan}"):
 		good = strings.Replace(strings.Replace(good, "plans/fresh", "plans/"+x.names["plan"], 1), "classes/fresh", "classes/c1-1", 1)
+	case template == groupTemplate+"/placement": // a group whose logical cloud is not instantiated yet
+		const early = till + "/deployment-intent-groups/early"
+		x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"early"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"spare"}}`)
+		x.ask(op, "GET", template, early+"/placement", "")
+		x.expect(204, "DELETE", early, "")
 	case strings.HasSuffix(template, "/fleet/nth"):
 		good += "?group=edge&i=0"
 		x.ask(op, "GET", template, path+"?group=edge&i=99", "")

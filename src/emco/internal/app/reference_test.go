@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
@@ -51,6 +52,7 @@ func declaredRoutes() *mux.Router {
 	gac.Resources{}.Mount(r)
 	dtc.Resources{}.Mount(r)
 	identity.Resources{}.Mount(r)
+	hpa.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)
@@ -233,6 +235,9 @@ func describeDocument(t *testing.T, d resource.Description) string {
 			text += forbidden
 		}
 		row("PUT "+item, text+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
+	}
+	if d.Clear {
+		row("DELETE "+collection+", all of it", "204; 404 the parent is missing; 409 one has children", "`dryRun=true`")
 	}
 	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
 	if d.Masked {

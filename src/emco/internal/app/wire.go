@@ -19,10 +19,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/dtc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/external"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/gac"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
@@ -36,6 +38,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	dtcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	gacapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
+	hpaapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -76,7 +79,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	seen := mirror.New(st.contexts, a.log)
 	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithExternal(external.Dialer{Admit: p.outward.Check}.Controller)
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Dialer{Admit: p.outward.Check}.Controller)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	usage := orchestrator.NewUsage()
 	seen.Observe(usage)
@@ -109,6 +112,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		gacapi.Resources{DB: st.db}.Mount(r)
 		dtcapi.Resources{DB: st.db}.Mount(r)
+		hpaapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, clouds, renderer, member(c), a.panics(m), a.log))
 	}
@@ -131,7 +135,20 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 
 // controllers returns the action controllers of the program, by name.
 func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
-	return map[string]customize.Controller{dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit)}
+	out := map[string]customize.Controller{dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit)}
+	for _, name := range hpa.ActionNames {
+		out[name] = hpa.New(db)
+	}
+	return out
+}
+
+// placementControllers returns the placement controllers of the program, by name.
+func placementControllers(db *store.DB) map[string]placement.Controller {
+	out := map[string]placement.Controller{}
+	for _, name := range hpa.PlacementNames {
+		out[name] = hpa.New(db)
+	}
+	return out
 }
 
 // views returns the views of the whole fleet, which follow the mirror.

@@ -72,7 +72,7 @@ var groups = map[string]packageGroup{
 	},
 	"driver": {
 		packages: []string{
-			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/render/helm", "internal/render/isolated",
+			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/",
 		},
@@ -148,7 +148,7 @@ var exceptions = map[string][]string{
 	// It passes jobs to the writers of their kinds.
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud always limit a placement.
-	"internal/svc/orchestrator/plan": {module + "/internal/placement/cloud"},
+	"internal/svc/orchestrator/plan": {module + "/internal/placement/cloud", module + "/internal/placement/criteria"},
 	// The service alone sees its parts, and of these revision sees plan.
 	"internal/svc/orchestrator":          {module + "/internal/svc/orchestrator/plan", module + "/internal/svc/orchestrator/revision"},
 	"internal/svc/orchestrator/revision": {module + "/internal/svc/orchestrator/plan"},

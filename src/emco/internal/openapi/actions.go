@@ -38,6 +38,7 @@ func Actions() map[string]Action {
 		"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
 		"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
 		"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 304; 400; 404"},
+		"GET " + groupRoute + "/placement":                                        {"the clusters on which the current documents [place](../placement.md) the apps", "`explain=true`, which adds the clusters that are left out, `app`, `cluster`, `limit`, `continue`", "", "200; 400; 404; 409"},
 		"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
 		"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "`limit`, `continue`", "", "200; 400; 404"},
 		"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},

@@ -171,6 +171,10 @@ func (d *Document) document(method, template string, r resource.Description) *Op
 		if r.Explicit {
 			refusals = append(refusals, http.StatusNotFound)
 		}
+	case method == http.MethodDelete && template == "/v2/"+r.Collection:
+		op.Summary, good, content = "delete all documents of "+r.Kind, http.StatusNoContent, nil
+		op.Parameters = query("dryRun")
+		refusals = append(refusals, http.StatusNotFound, http.StatusConflict)
 	case method == http.MethodDelete:
 		op.Summary, good, content = "delete "+r.Kind, http.StatusNoContent, nil
 		op.Parameters = query("dryRun")

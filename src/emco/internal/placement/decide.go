@@ -45,14 +45,18 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	if err := j.checkMandatory(g.mandatory); err != nil {
 		return Decision{}, err
 	}
-	c, err := j.choose(g)
+	choose := j.choose
+	if req.Preference.prefers() {
+		choose = j.choosePreferred
+	}
+	c, err := choose(ctx, g)
 	if err != nil {
 		return Decision{}, err
 	}
 	if len(c.why) == 0 {
 		return Decision{}, errs.New(errs.Invalid, noClusters)
 	}
-	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared()}, nil
+	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared(), Scores: c.scores}, nil
 }
 
 type keySet = map[v2.ClusterKey]bool

@@ -82,10 +82,12 @@ func objection(f Filter, refused []Verdict) string {
 type clusterChoice struct {
 	why      map[v2.ClusterKey]string        // reason by chosen key
 	unneeded map[v2.ClusterKey]v2.ClusterKey // chosen key by key of the alternative that it made unnecessary
+	spare    map[v2.ClusterKey]string        // why a scored alternative was not needed
+	scores   map[v2.ClusterKey]float64       // of alternatives
 }
 
 // choose chooses the mandatory clusters, and one cluster of each group that has none yet.
-func (e *evaluator) choose(g resolvedIntent) (clusterChoice, error) {
+func (e *evaluator) choose(_ context.Context, g resolvedIntent) (clusterChoice, error) {
 	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[v2.ClusterKey]v2.ClusterKey{}}
 	for _, group := range g.anyOf {
 		i := slices.IndexFunc(group, func(key v2.ClusterKey) bool { return c.why[key] != "" })
@@ -119,6 +121,9 @@ func (c clusterChoice) spared() []Verdict {
 		if c.why[key] == "" {
 			out = append(out, Verdict{Cluster: key, Admitted: true, Reason: "anyOf takes " + string(c.unneeded[key]) + " instead"})
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.spare)) {
+		out = append(out, Verdict{Cluster: key, Admitted: true, Reason: c.spare[key]})
 	}
 	return out
 }

@@ -39,9 +39,11 @@ func (c Cluster) Key() v2.ClusterKey {
 
 // Request is an app to place.
 type Request struct {
-	App       string
-	Intent    Intent
-	Inventory Inventory
+	App        string
+	Intent     Intent
+	Inventory  Inventory
+	Preference Preference
+	Facts      FactsOf // nil: clusters have none
 }
 
 // Inventory is the registered clusters.
@@ -74,10 +76,11 @@ type Objector interface {
 
 // Decision is where an app runs.
 type Decision struct {
-	Clusters []v2.ClusterKey          // sorted keys, each once, at least one
-	Why      map[v2.ClusterKey]string // by cluster: which term of the intent selected it
-	Refused  []Verdict                // candidates that a filter refused, sorted by cluster
-	Spared   []Verdict                // candidates that are not needed, sorted by cluster
+	Clusters []v2.ClusterKey           // sorted keys, each once, at least one
+	Why      map[v2.ClusterKey]string  // by cluster: which term of the intent selected it
+	Refused  []Verdict                 // candidates that a filter refused, sorted by cluster
+	Spared   []Verdict                 // candidates that are not needed, sorted by cluster
+	Scores   map[v2.ClusterKey]float64 // of candidates, from 0 to 1; nil without a preference
 }
 
 // Merge joins the intents of one app. Each top-level AnyOf stays a separate group, so the

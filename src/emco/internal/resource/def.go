@@ -20,6 +20,7 @@ type Def[T any] struct {
 	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
 	Put        Put
+	Clear      bool // DELETE of the collection deletes all its documents
 
 	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
 	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have

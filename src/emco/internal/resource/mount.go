@@ -25,6 +25,9 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	route(http.MethodGet, collection, authz.List, h.list)
 	route(http.MethodGet, item, authz.Get, h.get)
 	route(http.MethodDelete, item, authz.Delete, h.orDryRun((*handler[T, P]).remove, "dryRun"))
+	if def.Clear {
+		route(http.MethodDelete, collection, authz.Delete, h.orDryRun((*handler[T, P]).clear, "dryRun"))
+	}
 	if def.Put != NoPut {
 		route(http.MethodPut, item, authz.Update, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
 	}

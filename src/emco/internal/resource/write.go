@@ -302,6 +302,33 @@ func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// clear deletes all documents of the collection, in order of their names. It stops at the first
+// one that cannot be deleted.
+func (h *handler[T, P]) clear(w http.ResponseWriter, r *http.Request) error {
+	at, err := h.def.place(r)
+	if err != nil {
+		return err
+	}
+	if _, err := h.db.Get(r.Context(), at.Parent); err != nil {
+		return store.NotFoundAs(err, h.def.Orphan)
+	}
+	var keys []store.Key
+	for doc, err := range h.db.List(r.Context(), at.Collection, store.Query{Depth: h.def.depth()}) {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, doc.Key)
+	}
+	for _, key := range keys {
+		err := h.db.Delete(r.Context(), key, func(ctx context.Context, doc store.Doc) error { return h.deletable(ctx, r, doc) })
+		if err != nil && !errs.Is(err, errs.NotFound) {
+			return h.def.words(err, h.def.absent())
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // deletable asks those who know what runs because of doc, and lets them clean up.
 func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc store.Doc) error {
 	if !matches(r, doc) {

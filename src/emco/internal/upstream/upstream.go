@@ -28,7 +28,6 @@ var absent = []struct{ prefix, service string }{
 	{cluster + "/status", "ncm"},
 	{"cluster-providers/*/ca-certs", "ca-certs"},
 	{"projects/*/ca-certs", "ca-certs"},
-	{group + "/hpa-intents", "hpa-plc"},
 	{group + "/network-controller-intent", "ovnaction"},
 	{group + "/network-chains", "sfc"},
 	{group + "/sfc-clients", "sfcclient"},

@@ -22,8 +22,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 		return nil
 	})
 	for path, want := range map[string]string{
-		group + "/hpa-intents/i/hpa-resource-consumers/r":       "hpa-plc",
-		group + "/hpa-intents":                                  "hpa-plc",
 		group + "/network-controller-intent/n/workload-intents": "ovnaction",
 		group + "/network-chains":                               "sfc",
 		group + "/sfc-clients/s":                                "sfcclient",

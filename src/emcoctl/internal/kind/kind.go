@@ -89,6 +89,9 @@ var table = []Kind{
 	typed[v2.InboundServer](Kind{Collection: "inbound-intents", Parents: []string{"traffic-group-intents"}}, "InboundServer"),
 	typed[v2.InboundClient](Kind{Collection: "clients", Parents: []string{"inbound-intents"}}, "InboundClient"),
 	typed[v2.AccessPoint](Kind{Collection: "access-points", Parents: []string{"clients"}}, "AccessPoint"),
+	typed[v2.HPAIntent](Kind{Collection: "hpa-intents", Parents: []string{Groups}}, "HPAIntent"),
+	typed[v2.HPAConsumer](Kind{Collection: "hpa-resource-consumers", Parents: []string{"hpa-intents"}}, "HPAConsumer"),
+	typed[v2.HPAResource](Kind{Collection: "resource-requirements", Parents: []string{"hpa-resource-consumers"}}, "HPAResource"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 

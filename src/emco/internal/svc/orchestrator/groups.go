@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/planview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
@@ -76,6 +77,12 @@ func (g *Groups) WithControllers(actions map[string]customize.Controller, values
 	return g
 }
 
+// WithPlacement adds the placement controllers that intents of groups may name.
+func (g *Groups) WithPlacement(controllers map[string]placement.Controller) *Groups {
+	g.planner.Placement = controllers
+	return g
+}
+
 // WithExternal adds action controllers that are other processes.
 func (g *Groups) WithExternal(external plan.ExternalControllers) *Groups {
 	g.planner.External = external
@@ -111,6 +118,7 @@ func (g *Groups) Mount(r *mux.Router) {
 	}
 	view("/clusters", g.plans.Clusters(g.group))
 	view("/diff", g.plans.Diff(g.group))
+	get("/placement", g.placement)
 }
 
 // Guards returns what the group's lifecycle requires when its document changes.

@@ -71,7 +71,7 @@ func checkClasses(apps []App) error {
 }
 
 // placementIntents returns each app's intent, merged from all that name it.
-func (p Planner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placement.Intent, error) {
+func (p Planner) placementIntents(ctx context.Context, group store.Key, named namedIntents) (map[string]placementIntent, error) {
 	if named.placement == "" {
 		return nil, errs.New(errs.Invalid, "no intent of the group names a "+v2.PlacementKey+"; add one below "+string(group)+"/intents")
 	}
@@ -79,13 +79,42 @@ func (p Planner) placementIntents(ctx context.Context, group store.Key, named na
 	if _, err := p.db.Get(ctx, key); err != nil {
 		return nil, store.NotFoundAs(err, "GenericPlacementIntent not found: "+named.placement)
 	}
-	out := map[string]placement.Intent{}
+	out := map[string]placementIntent{}
 	for item, err := range store.All[v2.AppIntent](ctx, p.db, key+"/app-intents", store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
 		app := item.Value.Spec.App
-		out[app] = placement.Merge(out[app], intentOf(item.Value))
+		known, merged := out[app]
+		next := placementIntent{intentOf(item.Value), item.Value.Spec.Intent.Choose}
+		if merged {
+			next.clusters = placement.Merge(known.clusters, next.clusters)
+			next.choose = cmp.Or(known.choose, next.choose)
+		}
+		out[app] = next
+	}
+	return out, nil
+}
+
+// placementIntent is what documents say about the clusters of an app.
+type placementIntent struct {
+	clusters placement.Intent
+	choose   *v2.Choice // nil: one of each anyOf, by name
+}
+
+// demands asks placement controllers what the apps of a group need of clusters.
+func (p Planner) demands(ctx context.Context, group store.Key, calls []placementCall) (map[string]placement.Demand, error) {
+	out := map[string]placement.Demand{}
+	for _, call := range calls {
+		own, err := call.called.Demands(ctx, string(group), call.intent)
+		if err != nil {
+			return nil, fmt.Errorf("controller %s: %w", call.controller, err)
+		}
+		for app, demand := range own {
+			d := out[app]
+			d.Filters, d.Scorers = append(d.Filters, demand.Filters...), append(d.Scorers, demand.Scorers...)
+			out[app] = d
+		}
 	}
 	return out, nil
 }
@@ -94,6 +123,13 @@ func (p Planner) placementIntents(ctx context.Context, group store.Key, named na
 type namedIntents struct {
 	placement string // name of the generic placement intent; empty if there is none yet
 	calls     []controllerCall
+	placers   []placementCall
+}
+
+// placementCall is a placement controller with the name of its intent.
+type placementCall struct {
+	controller, intent string
+	called             placement.Controller
 }
 
 // controllerCall is a controller with the name of its intent.
@@ -131,6 +167,12 @@ func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIn
 				out.placement = intent
 				continue
 			}
+			if placer := ownController(p.Placement, controller); placer != nil {
+				out.placers = append(out.placers, placementCall{controller, intent, placer})
+				if ownController(p.Controllers, controller) == nil {
+					continue
+				}
+			}
 			call, err := p.call(ctx, controller, intent)
 			if err != nil {
 				return out, fmt.Errorf("intent %s: %w", item.Value.Metadata.Name, err)
@@ -138,6 +180,9 @@ func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIn
 			out.calls = append(out.calls, call)
 		}
 	}
+	slices.SortFunc(out.placers, func(a, b placementCall) int {
+		return cmp.Or(cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
+	})
 	slices.SortFunc(out.calls, func(a, b controllerCall) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
 	})
@@ -148,7 +193,7 @@ func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIn
 // call finds a controller: one of the program, or one that is registered. The registration, if
 // there is one, has its place in the order.
 func (p Planner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
-	out := controllerCall{controller: controller, intent: intent, called: p.Controllers[controller]}
+	out := controllerCall{controller: controller, intent: intent, called: ownController(p.Controllers, controller)}
 	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
 	absent := errs.Is(err, errs.NotFound)
 	if err != nil && !absent {
@@ -173,12 +218,27 @@ func (p Planner) call(ctx context.Context, controller, intent string) (controlle
 	return out, nil
 }
 
+// ownController returns a controller of the program. Upstream's examples number some of them: "name-1".
+func ownController[C any](own map[string]C, name string) C {
+	if c, ok := own[name]; ok {
+		return c
+	}
+	return own[strings.TrimRight(strings.TrimRight(name, "0123456789"), "-")]
+}
+
 // ownControllers names the controllers of the program.
 func (p Planner) ownControllers() string {
-	if len(p.Controllers) == 0 {
+	names := map[string]bool{}
+	for name := range p.Controllers {
+		names[name] = true
+	}
+	for name := range p.Placement {
+		names[name] = true
+	}
+	if len(names) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Sorted(maps.Keys(p.Controllers)), ", ")
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
 // intentOf translates a document into a placement intent.

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/criteria"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -53,6 +54,7 @@ type Order struct {
 type Planner struct {
 	Controllers map[string]customize.Controller // action controllers within the program, by name
 	External    ExternalControllers             // nil: none are called
+	Placement   map[string]placement.Controller // placement controllers within the program, by name
 
 	db        *store.DB
 	ready     func(ctx context.Context, cloud store.Doc) error
@@ -119,7 +121,8 @@ type documents struct {
 	group   v2.DeploymentIntentGroup
 	cloud   v2.LogicalCloud
 	within  placement.Filter            // admits the clusters of the logical cloud
-	intents map[string]placement.Intent // by app
+	intents map[string]placementIntent  // by app
+	demands map[string]placement.Demand // of placement controllers, by app
 	calls   []controllerCall
 	fleet   *inventory.Fleet
 }
@@ -141,13 +144,23 @@ func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err erro
 	if d.intents, err = p.placementIntents(ctx, doc.Key, named); err != nil {
 		return d, err
 	}
+	if d.demands, err = p.demands(ctx, doc.Key, named.placers); err != nil {
+		return d, err
+	}
 	d.fleet, err = p.inventory.Fleet(ctx)
 	return d, err
 }
 
 // decide places one app; its error says why the app cannot be placed.
 func (p Planner) decide(ctx context.Context, d documents, app string) (placement.Decision, error) {
-	return p.decisions.Decide(ctx, placement.Request{App: app, Intent: d.intents[app], Inventory: d.fleet}, d.within)
+	intent, demand := d.intents[app], d.demands[app]
+	req := placement.Request{App: app, Intent: intent.clusters, Inventory: d.fleet}
+	if intent.choose == nil && len(demand.Filters)+len(demand.Scorers) == 0 {
+		return p.decisions.Decide(ctx, req, d.within)
+	}
+	req.Facts, req.Preference = p.inventory.Pairs, criteria.Of(intent.choose)
+	req.Preference.Scorers = append(req.Preference.Scorers, demand.Scorers...)
+	return placement.Decide(ctx, req, append([]placement.Filter{d.within}, demand.Filters...))
 }
 
 // Refused joins the refusals of all apps into one Invalid error; nil if there are none.

@@ -1,0 +1,81 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
+)
+
+// newPlacementCommand returns the command that explains where apps go.
+func newPlacementCommand(s *session.Session) *cobra.Command {
+	var app, cluster string
+	var chosen bool
+	c := &cobra.Command{
+		Use: "placement GROUP", Short: "Explain on which clusters the documents place the apps",
+		Long: `Placement shows where the current documents of a deployment place its apps: each cluster
+that they name, whether it is chosen, its score, and the reason. It changes nothing.`,
+		Example:           "  emcoctl placement shop/till/v1/autumn\n  emcoctl placement shop/till/v1/autumn --app web --cluster edge+c1",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: complete.New(s).Group,
+		RunE: s.Own(func(c *cobra.Command, args []string) error {
+			path, err := session.Deployment(args[0])
+			if err != nil {
+				return err
+			}
+			form, server, err := s.Open(path)
+			if err != nil {
+				return err
+			}
+			q := url.Values{"explain": {strconv.FormatBool(!chosen)}}
+			for name, value := range map[string]string{"app": app, "cluster": cluster} {
+				if value != "" {
+					q.Set(name, value)
+				}
+			}
+			var all v2.PlacementAnswer
+			text, err := fetch.Document(c.Context(), server, path+"/placement?"+q.Encode(), &all)
+			if err != nil {
+				return err
+			}
+			if form != output.Human {
+				return output.Encode(s.Sys.Out, form, text)
+			}
+			showPlacements(s.Sys.Out, all.Placements)
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&app, "app", "", "show this app alone")
+	c.Flags().StringVar(&cluster, "cluster", "", "show this cluster alone, such as edge+c1")
+	c.Flags().BoolVar(&chosen, "chosen", false, "show chosen clusters alone")
+	return c
+}
+
+// showPlacements prints a line for each cluster.
+func showPlacements(w io.Writer, all []v2.PlacementView) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	t := output.NewTable(w)
+	t.Row("APP", "CLUSTER", "CHOSEN", "SCORE", "REASON")
+	for _, p := range all {
+		verdict, score := "no", ""
+		if p.Verdict == "in" {
+			verdict = "yes"
+		}
+		if p.Score != nil {
+			score = strconv.FormatFloat(*p.Score, 'f', 3, 64)
+		}
+		t.Row(p.App, string(p.Cluster), verdict, score, p.Reason)
+	}
+	t.Flush()
+}
