@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,15 +93,17 @@ func TestTrafficController(t *testing.T) {
 	do.next("terminate")
 	s.ctl("apply", group+"/terminate")
 	s.wait(group, "terminated")
-	for _, kind := range []string{"networkpolicies", "gateways.networking.istio.io", "serviceentries.networking.istio.io", "authorizationpolicies.security.istio.io"} {
-		for _, c := range []*cluster.Cluster{l.c1, l.c2} {
-			if left := kubectl(t, c, "get", kind, "-o", "name"); left != "" {
-				t.Errorf("%s on %s are left: %s", kind, c.Name(), left)
-			}
-		}
-	}
 	empty(t, l.c1)
 	empty(t, l.c2)
+	kinds := "networkpolicies,gateways.networking.istio.io,serviceentries.networking.istio.io,authorizationpolicies.security.istio.io"
+	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
+		eventually(t, "traffic objects leave "+c.Name(), func() error { // Flux removes them after the commit
+			if left := kubectl(t, c, "get", kinds, "-o", "name"); left != "" {
+				return errors.New("still there: " + left)
+			}
+			return nil
+		})
+	}
 	s.sound()
 	do.next("done")
 }
