@@ -487,6 +487,12 @@ func allowed(refusal string) string {
 	if choice, ok := strings.CutPrefix(refusal, "is neither "); ok {
 		return strings.Replace(choice, " nor ", " or ", 1)
 	}
+	if choice, ok := strings.CutPrefix(refusal, "is none of "); ok {
+		return "one of " + choice
+	}
+	if kind, ok := strings.CutPrefix(refusal, "is no "); ok {
+		return "a " + kind
+	}
 	return strings.Replace(refusal, "is not ", "only ", 1)
 }
 
