@@ -1,4 +1,4 @@
-// Package doctor compares the stores of an installation.
+// Package doctor compares the stores of an installation while it is stopped, for emco doctor.
 package doctor
 
 import (

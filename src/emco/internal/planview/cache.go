@@ -1,5 +1,5 @@
 // Package planview keeps the plans of dry runs for some minutes, so that clients read them in
-// parts: a plan of a fleet has more clusters and contents than one answer should have.
+// parts below /v2/views: a plan of a fleet has more clusters and contents than one answer should have.
 package planview
 
 import (

@@ -32,7 +32,7 @@ const (
 	Policy       Section = "policy"
 )
 
-// roots are the first segments that anchors may have.
+// roots are the first segments of documents, which errors suggest. SectionOf knows more.
 var roots = []string{
 	"cluster-providers", "clm-controllers", "controllers", "dtc-controllers", "projects", "policy", "roles", "role-bindings",
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,7 +287,7 @@ func (d *Directory) Role(ctx context.Context, name string) ([]authz.Rule, error)
 	doc, err := d.db.Get(ctx, store.Key(Roles+"/"+name))
 	if err != nil {
 		if errs.Is(err, errs.NotFound) {
-			err = errs.New(errs.Invalid, "there is no role "+name+"; the roles that are built in are viewer, deployer, approver, project-admin, cluster-registrar, auditor and platform-admin")
+			err = errs.New(errs.Invalid, "there is no role "+name+"; the roles that are built in are "+strings.Join(slices.Sorted(maps.Keys(authz.BuiltIn())), ", "))
 		}
 		return nil, err
 	}

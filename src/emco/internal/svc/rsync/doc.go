@@ -63,7 +63,7 @@
 //	branchguard  edits by others, rewritten history, branches of clusters
 //	clustermove  moves a cluster with what it holds
 //	shard        follows heads and requeues what differs, for one shard
-//	api          requests of operators about branches
+//	api          what only rsync can answer: kubeconfigs of users, decisions of operators about branches
 //
 // docs/architecture.md lists the goroutines, their data, and their locks.
 package rsync
