@@ -129,14 +129,13 @@ func (w *waveSet) changeValue(d fleet.Deployment, colour string) error {
 }
 
 // changeUntilEnough changes a value back and forth until both sides have written enough. Afterwards the branch
-// contains what the status reports as instantiated.
+// contains what the status reports as instantiated. After each round it waits for a push of the other side, which
+// loses each race to a program that writes all the time.
 func (w *waveSet) changeUntilEnough(ctx context.Context, d fleet.Deployment, p *foreignPusher) error {
 	file := fmt.Sprintf("clusters/edge+%s/context/%s/app/%s/%s-%s-00+ConfigMap.yaml",
 		fleet.GitCluster(waveClusters-1), w.contextOf(d), d.Apps[0].Chart.Name, d.Name, d.Apps[0].Chart.Name)
 	for round := 0; round < waveRounds || p.pushed.Load() < enoughPushes; round++ {
-		if ctx.Err() != nil || w.Failed() {
-			return ctx.Err()
-		}
+		pushed := p.pushed.Load()
 		for _, colour := range []string{"red", "green"} {
 			if err := w.changeValue(d, colour); err != nil {
 				return err
@@ -145,6 +144,12 @@ func (w *waveSet) changeUntilEnough(ctx context.Context, d fleet.Deployment, p *
 			if err != nil || !strings.Contains(text, colour) {
 				return fmt.Errorf("the status reports it, and %s contains %q, want %s: %w", file, text, colour, err)
 			}
+		}
+		for p.pushed.Load() == pushed {
+			if ctx.Err() != nil || w.Failed() {
+				return ctx.Err()
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	return nil
