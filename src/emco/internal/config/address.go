@@ -1,0 +1,82 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// listenAddress is an address that the program listens on.
+type listenAddress struct {
+	setting, address string
+	open             bool // everyone who reaches it may use it: its clients need no certificate, and it changes something or shows secrets
+}
+
+// addresses returns what the program listens on.
+func (c Config) addresses() (out []listenAddress) {
+	open := c.HTTP.ClientCA == "" && !c.Authenticates()
+	for _, a := range []listenAddress{
+		{"http.address", c.HTTP.Address, open},
+		{"grpc.address", c.GRPC.Address, open},
+		{"ops.address", c.Ops.Address, false},
+		{"debug.address", c.Debug.Address, true},
+	} {
+		if a.address != "" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// check wants host:port, where the port may be 0, and a host on loopback if the address is open, unless
+// insecure is set.
+func (a listenAddress) check(bad reporter, insecure bool) {
+	_, port, err := net.SplitHostPort(a.address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	switch {
+	case err != nil:
+		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
+	case a.open && !a.loopback() && !insecure:
+		bad(a.setting, "%s is reachable from other machines, and auth.mode is off; set auth.mode to on, with http.cert and http.certKey (not for debug.address), or listen on 127.0.0.1 behind a gateway that authenticates, or give clients certificates (http.cert, http.certKey and http.clientCA; not for debug.address), or set http.insecure if the network protects the address", a.address)
+	}
+}
+
+// loopback reports whether only this machine reaches the address.
+func (a listenAddress) loopback() bool {
+	host, _, err := net.SplitHostPort(a.address)
+	ip, _ := netip.ParseAddr(host)
+	return err == nil && (strings.EqualFold(host, "localhost") || ip.Unmap().IsLoopback())
+}
+
+// Exposed returns the settings of open addresses that other machines reach.
+func (c Config) Exposed() (settings []string) {
+	for _, a := range c.addresses() {
+		if a.open && !a.loopback() {
+			settings = append(settings, a.setting)
+		}
+	}
+	return settings
+}
+
+// lingerOutside is the default of http.linger where other machines reach the API.
+const lingerOutside = 5 * time.Second
+
+// LingerTime returns how long a stopping process goes on accepting.
+func (h HTTP) LingerTime() time.Duration {
+	if h.Linger == 0 && !(listenAddress{address: h.Address}).loopback() {
+		return lingerOutside
+	}
+	return time.Duration(h.Linger)
+}
+
+// Names returns the names by which clients may call the API.
+func (h HTTP) Names() []string {
+	host, _, err := net.SplitHostPort(h.Address)
+	if err != nil || host == "" {
+		return h.Hosts
+	}
+	return append([]string{host}, h.Hosts...)
+}
