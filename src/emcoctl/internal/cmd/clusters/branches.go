@@ -53,16 +53,7 @@ it prints all branches with their commits, without states.`,
 					return err
 				}
 			}
-			var all []v2.GitBranch
-			text, err := fetch.Document(c.Context(), server, gitBranches, &all)
-			if err != nil {
-				return err
-			}
-			if form != output.Human {
-				return output.Encode(s.Sys.Out, form, text)
-			}
-			showBranches(s.Sys.Out, all)
-			return nil
+			return fetch.Show(c.Context(), server, gitBranches, s.Sys.Out, form, showBranches)
 		}),
 	}
 }

@@ -177,17 +177,14 @@ func (t clusterTokens) ask(ctx context.Context, method, query string) (*client.R
 
 // show prints tokens.
 func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
-	var all []v2.ReportToken
-	text, err := fetch.Document(ctx, t.server, t.path(), &all)
-	if err != nil {
-		return err
-	}
-	if t.form != output.Human {
-		return output.Encode(w, t.form, text)
-	}
+	return fetch.Show(ctx, t.server, t.path(), w, t.form, showTokens)
+}
+
+// showTokens prints a line for each token.
+func showTokens(w io.Writer, all []v2.ReportToken) {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "none")
-		return nil
+		return
 	}
 	out := output.NewTable(w)
 	out.Row("ID", "MADE", "ENDS", "ACTOR")
@@ -195,7 +192,6 @@ func (t clusterTokens) show(ctx context.Context, w io.Writer) error {
 		out.Row(one.ID, one.Made.UTC().Format(progress.Moment), ending(one.Ends), one.Actor)
 	}
 	out.Flush()
-	return nil
 }
 
 // ending returns the end of a token in words.

@@ -55,16 +55,7 @@ func describeCluster(ctx context.Context, s *session.Session, word string) error
 	if err != nil {
 		return err
 	}
-	var d v2.ClusterDetail
-	text, err := fetch.Document(ctx, c, "views/clusters/"+key.Provider()+"/"+key.Cluster(), &d)
-	if err != nil {
-		return err
-	}
-	if form != output.Human {
-		return output.Encode(s.Sys.Out, form, text)
-	}
-	showCluster(s.Sys.Out, d)
-	return nil
+	return fetch.Show(ctx, c, "views/clusters/"+key.Provider()+"/"+key.Cluster(), s.Sys.Out, form, showCluster)
 }
 
 func showCluster(w io.Writer, d v2.ClusterDetail) {

@@ -41,16 +41,7 @@ that they name, whether it is chosen, its score, and the reason. It changes noth
 					q.Set(name, value)
 				}
 			}
-			var all v2.PlacementAnswer
-			text, err := fetch.Document(c.Context(), server, path+"/placement?"+q.Encode(), &all)
-			if err != nil {
-				return err
-			}
-			if form != output.Human {
-				return output.Encode(s.Sys.Out, form, text)
-			}
-			showPlacements(s.Sys.Out, all.Placements)
-			return nil
+			return fetch.Show(c.Context(), server, path+"/placement?"+q.Encode(), s.Sys.Out, form, showPlacements)
 		}),
 	}
 	c.Flags().StringVar(&app, "app", "", "show this app alone")
@@ -60,14 +51,14 @@ that they name, whether it is chosen, its score, and the reason. It changes noth
 }
 
 // showPlacements prints a line for each cluster.
-func showPlacements(w io.Writer, all []v2.PlacementView) {
-	if len(all) == 0 {
+func showPlacements(w io.Writer, a v2.PlacementAnswer) {
+	if len(a.Placements) == 0 {
 		fmt.Fprintln(w, "none")
 		return
 	}
 	t := output.NewTable(w)
 	t.Row("APP", "CLUSTER", "CHOSEN", "SCORE", "REASON")
-	for _, p := range all {
+	for _, p := range a.Placements {
 		verdict, score := "no", ""
 		if p.Verdict == "in" {
 			verdict = "yes"

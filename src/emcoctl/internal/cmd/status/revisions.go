@@ -34,16 +34,7 @@ A rollback needs a revision that the server still keeps.`,
 			if err != nil {
 				return err
 			}
-			var all v2.RevisionsAnswer
-			text, err := fetch.Document(c.Context(), server, path+"/revisions", &all)
-			if err != nil {
-				return err
-			}
-			if form != output.Human {
-				return output.Encode(s.Sys.Out, form, text)
-			}
-			showRevisions(s.Sys.Out, all.Revisions)
-			return nil
+			return fetch.Show(c.Context(), server, path+"/revisions", s.Sys.Out, form, func(w io.Writer, a v2.RevisionsAnswer) { showRevisions(w, a.Revisions) })
 		}),
 	}
 }
