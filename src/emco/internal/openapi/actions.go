@@ -1,6 +1,10 @@
 package openapi
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
 
 // Action describes a route that is no document.
 type Action struct {
@@ -11,10 +15,10 @@ type Action struct {
 }
 
 const (
-	groupRoute      = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	groupRoute      = "/v2/" + web.GroupPath
 	cloudRoute      = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 	clusterRoute    = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
-	viewRoute       = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	viewRoute       = "/v2/views/" + web.GroupPath
 	pageQuery       = "`limit`, `continue`, `sort`, `q`"
 	viewAnswers     = "200; 304; 400; 503 the records are still being read"
 	actionAnswers   = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"

@@ -82,7 +82,7 @@ func (v *Views) Mount(r *mux.Router) {
 	cluster := authz.Permission{Verb: authz.Get, Type: "clusters"}
 	deployments := authz.Permission{Verb: authz.List, Type: "deployment-intent-groups", Confined: true}
 	deployment := authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}
-	const group = "/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+	const group = "/" + web.GroupPath
 	get("/fleet", clusters, v.fleet)
 	get("/fleet/nth", clusters, v.nth)
 	get("/clusters", clusters, v.clusters)

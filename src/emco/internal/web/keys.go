@@ -2,6 +2,12 @@ package web
 
 import v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
+// Paths of routes below /v2, with the variables that the functions below read.
+const (
+	CompositeAppPath = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
+	GroupPath        = CompositeAppPath + "/deployment-intent-groups/{deploymentIntentGroup}"
+)
+
 // CompositeApp returns the version of a composite app that the variables of a path name.
 func CompositeApp(vars map[string]string) v2.CompositeAppKey {
 	return v2.CompositeAppKey{Project: vars["project"], Name: vars["compositeApp"], Version: vars["compositeAppVersion"]}

@@ -17,8 +17,7 @@ type Resources struct {
 }
 
 const (
-	compositeApp = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
-	groups       = compositeApp + "/deployment-intent-groups/{deploymentIntentGroup}/traffic-group-intents"
+	groups       = web.GroupPath + "/traffic-group-intents"
 	servers      = groups + "/{trafficGroupIntent}/inbound-intents"
 	clients      = servers + "/{inboundServerIntent}/clients"
 	accessPoints = clients + "/{inboundClientsIntent}/access-points"

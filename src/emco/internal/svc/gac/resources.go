@@ -24,8 +24,7 @@ type Resources struct {
 }
 
 const (
-	compositeApp   = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
-	intents        = compositeApp + "/deployment-intent-groups/{deploymentIntentGroup}/generic-k8s-intents"
+	intents        = web.GroupPath + "/generic-k8s-intents"
 	resources      = intents + "/{genericK8sIntent}/resources"
 	customizations = resources + "/{genericResource}/customizations"
 )

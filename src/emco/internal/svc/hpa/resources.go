@@ -17,8 +17,7 @@ type Resources struct {
 }
 
 const (
-	compositeApp = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
-	intents      = compositeApp + "/deployment-intent-groups/{deploymentIntentGroup}/hpa-intents"
+	intents      = web.GroupPath + "/hpa-intents"
 	consumers    = intents + "/{hpaIntent}/hpa-resource-consumers"
 	requirements = consumers + "/{hpaConsumer}/resource-requirements"
 )

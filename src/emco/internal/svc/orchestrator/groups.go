@@ -28,10 +28,10 @@ import (
 )
 
 // groupPath is the URL of a deployment intent group; its actions are below it.
-const groupPath = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+const groupPath = "/v2/" + web.GroupPath
 
 // viewPath is the URL of a group's views.
-const viewPath = "/v2/views/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
+const viewPath = "/v2/views/" + web.GroupPath
 
 // Groups serves the actions, status, revisions and events of deployment intent groups.
 type Groups struct {

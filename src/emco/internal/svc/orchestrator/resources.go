@@ -28,12 +28,11 @@ type Resources struct {
 
 // URL templates of the collections.
 const (
-	projects       = "projects"
-	compositeApps  = projects + "/{project}/composite-apps"
-	compositeAppID = compositeApps + "/{compositeApp}/{compositeAppVersion}"
-	apps           = compositeAppID + "/apps"
-	profiles       = compositeAppID + "/composite-profiles"
-	groups         = compositeAppID + "/deployment-intent-groups"
+	projects      = "projects"
+	compositeApps = projects + "/{project}/composite-apps"
+	apps          = web.CompositeAppPath + "/apps"
+	profiles      = web.CompositeAppPath + "/composite-profiles"
+	groups        = web.CompositeAppPath + "/deployment-intent-groups"
 )
 
 // Mount adds the routes.
@@ -181,7 +180,7 @@ func (s Resources) intents() resource.Def[v2.GroupIntent] {
 	shape := groupIntents
 	return resource.Def[v2.GroupIntent]{
 		Kind: "Intent", Orphan: "DeploymentIntentGroup not found",
-		Collection: groups + "/{deploymentIntentGroup}/intents", Item: "{groupIntent}", Put: resource.PutUpsert,
+		Collection: web.GroupPath + "/intents", Item: "{groupIntent}", Put: resource.PutUpsert,
 		Shape: &shape,
 		Refs: func(_ resource.Place, g v2.GroupIntent) (refs []store.Ref) {
 			for controller := range g.Spec.Intent {

@@ -19,8 +19,7 @@ type Resources struct {
 }
 
 const (
-	compositeApp     = "projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}"
-	placementIntents = compositeApp + "/deployment-intent-groups/{deploymentIntentGroup}/generic-placement-intents"
+	placementIntents = web.GroupPath + "/generic-placement-intents"
 )
 
 // Mount adds the routes.
