@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/clock"
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/src/api/disktest"
 )
 
 const (
@@ -72,8 +73,8 @@ type faultStorm struct {
 	*testStage
 	api     atomic.Pointer[string] // address of the program that runs now
 	network *proxy
-	disk    *smallDisk // nil: this machine does not allow one
-	clock   string     // file with the jump; empty: clocks do not jump
+	disk    *disktest.Disk // nil: this machine does not allow one
+	clock   string         // file with the jump; empty: clocks do not jump
 	random  *lockedRand
 	writers []*faultWriter
 
@@ -102,8 +103,8 @@ func newFaultStorm(t *testing.T, whole bool, seed uint64) *faultStorm {
 	f.options.Bin = buildEmco(t, flags...)
 	data := filepath.Join(f.options.Dir, "data")
 	f.must("clear the data", errors.Join(os.RemoveAll(data), os.Mkdir(data, 0o700)))
-	if f.disk = newSmallDisk(t, data, 1024); f.disk != nil {
-		f.options.With = f.disk.with()
+	if f.disk = disktest.New(t, data, 1024); f.disk != nil {
+		f.options.With = f.disk.With()
 	} else {
 		t.Log("    without a full disk: this machine does not allow to mount a tmpfs")
 	}
@@ -235,11 +236,11 @@ func (f *faultStorm) disturbOnce(ctx context.Context) {
 		f.network.heal()
 	case kind == 1 && f.disk != nil:
 		f.faults.add("full disk")
-		if err := f.disk.leave(f.random.n(130)); err != nil {
+		if err := f.disk.Leave(f.random.n(130)); err != nil {
 			f.Error(err)
 		}
 		sleep(ctx, long)
-		if err := f.disk.leave(-1); err != nil {
+		if err := f.disk.Leave(-1); err != nil {
 			f.Error(err)
 		}
 	case kind == 2 && f.clock != "":
@@ -284,7 +285,7 @@ func (f *faultStorm) calm() {
 	f.Helper()
 	f.network.heal()
 	if f.disk != nil {
-		f.must("empty the disk", f.disk.leave(-1))
+		f.must("empty the disk", f.disk.Leave(-1))
 	}
 	if f.clock != "" {
 		f.must("set the clock", clock.Set(f.clock, 0))

@@ -13,6 +13,7 @@ var arrows = map[string][]string{
 	"errs":     {},
 	"v2":       {"errs", "outbound"},
 	"client":   {"errs"},
+	"disktest": {},
 	"jsonread": {},
 	"nearest":  {},
 	"oidctest": {},

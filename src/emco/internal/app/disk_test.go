@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,82 +8,51 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/disktest"
 )
 
 // wholeProgram as first argument makes the test program emco with the other arguments.
 const wholeProgram = "emco"
 
-// smallDisk is a file system of its own, which a test fills. It lives in name spaces of a shell, which
-// carries out commands.
+// smallDisk is a disk that a test fills while emco runs on it.
 type smallDisk struct {
 	*testing.T
-	dir   string // where the shell has mounted it
-	shell io.WriteCloser
-	said  *bufio.Scanner
+	*disktest.Disk
+	dir string
 }
 
-// newSmallDisk mounts a tmpfs. A machine that does not allow that skips the test.
+// newSmallDisk mounts a disk. A machine that does not allow that skips the test.
 func newSmallDisk(t *testing.T, mebibytes int) *smallDisk {
 	t.Helper()
 	d := &smallDisk{T: t, dir: t.TempDir()}
-	sh := exec.Command("sh", "-c", `mount -t tmpfs -o size="$1"m none "$0" && echo mounted && exec sh`, d.dir, fmt.Sprint(mebibytes))
-	sh.Stderr = os.Stderr
-	sh.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	if d.Disk = disktest.New(t, d.dir, mebibytes); d.Disk == nil {
+		t.Skip("this machine does not allow to mount a tmpfs, or has no nsenter")
 	}
-	in, err := sh.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := sh.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sh.Start(); err != nil {
-		t.Skipf("this machine has no name spaces for users: %v", err)
-	}
-	d.shell, d.said = in, bufio.NewScanner(out)
-	if !d.said.Scan() || d.said.Text() != "mounted" {
-		_ = sh.Wait()
-		t.Skip("this machine does not allow to mount a tmpfs")
-	}
-	t.Cleanup(func() {
-		d.run("kill $pid; wait $pid")
-		_ = in.Close()
-		_ = sh.Wait()
-	})
+	t.Cleanup(func() { d.run("kill $pid; wait $pid") })
 	return d
 }
 
 // run carries out a command and returns the last line that it prints.
-func (d *smallDisk) run(command string) (last string) {
+func (d *smallDisk) run(command string) string {
 	d.Helper()
-	if _, err := fmt.Fprintln(d.shell, command+"\necho '=done='"); err != nil {
+	last, err := d.Disk.Run(command)
+	if err != nil {
 		d.Fatal(err)
 	}
-	for d.said.Scan() {
-		if d.said.Text() == "=done=" {
-			return last
-		}
-		last = d.said.Text()
-	}
-	d.Fatal("the shell has ended")
-	return ""
+	return last
 }
 
-// leave fills the disk until so many MiB are free.
+// leave fills the disk until so many MiB are free; -1 empties it.
 func (d *smallDisk) leave(mebibytes int) {
 	d.Helper()
-	d.run("rm -f " + d.dir + "/filler")
-	d.run(fmt.Sprintf(`free=$(df -k --output=avail %[1]s | tail -1); [ $free -gt %[2]d ] && fallocate -l $(( free - %[2]d ))k %[1]s/filler`, d.dir, mebibytes<<10))
+	if err := d.Leave(mebibytes); err != nil {
+		d.Fatal(err)
+	}
 }
 
 // start starts emco with its data on the disk and its log elsewhere, and returns its address. It is
@@ -191,7 +159,7 @@ func TestF64AFullDiskRefusesWrites(t *testing.T) {
 		}
 	}
 
-	d.run("rm " + d.dir + "/filler")
+	d.leave(-1)
 	ready(200, "ok")
 	create(201, "")
 
@@ -213,7 +181,7 @@ func TestF64AFullDiskRefusesWrites(t *testing.T) {
 	d.leave(100)
 	at = d.start(filepath.Join(t.TempDir(), "log"))
 	ready(503, "the disk is nearly full")
-	d.run("rm " + d.dir + "/filler")
+	d.leave(-1)
 	ready(200, "ok")
 	create(201, "")
 	if text, err := os.ReadFile(log); err != nil || strings.Contains(string(text), "panic") || strings.Contains(string(text), "goroutine ") {
