@@ -91,10 +91,7 @@ func TestTrafficController(t *testing.T) {
 	}
 
 	do.next("terminate")
-	s.ctl("apply", group+"/terminate")
-	s.wait(group, "terminated")
-	empty(t, l.c1)
-	empty(t, l.c2)
+	s.terminate(group, l.c1, l.c2)
 	kinds := "networkpolicies,gateways.networking.istio.io,serviceentries.networking.istio.io,authorizationpolicies.security.istio.io"
 	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
 		eventually(t, "traffic objects leave "+c.Name(), func() error { // Flux removes them after the commit

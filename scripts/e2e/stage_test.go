@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 	"github.com/emco-orchestrator/emco/scripts/e2e/repo"
+	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
 
 const (
@@ -171,6 +172,16 @@ func (s *testStage) foreign(files map[string]string) {
 	}
 	_, err := s.bare.CommitExternal(s.Context(), branch, edit)
 	s.must("commit as someone else", err)
+}
+
+// terminate terminates a group by emcoctl, and waits until the clusters are empty.
+func (s *testStage) terminate(group string, clusters ...*cluster.Cluster) {
+	s.Helper()
+	s.ctl("apply", group+"/terminate")
+	s.wait(group, "terminated")
+	for _, c := range clusters {
+		empty(s, c)
+	}
 }
 
 // sound checks the repository: no damage, no rewind, no file in any commit that does not parse (TW-f),

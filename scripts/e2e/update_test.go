@@ -43,10 +43,7 @@ func TestUpdateAndRollback(t *testing.T) {
 	}
 
 	do.next("terminate")
-	s.ctl("apply", group+"/terminate")
-	s.wait(group, "terminated")
-	empty(t, l.c1)
-	empty(t, l.c2)
+	s.terminate(group, l.c1, l.c2)
 	s.sound()
 	do.next("done")
 }
