@@ -48,6 +48,14 @@ func verifier(t *testing.T, p *oidctest.Provider, c *clock) *oidc.Verifier {
 	return v
 }
 
+// mustAccept fails the test if v refuses the token.
+func mustAccept(t *testing.T, v *oidc.Verifier, token string) {
+	t.Helper()
+	if _, err := v.Verify(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // alice returns claims of a good token, changed.
 func alice(changes map[string]any) map[string]any {
 	claims := map[string]any{"aud": "emco-api", "sub": "alice", "groups": []string{"shop", "ops"}}
@@ -140,9 +148,7 @@ func TestAKeptTokenEndsInTime(t *testing.T) {
 	p, c := oidctest.New(t), new(clock)
 	v := verifier(t, p, c)
 	token := p.Token(t, alice(map[string]any{"exp": time.Now().Add(2 * time.Minute).Unix()}))
-	if _, err := v.Verify(t.Context(), token); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, v, token)
 	c.forward(3 * time.Minute)
 	if _, err := v.Verify(t.Context(), token); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("the token after its end: %v", err)
@@ -154,9 +160,7 @@ func TestRotatedKeysAreFollowed(t *testing.T) {
 	p, c := oidctest.New(t), new(clock)
 	v := verifier(t, p, c)
 	old := p.Token(t, alice(map[string]any{"exp": time.Now().Add(3 * time.Hour).Unix()}))
-	if _, err := v.Verify(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, v, old)
 	p.Rotate(t, 1) // withdraws the old key
 	c.forward(11 * time.Second)
 	if _, err := v.Verify(t.Context(), p.Token(t, alice(nil))); err != nil {
@@ -173,9 +177,7 @@ func TestAWithdrawnKeyIsForgottenWithoutANewOne(t *testing.T) {
 	p, c := oidctest.New(t), new(clock)
 	v := verifier(t, p, c)
 	old := p.Token(t, alice(map[string]any{"exp": time.Now().Add(3 * time.Hour).Unix()}))
-	if _, err := v.Verify(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, v, old)
 	p.Rotate(t, 1)
 	c.forward(61 * time.Minute)
 	if _, err := v.Verify(t.Context(), old); !errs.Is(err, errs.Unauthorized) {
@@ -187,9 +189,7 @@ func TestUnknownKeysDoNotMakeUsAskAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	p := oidctest.New(t)
 	v := verifier(t, p, new(clock))
-	if _, err := v.Verify(t.Context(), p.Token(t, alice(nil))); err != nil {
-		t.Fatal(err)
-	}
+	mustAccept(t, v, p.Token(t, alice(nil)))
 	before := p.Fetches()
 	for range 1000 {
 		token := p.Forge(map[string]any{"alg": "RS256", "kid": rand.Text()}, alice(nil), func([]byte) []byte { return make([]byte, 256) })

@@ -232,6 +232,12 @@ func newMadeGroup(t *testing.T) (p *controlPlane, g testGroup) {
 func newLevel1Group(t *testing.T) (p *controlPlane, g testGroup) {
 	t.Helper()
 	p = newControlPlane(t)
+	return p, p.level1Group()
+}
+
+// level1Group makes the instantiated logical cloud "team" of level 1, and a group in it of one app on one cluster.
+func (p *controlPlane) level1Group() testGroup {
+	p.Helper()
 	p.fleet("edge", "a")
 	p.onboard("v1")
 	team := p.clouds() + "/team"
@@ -239,10 +245,10 @@ func newLevel1Group(t *testing.T) (p *controlPlane, g testGroup) {
 	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
 	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
 	p.want(202, "POST "+team+"/instantiate", "")
-	g = p.group("v1", "g")
+	g := p.group("v1", "g")
 	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
 	g.intend("edge")
-	return p, g
+	return g
 }
 
 // intend makes what is below the group.

@@ -25,18 +25,9 @@ func (e *editor) Customize(context.Context, customize.Deployment) (out customize
 // controller "editor".
 func (p *controlPlane) cloudOfLevel1() (testGroup, *editor) {
 	p.Helper()
-	p.fleet("edge", "a")
-	p.onboard("v1")
-	team := p.clouds() + "/team"
-	p.want(201, "POST "+p.clouds(), `{"metadata":{"name":"team"},"spec":{"level":"1","namespace":"team","user":{"userName":"ann"}}}`)
-	p.want(201, "POST "+team+"/cluster-references", `{"metadata":{"name":"a"},"spec":{"clusterProvider":"edge","cluster":"a"}}`)
-	p.want(201, "POST "+team+"/user-permissions", `{"metadata":{"name":"own"},"spec":{"namespace":"team","apiGroups":["*"],"resources":["*"],"verbs":["*"]}}`)
-	p.want(202, "POST "+team+"/instantiate", "")
 	e := &editor{}
 	p.groups.WithControllers(map[string]customize.Controller{"editor": e}, nil)
-	g := p.group("v1", "g")
-	p.want(201, "POST "+strings.TrimSuffix(g.path(), "/g"), `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"team"}}`)
-	g.intend("edge")
+	g := p.level1Group()
 	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"k8s"},"spec":{"intent":{"editor":"i"}}}`)
 	g.acts("approve")
 	return g, e
