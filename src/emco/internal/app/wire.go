@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
@@ -114,7 +115,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		dtcapi.Resources{DB: st.db}.Mount(r)
 		hpaapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
-		services = append(services, orchestrator.NewWorker(groups, clouds, renderer, member(c), a.panics(m), a.log))
+		services = append(services, orchestrator.NewWorker(groups, addon.Publishers{"logical-clouds": clouds}, renderer, member(c), a.panics(m), a.log))
 	}
 	if c.Runs("rsync") {
 		host := a.gitHost(c, p, m)

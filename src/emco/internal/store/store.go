@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -20,6 +21,16 @@ type Key string
 
 // Project returns the name of the project that a key is in; empty if it is in none.
 func (k Key) Project() string { return v2.ProjectOf(string(k)) }
+
+// Collection returns the name of the collection that a key is in, such as "clusters"; empty if it is in
+// none.
+func (k Key) Collection() string {
+	parts := strings.Split(string(k), "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
 
 // Doc is one stored document.
 type Doc struct {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -28,20 +28,15 @@ const cloudPath = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 type Clouds struct {
 	db       *store.DB
 	contexts *appcontext.Store
-	table    lifecycle.Table
-	executor lifecycle.Executor
+	addons   addon.Deployments // of clouds of level 1
 	events   *eventlog.Log
 	reader   *statusview.Reader
-	now      func() time.Time
 }
 
 // NewClouds returns the actions over the two stores.
 func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
-	return &Clouds{
-		db: db, contexts: contexts, table: lifecycle.Clouds(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
-		events: eventlog.New(contexts), now: time.Now,
-		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
-	}
+	c := &Clouds{db: db, contexts: contexts, addons: addon.New(db, contexts, lifecycle.Clouds(), "the logical cloud"), events: eventlog.New(contexts)}
+	return c.WithStatus(statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()))
 }
 
 // Mount adds the routes. As in upstream EMCO, actions ignore bodies and answer 202, but stop
@@ -50,36 +45,11 @@ func (c *Clouds) Mount(r *mux.Router) {
 	for e, status := range map[lifecycle.Action]int{
 		lifecycle.Instantiate: http.StatusAccepted, lifecycle.Terminate: http.StatusAccepted, lifecycle.Update: http.StatusAccepted, lifecycle.Stop: http.StatusOK,
 	} {
-		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), authz.Permission{Verb: authz.Act(e.String()), Type: "logical-clouds"}, web.WithDryRun(c.action(e, status)))
+		web.Handle(r, http.MethodPost, cloudPath+"/"+e.String(), authz.Permission{Verb: authz.Act(e.String()), Type: "logical-clouds"}, web.WithDryRun(c.addons.Action(e, status, c.cloud, c.decide)))
 	}
 	read := authz.Permission{Verb: authz.Get, Type: "logical-clouds"}
 	web.Handle(r, http.MethodGet, cloudPath+"/status", read, c.status)
 	web.Handle(r, http.MethodGet, cloudPath+"/events", read, c.listEvents)
-}
-
-// action executes the action's transition in the table, once.
-func (c *Clouds) action(a lifecycle.Action, status int) func(http.ResponseWriter, *http.Request, bool) error {
-	return func(w http.ResponseWriter, r *http.Request, dry bool) error {
-		doc, err := c.cloud(r)
-		if err != nil {
-			return err
-		}
-		ask, err := lifecycle.ReadRequest(r, a, c.now())
-		if err != nil {
-			return err
-		}
-		done, err := c.executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
-			return c.decide(ctx, now, ask)
-		})
-		switch {
-		case err != nil:
-			return err
-		case dry:
-			return web.JSON(w, http.StatusOK, v2.ActionPreview{Action: a.String(), State: done.State.String()})
-		}
-		w.WriteHeader(status)
-		return nil
-	}
 }
 
 // decide returns the changes of a request.
@@ -96,7 +66,7 @@ func (c *Clouds) decide(ctx context.Context, now lifecycle.Snapshot, ask lifecyc
 
 // decideAdmin returns the changes of a request for a cloud of level 0.
 func (c *Clouds) decideAdmin(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
-	next, err := c.table.Next(now.Head.State, ask.Action)
+	next, err := c.addons.Table.Next(now.Head.State, ask.Action)
 	if err != nil {
 		return nothingToDo(now, ask, err)
 	}

@@ -1,10 +1,7 @@
 package dcm
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
 // cloudApp is the name of the app whose objects prepare a cluster for a logical cloud.
@@ -56,7 +52,7 @@ type cloudModel struct {
 
 // objects returns what a cluster needs before apps of the cloud arrive: the namespace, who may
 // do what in it, and how much. Names are those of upstream EMCO.
-func (m cloudModel) objects(by applier, deployment v2.DeploymentID) ([]manifest.Object, error) {
+func (m cloudModel) objects(by applier) ([]any, error) {
 	spec, name := m.cloud.Spec, m.cloud.Metadata.Name
 	var all []any
 	all = append(all, corev1.Namespace{
@@ -81,7 +77,7 @@ func (m cloudModel) objects(by applier, deployment v2.DeploymentID) ([]manifest.
 	if spec.NetworkPolicy == v2.NetworkNamespace {
 		all = append(all, networkPolicy(name, spec.Namespace))
 	}
-	return complete(all, deployment)
+	return all, nil
 }
 
 // accountNamespace returns where the account is that applies the cloud's apps; empty if EMCO
@@ -159,34 +155,4 @@ func networkPolicy(cloud, namespace string) networkingv1.NetworkPolicy {
 			Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}}},
 		},
 	}
-}
-
-// complete gives objects the form of rendered ones: sorted, with the deployment's label and a
-// stamp of their content.
-func complete(all []any, deployment v2.DeploymentID) ([]manifest.Object, error) {
-	var text strings.Builder
-	for _, o := range all {
-		b, err := json.Marshal(o)
-		if err != nil {
-			return nil, errs.E(errs.Internal, "encode", cloudApp, err)
-		}
-		text.WriteString("---\n")
-		text.Write(b)
-		text.WriteByte('\n')
-	}
-	objects, err := manifest.Parse(cloudApp, []byte(text.String()))
-	if err != nil {
-		return nil, err
-	}
-	key, value := manifest.DeploymentLabel(deployment, cloudApp)
-	objects, err = manifest.Complete(objects, manifest.Defaults{Labels: map[string]string{key: value}, Stamp: true})
-	if err != nil {
-		return nil, err
-	}
-	if err := manifest.Unique(objects); err != nil {
-		return nil, err
-	}
-	objects = slices.Clone(objects)
-	manifest.Sort(objects)
-	return objects, nil
 }

@@ -7,60 +7,27 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// A logical cloud of level 1 is delivered as a deployment with one app, whose objects prepare
-// the clusters. So its clusters are reached, retried, watched and reported as those of any
-// deployment.
+// A logical cloud of level 1 has an addon, whose objects prepare the clusters.
 
 // decideStandard returns the changes of a request for a cloud of level 1.
 func (c *Clouds) decideStandard(ctx context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
-	next, err := c.table.Next(now.Head.State, ask.Action)
+	m, err := c.addons.Change(now, ask)
 	if err != nil {
 		return nothingToDo(now, ask, err)
 	}
-	to := now.Head
-	to.State, to.Op, to.Failure, to.Stopped = next, nil, "", false
-	var op *appcontext.Operation
-	var uses *appcontext.Uses
-	recorded, instance, rev := next, now.LastInstance(), int64(0)
 	switch ask.Action {
 	case lifecycle.Instantiate, lifecycle.Update:
-		if err := c.checkStandard(ctx, now.Doc); err != nil {
-			return nil, err
-		}
-		op = newOperation(now.Head, ask)
-		to.Op, to.LastRev = op, op.Rev
-		instance, rev = op.Instance, op.Rev
-		if ask.Action == lifecycle.Update {
-			recorded = appcontext.Updated
-		}
+		err = c.checkStandard(ctx, now.Doc)
 	case lifecycle.Terminate:
-		uses, err = c.checkUnused(ctx, now.Doc)
-		to.Gone, to.Terminated = true, ask.At
-	case lifecycle.Stop:
-		to.Stopped = true
+		m.Unused, err = c.checkUnused(ctx, now.Doc)
 	}
-	m := now.Change(to, ask.NewEntry(recorded, instance, rev))
-	m.Op, m.Unused = op, uses
-	m.Events = []appcontext.Event{ask.NewEvent(recorded.String(), "the logical cloud is "+recorded.String(), rev)}
 	return []appcontext.HeadChange{m}, err
-}
-
-// newOperation returns the operation that makes the next revision of a cloud.
-func newOperation(head appcontext.Head, ask lifecycle.Request) *appcontext.Operation {
-	instance := string(head.UID)
-	if head.LastRev > 0 {
-		instance = appcontext.NewContextID()
-	}
-	return &appcontext.Operation{
-		ID: appcontext.NewContextID(), UID: head.UID, Kind: ask.Action.String(), Instance: instance,
-		Rev: head.NextRevision(), Actor: ask.Actor, Reason: ask.Reason, At: ask.At,
-	}
 }
 
 // checkStandard requires what upstream EMCO requires of a cloud of level 1: a cluster, and a
@@ -150,30 +117,26 @@ func (c *Clouds) Publish(ctx context.Context, contexts *appcontext.Store, head a
 	if err != nil {
 		return head, err
 	}
-	app := appcontext.App{Name: cloudApp}
-	placed := map[applier]map[string]appcontext.Digest{}
-	var placements []appcontext.Placement
+	saved := map[applier]appcontext.Digest{}
+	var places []addon.Place
 	for _, a := range appliers {
-		if placed[a.by] == nil {
-			bundle, err := saveBundle(ctx, contexts, m, a.by, head.Deployment())
+		if saved[a.by] == "" {
+			objects, err := m.objects(a.by)
 			if err != nil {
 				return head, err
 			}
-			placed[a.by] = map[string]appcontext.Digest{cloudApp: bundle}
-			app.Bundles = append(app.Bundles, bundle)
+			if saved[a.by], err = addon.Save(ctx, contexts, cloudApp, head.Deployment(), objects); err != nil {
+				return head, err
+			}
 		}
-		placements = append(placements, appcontext.Placement{Cluster: a.cluster, Apps: placed[a.by]})
+		places = append(places, addon.Place{Cluster: a.cluster, Bundle: saved[a.by]})
 	}
-	op := head.Op
-	rev := appcontext.Revision{
-		Number: op.Rev, Instance: op.Instance, Operation: op.ID, Kind: op.Kind, Author: op.Actor, Reason: op.Reason, At: op.At,
-		Namespace: m.cloud.Spec.Namespace, Apps: []appcontext.App{app},
+	return addon.Publish(ctx, contexts, head, addon.Revision{
+		App: cloudApp, Namespace: m.cloud.Spec.Namespace, Places: places,
 		// The cloud itself is not confined: what prepares a cluster is applied with the
 		// credentials that the cluster was registered with.
 		Cloud: appcontext.Cloud{Name: v2.CloudName(doc.Key.Project(), m.cloud.Metadata.Name)},
-	}
-	head.Gone = false
-	return contexts.Publish(ctx, head, rev, slices.Values(placements))
+	})
 }
 
 // clusterApplier is a cluster of a cloud, and who applies apps there.
@@ -201,21 +164,4 @@ func (c *Clouds) appliers(ctx context.Context, cloud store.Key) (out []clusterAp
 		out = append(out, clusterApplier{key, applierOf(cluster)})
 	}
 	return out, nil
-}
-
-// saveBundle stores what an applier's clusters need, and returns its digest.
-func saveBundle(ctx context.Context, contexts *appcontext.Store, m cloudModel, by applier, deployment v2.DeploymentID) (appcontext.Digest, error) {
-	objects, err := m.objects(by, deployment)
-	if err != nil {
-		return "", err
-	}
-	contents, bundle := map[manifest.Digest][]byte{}, appcontext.Bundle{}
-	for _, o := range objects {
-		contents[o.Digest] = o.Content
-		bundle.Objects = append(bundle.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
-	}
-	if err := contexts.PutBlobs(ctx, contents); err != nil {
-		return "", err
-	}
-	return contexts.PutBundle(ctx, bundle)
 }

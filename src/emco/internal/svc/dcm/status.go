@@ -11,7 +11,7 @@ import (
 
 // WithStatus makes r read the status; r follows changes. Without it each query reads etcd.
 func (c *Clouds) WithStatus(r *statusview.Reader) *Clouds {
-	c.reader = r
+	c.reader, c.addons.Reader = r, r
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
@@ -52,21 +53,15 @@ type Worker struct {
 	log      *slog.Logger
 	panics   *contain.Panics
 	shares   *fairshare.Shares // one permit per running operation, by project
-	clouds   CloudPublisher
+	addons   addon.Publishers
 
 	operations, sweep *shards.Runner
 }
 
-// CloudPublisher makes the revision that the operation of a logical cloud's head asks for, and
-// returns the next head. NotFound and Invalid concern the cloud's documents.
-type CloudPublisher interface {
-	Publish(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cloud store.Doc) (appcontext.Head, error)
-}
-
 // NewWorker returns a worker that joins the other processes as member me.
-func NewWorker(g *Groups, clouds CloudPublisher, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
+func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		clouds: clouds, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -173,10 +168,10 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		return recordPermanent(ctx, b.Contexts, head, err)
 	}
 	var next appcontext.Head
-	_, isCloud := v2.LogicalCloudOf(string(doc.Key))
+	owner, isAddon := w.addons.Of(doc.Key)
 	switch {
-	case isCloud:
-		next, err = w.clouds.Publish(ctx, b.Contexts, head, doc)
+	case isAddon:
+		next, err = owner.Publish(ctx, b.Contexts, head, doc)
 	case head.Op.From > 0:
 		policies, policyErr := w.planner.PoliciesOf(ctx, doc)
 		if policyErr != nil {
