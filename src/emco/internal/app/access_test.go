@@ -106,6 +106,37 @@ func TestTheFirstAdministrator(t *testing.T) {
 	}
 }
 
+// S-15: the bootstrap token ends with the first administrator, and does not come back with the last one's end. A
+// start after that makes a new one.
+func TestTheBootstrapTokenEndsForGood(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*guardedStage, *testStage){
+		"deleted": func(_ *guardedStage, root *testStage) { root.expect(204, "DELETE", "role-bindings/admins", "") },
+		"changed": func(_ *guardedStage, root *testStage) {
+			root.expect(200, "PUT", "role-bindings/admins", binding("admins", "viewer", "user:corp:root"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGuardedStage(t)
+			former := g.bootstrap
+			g.with(former).expect(201, "POST", "role-bindings", binding("admins", "platform-admin", "user:corp:root"))
+			end(g, g.user("root"))
+			if a := g.with(former).do("GET", "projects", ""); a.Status != 401 {
+				t.Errorf("the bootstrap token after the last administrator: %d %s", a.Status, a.Body)
+			}
+			g.stop()
+			g.bootstrap = ""
+			g.start()
+			if g.bootstrap == "" || g.bootstrap == former {
+				t.Error("a start without an administrator makes no new token")
+			}
+			g.with(former).expect(401, "GET", "projects", "")
+			g.with(g.bootstrap).expect(200, "GET", "projects", "")
+		})
+	}
+}
+
 // S-14, S-15: what belongs to another project is as if it did not exist, and nobody takes more than it was given.
 func TestProjectsAreApart(t *testing.T) {
 	t.Parallel()

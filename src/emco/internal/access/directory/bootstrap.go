@@ -23,7 +23,8 @@ const (
 
 // bootstrapRecord is what is stored of the bootstrap token.
 type bootstrapRecord struct {
-	Digest string    `json:"digest"`
+	Digest string    `json:"digest,omitempty"` // empty: no token is valid
+	Ended  string    `json:"ended,omitempty"`  // digest of the token that the first administrator ended
 	Made   time.Time `json:"made"`
 }
 
@@ -44,21 +45,21 @@ func (d *Directory) Bootstrap(ctx context.Context, given string) (made string, e
 	}
 	token := given
 	if token == "" {
-		if d.now().Before(s.bootstrap.Made.Add(bootstrapLife)) {
+		if s.bootstrap.Digest != "" && d.now().Before(s.bootstrap.Made.Add(bootstrapLife)) {
 			return "", nil
 		}
 		token = apitoken.New()
-	} else if s.bootstrap.Digest == apitoken.Digest(token) {
+	} else if digest := apitoken.Digest(token); s.bootstrap.Digest == digest || s.bootstrap.Ended == digest {
 		return "", nil // also after its end: the same token is not given a second day
 	}
-	body, err := json.Marshal(bootstrapRecord{apitoken.Digest(token), d.now().UTC()})
+	body, err := json.Marshal(bootstrapRecord{Digest: apitoken.Digest(token), Made: d.now().UTC()})
 	if err != nil {
 		return "", err
 	}
 	w := store.Write{Key: bootstrapKey, Body: body}
 	_, err = d.db.Create(ctx, w)
 	if errs.Is(err, errs.Exists) {
-		if given == "" && s.bootstrap.Digest == "" {
+		if given == "" && s.bootstrap.Made.IsZero() {
 			return "", d.Refresh(ctx) // another process was faster
 		}
 		_, err = d.db.Replace(ctx, w, 0)
@@ -70,4 +71,28 @@ func (d *Directory) Bootstrap(ctx context.Context, given string) (made string, e
 		token = ""
 	}
 	return token, d.Refresh(ctx)
+}
+
+// EndBootstrap ends the bootstrap token for good: there is an administrator, or one is about to be removed.
+// Without it the token would be valid again after the last administrator, until its 24 hours are over.
+func (d *Directory) EndBootstrap(ctx context.Context) error {
+	doc, err := d.db.Get(ctx, bootstrapKey)
+	if errs.Is(err, errs.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the bootstrap token: %w", err)
+	}
+	record, err := store.Decode[bootstrapRecord](doc)
+	if err != nil || record.Digest == "" {
+		return err
+	}
+	body, err := json.Marshal(bootstrapRecord{Ended: record.Digest, Made: record.Made})
+	if err != nil {
+		return err
+	}
+	if _, err := d.db.Replace(ctx, store.Write{Key: bootstrapKey, Body: body}, doc.Rev); err != nil {
+		return fmt.Errorf("end the bootstrap token: %w", err)
+	}
+	return nil
 }

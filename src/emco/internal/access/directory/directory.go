@@ -153,14 +153,24 @@ func (d *Directory) Refresh(ctx context.Context) error {
 		return err
 	}
 	d.mark, d.loaded = changes.Mark, true
+	next := d.nextLocked(at, changed)
+	if d.bootstrap.Digest != "" && next.policy.HasAdmin(at) {
+		if err := d.EndBootstrap(ctx); err != nil {
+			d.log.Warn("there is an administrator, but the bootstrap token could not be ended; the next attempt is in a second", "err", err)
+		}
+	}
+	d.current.Store(next)
+	return nil
+}
+
+// nextLocked returns the snapshot of now.
+func (d *Directory) nextLocked(at time.Time, changed bool) *snapshot {
 	if old := d.current.Load(); old != nil && !changed {
 		same := *old
 		same.at = at
-		d.current.Store(&same)
-		return nil
+		return &same
 	}
-	d.current.Store(d.buildLocked(at))
-	return nil
+	return d.buildLocked(at)
 }
 
 // relevant reports whether a document decides.

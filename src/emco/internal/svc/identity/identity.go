@@ -67,7 +67,7 @@ func (s Resources) bindings(r *mux.Router, collection, orphan string) {
 			return []store.Ref{{Key: store.Key(directory.Roles + "/" + b.Spec.Role), Must: true}}
 		},
 		Check:  s.checkBinding,
-		Guards: resource.Guards{Replace: s.checkEnd, Delete: s.checkEnd},
+		Guards: resource.Guards{Replace: s.beforeEnd, Delete: s.beforeEnd},
 	})
 }
 
@@ -89,12 +89,28 @@ func (s Resources) checkBinding(ctx context.Context, at resource.Place, b v2.Rol
 	return s.mayGive(ctx, b.Spec.Role, string(at.Parent))
 }
 
+// beforeEnd is asked before a binding changes or goes. An administrator that was there ends the bootstrap token,
+// also when no process has seen the binding yet.
+func (s Resources) beforeEnd(ctx context.Context, doc store.Doc) error {
+	b, err := store.Decode[v2.RoleBinding](doc)
+	if err == nil {
+		err = s.checkEnd(ctx, doc, b)
+	}
+	if err != nil || resource.DryRun(ctx) {
+		return err
+	}
+	ends := b.Ends()
+	if doc.Parent == "" && b.Spec.Role == authz.PlatformAdmin && !b.Spec.Deny && (ends.IsZero() || s.Now().Before(ends)) {
+		return s.Directory.EndBootstrap(ctx)
+	}
+	return nil
+}
+
 // checkEnd refuses to end a denial of what the caller does not have itself: nobody ends its own denial. In a
 // project or a provider, those who may end denials everywhere may end it, whomever it names.
-func (s Resources) checkEnd(ctx context.Context, doc store.Doc) error {
-	b, err := store.Decode[v2.RoleBinding](doc)
-	if err != nil || !b.Spec.Deny {
-		return err
+func (s Resources) checkEnd(ctx context.Context, doc store.Doc, b v2.RoleBinding) error {
+	if !b.Spec.Deny {
+		return nil
 	}
 	if doc.Parent != "" && authz.From(ctx).May(authz.Delete, directory.Bindings, "") {
 		return nil

@@ -1,0 +1,143 @@
+package directory_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
+)
+
+// installation is a store with the routes of roles and bindings, and a clock.
+type installation struct {
+	*testing.T
+	db     *store.DB
+	now    time.Time
+	routes *mux.Router
+}
+
+func newInstallation(t *testing.T) *installation {
+	t.Helper()
+	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = driver.Close() })
+	i := &installation{T: t, db: store.New(driver, nil, seal.New(seal.NewKey())), now: time.Now(), routes: mux.NewRouter()}
+	identity.Resources{DB: i.db, Directory: i.directory(), Now: i.clock}.Mount(i.routes)
+	return i
+}
+
+func (i *installation) clock() time.Time { return i.now }
+
+// directory returns the directory of one more process.
+func (i *installation) directory() *directory.Directory {
+	return directory.New(i.db, slog.New(slog.DiscardHandler), i.clock)
+}
+
+// bootstrap starts a process, and returns its directory and the token that it makes.
+func (i *installation) bootstrap(given string) (*directory.Directory, string) {
+	i.Helper()
+	d := i.directory()
+	made, err := d.Bootstrap(i.Context(), given)
+	if err != nil {
+		i.Fatal(err)
+	}
+	return d, made
+}
+
+func (i *installation) send(method, path, body string, want int) {
+	i.Helper()
+	r := httptest.NewRequest(method, "/v2/"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	i.routes.ServeHTTP(w, r)
+	if w.Code != want {
+		i.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+}
+
+// knows reports whether a process lets the holder of a token in.
+func (i *installation) knows(d *directory.Directory, token string) bool {
+	i.Helper()
+	if err := d.Refresh(i.Context()); err != nil {
+		i.Fatal(err)
+	}
+	_, known := d.Token(apitoken.Digest(token))
+	return known
+}
+
+const admins = `{"metadata":{"name":"admins"},"spec":{"role":"platform-admin","subjects":["user:corp:root"]}}`
+
+// No process has seen the administrator that comes and goes between two looks.
+func TestAnUnseenAdministratorEndsTheBootstrapToken(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	d, token := i.bootstrap("")
+	if !i.knows(d, token) {
+		t.Fatal("the token is not valid")
+	}
+	i.send("POST", "role-bindings", admins, 201)
+	i.send("DELETE", "role-bindings/admins?dryRun=true", "", 204)
+	i.send("DELETE", "role-bindings/admins", "", 204)
+	if i.knows(d, token) {
+		t.Error("the token is valid again")
+	}
+}
+
+// An administrator whose binding expires does not bring the token back.
+func TestAnExpiredAdministratorDoesNotBringTheBootstrapTokenBack(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	d, token := i.bootstrap("")
+	end := i.now.Add(time.Hour).UTC().Format(time.RFC3339)
+	i.send("POST", "role-bindings", strings.Replace(admins, `]}}`, `],"expires":"`+end+`"}}`, 1), 201)
+	if i.knows(d, token) {
+		t.Error("the token is valid beside an administrator")
+	}
+	i.now = i.now.Add(2 * time.Hour)
+	if i.knows(d, token) || i.knows(i.directory(), token) {
+		t.Error("the token is valid again")
+	}
+	d, next := i.bootstrap("")
+	if next == "" || !i.knows(d, next) {
+		t.Fatal("a start without an administrator makes no token")
+	}
+	i.send("DELETE", "role-bindings/admins", "", 204) // it has expired: the token that was made since stays
+	if !i.knows(d, next) {
+		t.Error("the deletion of an expired binding ends the token")
+	}
+	i.now = i.now.Add(25 * time.Hour)
+	if i.knows(d, next) {
+		t.Error("the token is valid after 24 hours")
+	}
+}
+
+// The token of a file is not given a second time.
+func TestTheTokenOfAFileEnds(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	const token = "a token of at least 32 characters"
+	d, made := i.bootstrap(token)
+	if made != "" || !i.knows(d, token) {
+		t.Fatalf("made %q", made)
+	}
+	i.send("POST", "role-bindings", admins, 201)
+	i.send("DELETE", "role-bindings/admins", "", 204)
+	for _, again := range []string{token, ""} {
+		d, made = i.bootstrap(again)
+		if i.knows(d, token) || (made == "") != (again != "") {
+			t.Errorf("a start with %q: made %q, the former token is valid: %v", again, made, i.knows(d, token))
+		}
+	}
+}
