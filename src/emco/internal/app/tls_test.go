@@ -128,6 +128,7 @@ func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 	c.HTTP.Cert, c.HTTP.CertKey, c.HTTP.ClientCA = filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), filepath.Join(s.dir, "ca.crt")
 	s.ca.writePair(c.HTTP.Cert, c.HTTP.CertKey, s.ca.issue("first"))
 	s.clients.write(c.HTTP.ClientCA, pem.Block{Type: "CERTIFICATE", Bytes: s.clients.cert.Raw})
+	c.Auth.Mode = "off"
 	change(&c)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	a, err := app.New(ctx, c, slog.New(slog.DiscardHandler), cheap()...)

@@ -28,14 +28,15 @@ func TestWhoMustAuthenticate(t *testing.T) {
 		args []string
 		want bool
 	}{
-		"on loopback":               {"", nil, false},
-		"as said":                   {"", []string{"-auth.mode", "on"}, true},
-		"with an issuer":            {file, nil, true},
-		"off in spite of an issuer": {file, []string{"-auth.mode", "off"}, false},
-		"beyond loopback":           {"", []string{"-http.address", "0.0.0.0:1", "-http.tls", "terminated"}, true},
-		"insecure":                  {"", []string{"-http.address", "0.0.0.0:1", "-http.insecure"}, false},
-		"by certificates":           {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a"}, false},
-		"certificates and roles":    {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a", "-auth.mode", "on"}, true},
+		"on loopback":                {"", nil, false},
+		"as said":                    {"", []string{"-auth.mode", "on"}, true},
+		"with an issuer":             {file, nil, true},
+		"off in spite of an issuer":  {file, []string{"-auth.mode", "off"}, false},
+		"beyond loopback":            {"", []string{"-http.address", "0.0.0.0:1", "-http.tls", "terminated"}, true},
+		"insecure":                   {"", []string{"-http.address", "0.0.0.0:1", "-http.insecure"}, false},
+		"by certificates":            {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a", "-auth.mode", "off"}, false},
+		"certificates and an issuer": {file, []string{"-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a"}, true},
+		"certificates and roles":     {"", []string{"-http.address", "0.0.0.0:1", "-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a", "-auth.mode", "on"}, true},
 	} {
 		got, err := loadWith(t, c.file, c.args)
 		if err != nil || got.Authenticates() != c.want {
@@ -50,15 +51,16 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 		file string
 		args []string
 	}{
-		"auth.mode: ":                        {"", []string{"-auth.mode", "perhaps"}},
-		"http.tls: ":                         {"", []string{"-http.tls", "yes"}},
-		"each issuer needs":                  {"auth: {issuers: [{name: corp}]}", nil},
-		"two issuers are called":             {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},
-		"urll":                               {"auth: {issuers: [{name: corp, urll: x}]}", nil},
-		"auth.proxy.header and":              {"", []string{"-auth.proxy.header", "X-Forwarded-User"}},
-		"certificates of gateways need":      {"", []string{"-auth.proxy.header", "X-Forwarded-User", "-auth.proxy.names", "gate"}},
-		"must not travel in the clear":       {"", []string{"-http.address", "0.0.0.0:1", "-auth.mode", "on"}},
-		"grpc.address: 0.0.0.0:2 is reachab": {"", []string{"-grpc.address", "0.0.0.0:2", "-auth.mode", "on"}},
+		"auth.mode: ":                   {"", []string{"-auth.mode", "perhaps"}},
+		"http.tls: ":                    {"", []string{"-http.tls", "yes"}},
+		"each issuer needs":             {"auth: {issuers: [{name: corp}]}", nil},
+		"two issuers are called":        {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},
+		"urll":                          {"auth: {issuers: [{name: corp, urll: x}]}", nil},
+		"auth.proxy.header and":         {"", []string{"-auth.proxy.header", "X-Forwarded-User"}},
+		"certificates of gateways need": {"", []string{"-auth.proxy.header", "X-Forwarded-User", "-auth.proxy.names", "gate"}},
+		"auth.mode: http.clientCA needs a decision": {"", []string{"-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a"}},
+		"must not travel in the clear":              {"", []string{"-http.address", "0.0.0.0:1", "-auth.mode", "on"}},
+		"grpc.address: 0.0.0.0:2 is reachab":        {"", []string{"-grpc.address", "0.0.0.0:2", "-auth.mode", "on"}},
 	} {
 		if _, err := loadWith(t, c.file, c.args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", c, err, want)

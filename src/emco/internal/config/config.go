@@ -45,7 +45,7 @@ type Config struct {
 
 // Auth configures who may use the API.
 type Auth struct {
-	Mode          string    `json:"mode" help:"on: callers authenticate, and do what roles allow; off: everyone who reaches the API may do everything; empty: on with auth.issuers, and where other machines reach the API without http.clientCA and http.insecure, otherwise off"`
+	Mode          string    `json:"mode" help:"on: callers authenticate, and do what roles allow; off: everyone who reaches the API may do everything; empty: on with auth.issuers, and where other machines reach the API without http.insecure, otherwise off; http.clientCA without auth.issuers needs on or off"`
 	Issuers       []Issuer  `json:"issuers" help:"OpenID Connect providers whose tokens are accepted; only in the file"`
 	BootstrapFile string    `json:"bootstrapFile" help:"file with the token, of at least 32 characters, that lets the first administrator in; empty: a start without an administrator makes one and prints it once"`
 	Proxy         AuthProxy `json:"proxy"`
@@ -92,7 +92,7 @@ type HTTP struct {
 	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
 	Cert         string   `json:"cert" help:"file with the certificate for TLS on http.address and grpc.address, with its chain, in PEM; read again when it changes; empty: plain HTTP"`
 	CertKey      string   `json:"certKey" help:"file with the key of http.cert"`
-	ClientCA     string   `json:"clientCA" help:"file with certificate authorities: clients of http.address and grpc.address need a certificate of one of them, and may then do everything; with auth.mode on a certificate names its user, and clients with tokens need none"`
+	ClientCA     string   `json:"clientCA" help:"file with certificate authorities: with auth.mode on a certificate of one of them names its user, and clients with tokens need none; with auth.mode off clients of http.address and grpc.address need one, and may then do everything"`
 }
 
 // Ops is the address for probes and Prometheus.
