@@ -27,9 +27,54 @@ type PolicySpec struct {
 
 // Quota bounds what a project uses. The lowest number of all its policies holds.
 type Quota struct {
-	Deployments *int `json:"deployments,omitempty"` // instantiated deployment intent groups; no number: no limit
-	Clusters    *int `json:"clusters,omitempty"`    // clusters of one deployment; no number: no limit
-	Operations  *int `json:"operations,omitempty"`  // actions at the same time that make a revision; no number: no limit
+	Deployments *int64 `json:"deployments,omitempty"` // instantiated deployment intent groups; no number: no limit
+	Clusters    *int64 `json:"clusters,omitempty"`    // clusters of one deployment; no number: no limit
+	Operations  *int64 `json:"operations,omitempty"`  // actions at the same time that make a revision; no number: no limit
+	Targets     *int64 `json:"targets,omitempty"`     // clusters of each deployment, added up over the project; no number: no limit
+	Objects     *int64 `json:"objects,omitempty"`     // rendered objects on all clusters of all deployments; no number: no limit
+	Bytes       *int64 `json:"bytes,omitempty"`       // of these objects; no number: no limit
+}
+
+// Names of quotas: the members of Quota.
+const (
+	QuotaDeployments = "deployments"
+	QuotaClusters    = "clusters"
+	QuotaOperations  = "operations"
+	QuotaTargets     = "targets"
+	QuotaObjects     = "objects"
+	QuotaBytes       = "bytes"
+)
+
+// QuotaLimit is the limit of a quota; nil: there is none.
+type QuotaLimit struct {
+	Name  string
+	Limit *int64
+}
+
+// Limits returns the limit of each quota, in order of name.
+func (q Quota) Limits() []QuotaLimit {
+	return []QuotaLimit{
+		{QuotaBytes, q.Bytes},
+		{QuotaClusters, q.Clusters},
+		{QuotaDeployments, q.Deployments},
+		{QuotaObjects, q.Objects},
+		{QuotaOperations, q.Operations},
+		{QuotaTargets, q.Targets},
+	}
+}
+
+// ProjectUsage is what a project uses of its quotas.
+type ProjectUsage struct {
+	Project string       `json:"project"`
+	Quotas  []QuotaUsage `json:"quotas"` // in order of name
+}
+
+// QuotaUsage is the use of one quota.
+type QuotaUsage struct {
+	Name   string `json:"name"`             // a member of Quota
+	Used   *int64 `json:"used,omitempty"`   // none for "clusters", which bounds each deployment alone
+	Limit  *int64 `json:"limit,omitempty"`  // none: there is no limit
+	Policy string `json:"policy,omitempty"` // the policy that sets the limit
 }
 
 // Modes of policies.
@@ -121,12 +166,9 @@ func (q *Quota) check(c *violationList, cloud string) {
 	if cloud != "" {
 		c.fail("spec.quota", "counts for a project; leave logicalCloud out")
 	}
-	for _, n := range []struct {
-		member string
-		value  *int
-	}{{"deployments", q.Deployments}, {"clusters", q.Clusters}, {"operations", q.Operations}} {
-		if n.value != nil && *n.value < 0 {
-			c.fail("spec.quota."+n.member, "must not be negative")
+	for _, l := range q.Limits() {
+		if l.Limit != nil && *l.Limit < 0 {
+			c.fail("spec.quota."+l.Name, "must not be negative")
 		}
 	}
 }

@@ -27,9 +27,17 @@ type Status struct {
 	Failure    string      `json:"failure,omitempty"`    // ours: why the last operation failed as a whole
 	Stopped    bool        `json:"stopped,omitempty"`    // ours: the deployment is not reconciled
 	MovedTo    string      `json:"movedTo,omitempty"`    // ours: the group that took over the objects on clusters
+	Use        *Use        `json:"use,omitempty"`        // ours: what the revision puts on clusters
 	Outdated   string      `json:"outdated,omitempty"`   // ours: what an update would place elsewhere
 	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
+}
+
+// Use is what a deployment uses on its clusters, as quotas count it.
+type Use struct {
+	Clusters int   `json:"clusters"`
+	Objects  int64 `json:"objects"` // on all clusters, with definitions and hooks
+	Bytes    int64 `json:"bytes"`   // of these objects, as rendered
 }
 
 // Leaving is an app that is being removed from a cluster.

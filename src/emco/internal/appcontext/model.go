@@ -28,6 +28,21 @@ type Head struct {
 	Terminated time.Time `json:"terminated,omitzero"` // time of the last terminate; a failure before it is tried again
 
 	Lost RevisionGap `json:"lost,omitzero"` // by the last restore from a backup
+
+	Use Use `json:"use,omitzero"` // what the desired revision puts on clusters; not known of revisions of older versions
+}
+
+// Use is what a deployment uses on its clusters.
+type Use struct {
+	Clusters int   `json:"clusters,omitempty"` // that it is placed on
+	Objects  int64 `json:"objects,omitempty"`  // on all of them, with definitions and hooks
+	Bytes    int64 `json:"bytes,omitempty"`    // of these objects, as rendered
+}
+
+// BundleSize is what a bundle puts on one cluster.
+type BundleSize struct {
+	Objects int64 `json:"objects"`
+	Bytes   int64 `json:"bytes"`
 }
 
 // RevisionGap are the revisions above After and below Before. They may have been made after a backup, and
@@ -116,13 +131,14 @@ type Cloud struct {
 // App is one app of a revision. An app with a Failure has no new bundle: its placements, if
 // any, keep what ran before.
 type App struct {
-	Name     string    `json:"name"`
-	Bundles  []Digest  `json:"bundles,omitempty"`
-	Class    Digest    `json:"class,omitempty"`   // of all input of the bundle, if there is one
-	Classes  []Digest  `json:"classes,omitempty"` // the same of each bundle, if there are several
-	Failure  *Failure  `json:"failure,omitempty"`
-	Verdicts []Verdict `json:"verdicts,omitempty"` // why clusters were left out; capped
-	Findings []string  `json:"findings,omitempty"` // warnings for users
+	Name     string       `json:"name"`
+	Bundles  []Digest     `json:"bundles,omitempty"`
+	Sizes    []BundleSize `json:"sizes,omitempty"`   // of each bundle; none in revisions of older versions
+	Class    Digest       `json:"class,omitempty"`   // of all input of the bundle, if there is one
+	Classes  []Digest     `json:"classes,omitempty"` // the same of each bundle, if there are several
+	Failure  *Failure     `json:"failure,omitempty"`
+	Verdicts []Verdict    `json:"verdicts,omitempty"` // why clusters were left out; capped
+	Findings []string     `json:"findings,omitempty"` // warnings for users
 
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 	LeaveLast bool         `json:"leaveLast,omitempty"` // it is removed from clusters only when it is ready on the remaining ones

@@ -46,6 +46,7 @@ func Actions() map[string]Action {
 		"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
 		"GET " + groupRoute + "/revisions":                                        {"the revisions, newest first", "`limit`, `continue`", "", "200; 400; 404"},
 		"GET " + groupRoute + "/revisions/{revision}":                             {"one revision with its placements", "", "", "200; 400; 404"},
+		"GET /v2/projects/{project}/usage":                                        {"what the project uses of its [quotas](../operate/policies.md#quotas)", "", "", "200; 400; 404; 503 the records are still being counted"},
 		"POST " + cloudRoute + "/update":                                          {"prepares the clusters again, from the current documents; nothing for level 0, or while it is not instantiated", stateQuery, "", actionAnswers},
 		"GET " + cloudRoute + "/cluster-references/{clusterReference}/kubeconfig": {"a kubeconfig for the user of a cloud of level 1, with a new certificate; empty for a cluster that pulls", "`valid=720h`, the life of the certificate", "", "200; 400; 404; 409 the cloud is not instantiated; 503 the cluster does not sign"},
 		"POST " + cloudRoute + "/instantiate":                                     {"prepares the clusters of a cloud of level 1; permits deployments to use the logical cloud", stateQuery, "", actionAnswers},

@@ -63,6 +63,9 @@ func (v *statusView) write(out *Answer) error {
 	if !v.past {
 		out.status.Conditions = v.conditions(out.apps)
 		out.status.Failure, out.status.Stopped = v.Head.Failure, v.Head.Stopped
+		if v.Head.Use != (appcontext.Use{}) && !v.Head.Gone {
+			out.status.Use = &v2.Use{Clusters: v.Head.Use.Clusters, Objects: v.Head.Use.Objects, Bytes: v.Head.Use.Bytes}
+		}
 		out.status.Leaving = v.leaving()
 	}
 	if v.Output == Summary {

@@ -60,7 +60,7 @@ var table = []Kind{
 	typed[v2.ClmController](Kind{Collection: "clm-controllers", Parents: root}, "ClmController"),
 	typed[v2.Controller](Kind{Collection: "controllers", Parents: root}, "Controller"),
 	typed[v2.DtcController](Kind{Collection: "dtc-controllers", Parents: root}, "DtcController"),
-	typed[v2.Project](Kind{Collection: "projects", Parents: root, Short: []string{"proj"}}, "Project"),
+	typed[v2.Project](Kind{Collection: "projects", Parents: root, Short: []string{"proj"}, Singular: "project"}, "Project"),
 	typed[v2.Role](Kind{Collection: "roles", Parents: root}, "Role"),
 	typed[v2.RoleBinding](Kind{Collection: "role-bindings", Parents: []string{"", "projects", "cluster-providers"}, Short: []string{"rb"}}, "RoleBinding"),
 	typed[v2.Policy](Kind{Collection: "policies", Parents: []string{"projects"}, Short: []string{"pol"}, Singular: "policy"}, "Policy"),

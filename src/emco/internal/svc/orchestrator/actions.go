@@ -213,7 +213,7 @@ func releasedHead(source, target appcontext.Head, state appcontext.State) appcon
 // revision for it yet.
 func inheritingHead(target, source appcontext.Head) appcontext.Head {
 	target.Inherited, target.MovedTo = source.Deployment(), ""
-	target.Rev, target.Gone = 0, false
+	target.Rev, target.Gone, target.Use = 0, false, source.Use
 	return target
 }
 
@@ -325,7 +325,7 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 		}
 		out.outcome = outcome
 	}
-	if err := g.checkQuota(ctx, group.Head, next); err != nil {
+	if err := g.quotas().requested(ctx, requested.Head, group.Head, next); err != nil {
 		return out, err
 	}
 	if !req.force {

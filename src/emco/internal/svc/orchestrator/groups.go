@@ -119,6 +119,7 @@ func (g *Groups) Mount(r *mux.Router) {
 	view("/clusters", g.plans.Clusters(g.group))
 	view("/diff", g.plans.Diff(g.group))
 	get("/placement", g.placement)
+	web.Handle(r, http.MethodGet, "/v2/projects/{project}/usage", authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, g.getUsage)
 }
 
 // Guards returns what the group's lifecycle requires when its document changes.

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -21,14 +22,24 @@ import (
 type Usage struct {
 	mu       sync.Mutex
 	heads    map[appcontext.HeadID]headUse // guarded by mu
-	projects map[string]projectUse         // guarded by mu
+	projects map[string]projectUse         // of those that use something; guarded by mu
 	whole    bool                          // all heads were counted; guarded by mu
 }
 
-// projectUse is what a project uses.
+// projectUse is what a project uses, or one head of it.
 type projectUse struct {
-	deployments int // instantiated deployment intent groups
-	operations  int // that have not made their revision
+	deployments int64 // instantiated deployment intent groups
+	operations  int64 // that have not made their revision
+	targets     int64 // clusters of each deployment
+	objects     int64
+	bytes       int64
+}
+
+// plus returns the sum of u and n times v.
+func (u projectUse) plus(v projectUse, n int64) projectUse {
+	return projectUse{
+		u.deployments + n*v.deployments, u.operations + n*v.operations, u.targets + n*v.targets, u.objects + n*v.objects, u.bytes + n*v.bytes,
+	}
 }
 
 // headUse is what one head adds to the use of its project.
@@ -67,22 +78,28 @@ func (u *Usage) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	if _, isGroup := v2.CompositeAppOf(h.Subject); !isGroup {
 		return
 	}
-	next := headUse{project: store.Key(h.Subject).Project()}
-	if h.State.Live() {
-		next.use.deployments = 1
-	}
-	if h.Op != nil {
-		next.use.operations = 1
-	}
+	next := headUse{store.Key(h.Subject).Project(), useOf(*h)}
 	u.heads[id] = next
 	u.addLocked(next, 1)
 }
 
+// useOf returns what the head of a group uses.
+func useOf(h appcontext.Head) (out projectUse) {
+	if h.State.Live() {
+		out.deployments = 1
+	}
+	if h.Op != nil {
+		out.operations = 1
+	}
+	if h.Owns() && !h.Gone {
+		out.targets, out.objects, out.bytes = int64(h.Use.Clusters), h.Use.Objects, h.Use.Bytes
+	}
+	return out
+}
+
 // addLocked adds the use of a head n times.
-func (u *Usage) addLocked(h headUse, n int) {
-	p := u.projects[h.project]
-	p.deployments += n * h.use.deployments
-	p.operations += n * h.use.operations
+func (u *Usage) addLocked(h headUse, n int64) {
+	p := u.projects[h.project].plus(h.use, n)
 	if p == (projectUse{}) {
 		delete(u.projects, h.project)
 		return
@@ -103,14 +120,18 @@ func (u *Usage) Advanced(int64) {
 	u.whole = true
 }
 
-// of returns the use of a project; Unavailable while heads are still being counted.
-func (u *Usage) of(project string) (projectUse, error) {
+// of returns the use of a project, and what some of its heads use of it; Unavailable while heads are
+// still being counted.
+func (u *Usage) of(project string, heads ...appcontext.HeadID) (all, part projectUse, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.whole {
-		return projectUse{}, errs.New(errs.Unavailable, "what the project uses is still being counted; try again in a moment")
+		return all, part, errs.New(errs.Unavailable, "what the project uses is still being counted; try again in a moment")
 	}
-	return u.projects[project], nil
+	for _, id := range heads {
+		part = part.plus(u.heads[id].use, 1)
+	}
+	return u.projects[project], part, nil
 }
 
 // WithUsage makes the actions obey the quotas of projects; u counts what they use.
@@ -119,51 +140,178 @@ func (g *Groups) WithUsage(u *Usage) *Groups {
 	return g
 }
 
+// quotas compares what projects use with what they may use.
+type quotas struct {
+	planner plan.Planner
+	usage   *Usage // nil: there are no quotas
+}
+
+func (g *Groups) quotas() quotas { return quotas{g.planner, g.usage} }
+
+// demand is what a deployment would use of a quota.
+type demand struct {
+	quota     string
+	others    int64 // what other deployments of the project use
+	now, next int64 // what this one uses, and would use
+}
+
 // quotaError says that an action would use more than a project may.
 type quotaError struct {
-	quota       string // the member of v2.Quota
-	used, limit int
+	project string
+	limit   plan.Limit
+	demand
 }
 
 func (e *quotaError) Error() string {
-	return fmt.Sprintf("the project's quota %s is %d, and %d are in use; ask its operator for more, or use less", e.quota, e.limit, e.used)
+	use := fmt.Sprintf("others use %d, and this deployment would use %d instead of %d", e.others, e.next, e.now)
+	if e.quota == v2.QuotaClusters {
+		use = fmt.Sprintf("this deployment would use %d", e.next)
+	}
+	return fmt.Sprintf("project %s: quota %s of policy %s is %d: %s; use less, or ask the operator of the project for more", e.project, e.quota, e.limit.Policy, e.limit.Max, use)
+}
+
+// used returns the number to compare with the limit: what is used without the action, or by it if
+// the quota bounds each deployment.
+func (e *quotaError) used() int64 {
+	if e.quota == v2.QuotaClusters {
+		return e.next
+	}
+	return e.others + e.now
 }
 
 // problem is the answer to a request that a quota refuses.
 func (e *quotaError) problem() error {
+	number := func(n int64) json.RawMessage { return json.RawMessage(strconv.FormatInt(n, 10)) }
 	return &web.Problem{
 		Status: http.StatusForbidden, Type: "quota-exceeded", Err: errs.New(errs.Forbidden, e.Error()),
 		Members: map[string]json.RawMessage{
-			"quota": json.RawMessage(strconv.Quote(e.quota)), "used": json.RawMessage(strconv.Itoa(e.used)), "limit": json.RawMessage(strconv.Itoa(e.limit)),
+			"quota": json.RawMessage(strconv.Quote(e.quota)), "policy": json.RawMessage(strconv.Quote(e.limit.Policy)),
+			"used": number(e.used()), "wanted": number(e.others + e.next), "limit": number(e.limit.Max),
 		},
 	}
 }
 
-// checkQuota refuses an action that would use more than the project may. next is what the group
-// will have on clusters; head is the one that gets the revision.
-func (g *Groups) checkQuota(ctx context.Context, head appcontext.Head, next []appcontext.Placement) error {
-	project := store.Key(head.Subject).Project()
-	quota, err := g.planner.Quota(ctx, project)
-	if err != nil || quota == (v2.Quota{}) || g.usage == nil {
-		return err
-	}
-	use, err := g.usage.of(project)
-	if err != nil {
-		return err
-	}
-	placed := 0
+// requested returns the error about an action whose revision would have these placements; nil if
+// the quotas allow it. What the revision renders to is not known yet. from is the head that the
+// action concerns, and to the one that gets the revision; they differ in a migration.
+func (q quotas) requested(ctx context.Context, from, to appcontext.Head, next []appcontext.Placement) error {
+	placed := int64(0)
 	for _, p := range next {
 		if len(p.Apps) > 0 {
 			placed++
 		}
 	}
-	switch {
-	case quota.Deployments != nil && !head.State.Live() && use.deployments >= *quota.Deployments:
-		return (&quotaError{"deployments", use.deployments, *quota.Deployments}).problem()
-	case quota.Operations != nil && head.Op == nil && use.operations >= *quota.Operations:
-		return (&quotaError{"operations", use.operations, *quota.Operations}).problem()
-	case quota.Clusters != nil && placed > *quota.Clusters:
-		return (&quotaError{"clusters", placed, *quota.Clusters}).problem()
+	return q.problem(ctx, from, to, func(others, now projectUse) []demand {
+		return []demand{
+			{v2.QuotaDeployments, others.deployments, now.deployments, 1},
+			{v2.QuotaOperations, others.operations, now.operations, 1},
+			{v2.QuotaClusters, 0, 0, placed},
+			{v2.QuotaTargets, others.targets, now.targets, placed},
+		}
+	})
+}
+
+// rendered refuses, with a problem document, a revision that would use more than its project may.
+func (q quotas) rendered(ctx context.Context, from, to appcontext.Head, next appcontext.Use) error {
+	return q.problem(ctx, from, to, demandsOf(next))
+}
+
+// admit refuses, as Invalid, a revision that would use more than its project may.
+func (q quotas) admit(ctx context.Context, head appcontext.Head, next appcontext.Use) error {
+	refused, err := q.check(ctx, head, head, demandsOf(next))
+	if err == nil && refused != nil {
+		err = errs.New(errs.Invalid, refused.Error())
 	}
-	return nil
+	return err
+}
+
+// demandsOf returns what a rendered revision would use.
+func demandsOf(next appcontext.Use) func(others, now projectUse) []demand {
+	return func(others, now projectUse) []demand {
+		return []demand{
+			{v2.QuotaTargets, others.targets, now.targets, int64(next.Clusters)},
+			{v2.QuotaObjects, others.objects, now.objects, next.Objects},
+			{v2.QuotaBytes, others.bytes, now.bytes, next.Bytes},
+		}
+	}
+}
+
+// problem is check with the answer to a request.
+func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) error {
+	refused, err := q.check(ctx, from, to, demands)
+	if err == nil && refused != nil {
+		err = refused.problem()
+	}
+	return err
+}
+
+// check compares demands with the quotas of the project. A deployment that would use no more than now
+// is allowed, so that it can be mended after a quota was lowered.
+func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) (*quotaError, error) {
+	project := store.Key(to.Subject).Project()
+	limits, err := q.planner.Limits(ctx, project)
+	if err != nil || len(limits) == 0 || q.usage == nil {
+		return nil, err
+	}
+	heads := []appcontext.HeadID{to.UID}
+	if from.UID != to.UID {
+		heads = append(heads, from.UID)
+	}
+	all, now, err := q.usage.of(project, heads...)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range demands(all.plus(now, -1), now) {
+		if l, limited := limits[d.quota]; limited && d.others+d.next > l.Max && d.next > d.now {
+			return &quotaError{project, l, d}, nil
+		}
+	}
+	return nil, nil
+}
+
+// getUsage answers with what a project uses of its quotas.
+func (g *Groups) getUsage(w http.ResponseWriter, r *http.Request) error {
+	if err := web.CheckQuery(r.URL.Query()); err != nil {
+		return err
+	}
+	v, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	project := v["project"]
+	if _, err := g.db.Get(r.Context(), store.Key(v2.ProjectStoreKey(project))); err != nil {
+		return store.NotFoundAs(err, "Project not found")
+	}
+	limits, err := g.planner.Limits(r.Context(), project)
+	if err != nil {
+		return err
+	}
+	if g.usage == nil {
+		return errs.New(errs.Unavailable, "this process does not count what projects use")
+	}
+	use, _, err := g.usage.of(project)
+	if err != nil {
+		return err
+	}
+	out := v2.ProjectUsage{Project: project}
+	for _, l := range (v2.Quota{}).Limits() {
+		out.Quotas = append(out.Quotas, quotaUsage(l.Name, use, limits))
+	}
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// quotaUsage returns the use of a quota.
+func quotaUsage(name string, use projectUse, limits map[string]plan.Limit) v2.QuotaUsage {
+	out := v2.QuotaUsage{Name: name}
+	used, counted := map[string]int64{
+		v2.QuotaDeployments: use.deployments, v2.QuotaOperations: use.operations,
+		v2.QuotaTargets: use.targets, v2.QuotaObjects: use.objects, v2.QuotaBytes: use.bytes,
+	}[name]
+	if counted {
+		out.Used = &used
+	}
+	if l, limited := limits[name]; limited {
+		out.Limit, out.Policy = &l.Max, l.Policy
+	}
+	return out
 }

@@ -2,18 +2,21 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
 // counted makes the API obey quotas, with a mirror that runs until the test ends. It returns a
 // function that waits until the project uses so much.
-func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations int)) {
+func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations int64)) {
 	t.Helper()
 	m, usage := mirror.New(p.contexts, slog.New(slog.DiscardHandler)), NewUsage()
 	m.Observe(usage)
@@ -21,16 +24,15 @@ func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations 
 	running.Go(func() { _ = m.Run(t.Context()) })
 	t.Cleanup(running.Wait)
 	p.groups.WithUsage(usage)
-	return func(deployments, operations int) {
+	return func(deployments, operations int64) {
 		t.Helper()
-		want := projectUse{deployments, operations}
 		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			got, err := usage.of(p.project)
-			if err == nil && got == want {
+			got, _, err := usage.of(p.project)
+			if err == nil && got.deployments == deployments && got.operations == operations {
 				return
 			}
 			if time.Now().After(end) {
-				t.Fatalf("the project uses %+v, %v; want %+v", got, err, want)
+				t.Fatalf("the project uses %+v, %v; want %d deployments and %d operations", got, err, deployments, operations)
 			}
 		}
 	}
@@ -86,20 +88,102 @@ func TestQuotasRefuseWithTheirNumbers(t *testing.T) {
 func TestUsageCountsHeadsOnce(t *testing.T) {
 	t.Parallel()
 	u := NewUsage()
-	if _, err := u.of("shop"); err == nil {
+	if _, _, err := u.of("shop"); err == nil {
 		t.Error("what is not counted yet is known")
 	}
 	const group = "projects/shop/composite-apps/till/v1/deployment-intent-groups/g"
-	head := appcontext.Head{UID: "1", Subject: group, State: appcontext.Instantiated, Op: &appcontext.Operation{}}
+	head := appcontext.Head{UID: "1", Subject: group, State: appcontext.Instantiated, Op: &appcontext.Operation{}, Use: appcontext.Use{Clusters: 2, Objects: 6, Bytes: 900}}
 	u.HeadChanged("1", &head)
 	u.HeadChanged("1", &head)
 	u.HeadChanged("2", &appcontext.Head{UID: "2", Subject: "projects/shop/logical-clouds/c", State: appcontext.Instantiated})
 	u.Advanced(1)
-	if got, err := u.of("shop"); err != nil || got != (projectUse{1, 1}) {
-		t.Errorf("the project uses %+v, %v", got, err)
+	if all, one, err := u.of("shop", "1"); err != nil || all != (projectUse{1, 1, 2, 6, 900}) || one != all {
+		t.Errorf("the project uses %+v, the deployment %+v, %v", all, one, err)
+	}
+	passed := head
+	passed.MovedTo = "3" // what it had on clusters belongs to another head
+	u.HeadChanged("1", &passed)
+	if all, _, _ := u.of("shop"); all != (projectUse{deployments: 1, operations: 1}) {
+		t.Errorf("after a migration the project uses %+v", all)
 	}
 	u.HeadChanged("1", nil)
-	if got, _ := u.of("shop"); got != (projectUse{}) {
-		t.Errorf("after its end the project uses %+v", got)
+	if all, _, _ := u.of("shop"); all != (projectUse{}) {
+		t.Errorf("after its end the project uses %+v", all)
+	}
+}
+
+// Rendered objects and bytes are refused before anything is delivered: by a dry run with the numbers,
+// and by the operation with the reason in the status. What is delivered stays, and a deployment that
+// would use no more than now is never refused.
+func TestQuotasOfObjectsAndBytesRefuseBeforeDelivery(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	uses := p.counted(t)
+	p.fleet("edge", "a", "b")
+	p.onboard("v1")
+	one, two := p.group("v1", "one"), p.group("v1", "two")
+	for _, g := range []testGroup{one, two} {
+		g.make("edge")
+		g.acts("approve")
+	}
+	one.acts("instantiate")
+	p.work()
+	p.settle()
+	uses(1, 0)
+	head := one.head()
+	if head.Use.Clusters != 2 || head.Use.Objects == 0 || head.Use.Bytes == 0 || head.Use.Objects%2 != 0 {
+		t.Fatalf("the first deployment uses %+v", head.Use)
+	}
+	if st := one.status(); st.Use == nil || *st.Use != v2.Use(head.Use) {
+		t.Errorf("the status says %+v, the head %+v", st.Use, head.Use)
+	}
+	for _, quota := range []struct {
+		name string
+		used int64
+	}{{"objects", head.Use.Objects}, {"bytes", head.Use.Bytes}, {"targets", 2}} {
+		limit := 2*quota.used - 1
+		p.policy("quota-"+quota.name, fmt.Sprintf(`{"quota":{%q:%d}}`, quota.name, limit))
+		a := two.act("instantiate?dryRun=true")
+		var got struct {
+			Type, Quota, Policy, Detail string
+			Used, Wanted, Limit         int64
+		}
+		p.must(json.Unmarshal([]byte(a.body), &got))
+		if a.status != 403 || got.Quota != quota.name || got.Policy != "quota-"+quota.name || got.Used != quota.used || got.Wanted != 2*quota.used || got.Limit != limit {
+			t.Errorf("got %d %s", a.status, a.body)
+		}
+		if quota.name != "targets" { // which is known before the apps are rendered
+			two.acts("instantiate")
+			p.work()
+			want := fmt.Sprintf("project %s: quota %s of policy quota-%s is %d: others use %d, and this deployment would use %d instead of 0", p.project, quota.name, quota.name, limit, quota.used, quota.used)
+			if st := two.status(); !strings.Contains(st.Failure, want) || two.head().Rev != 0 {
+				t.Errorf("the status says %q and revision %d; want %q", st.Failure, two.head().Rev, want)
+			}
+			two.acts("terminate")
+		}
+		replace := func(spec string) {
+			path := "projects/" + p.project + "/policies/quota-" + quota.name
+			p.want(201, "PUT "+path, fmt.Sprintf(`{"metadata":{"name":"quota-%s"},"spec":%s}`, quota.name, spec))
+		}
+		replace(fmt.Sprintf(`{"quota":{%q:1}}`, quota.name))
+		uses(1, 0)
+		one.acts("update") // it uses no more than now
+		p.work()
+		p.settle()
+		uses(1, 0)
+		if one.head().Failure != "" {
+			t.Errorf("an update without growth: %s", one.head().Failure)
+		}
+		a = p.send(apiRequest{do: "GET projects/" + p.project + "/usage"})
+		if want := fmt.Sprintf(`{"name":%q,"used":%d,"limit":1,"policy":"quota-%s"}`, quota.name, quota.used, quota.name); a.status != 200 || !strings.Contains(a.body, want) {
+			t.Errorf("usage: %d %s; want %s", a.status, a.body, want)
+		}
+		replace(`{}`)
+	}
+	two.acts("instantiate")
+	p.work()
+	p.settle()
+	if two.head().Rev == 0 {
+		t.Error("without limits the second deployment has no revision")
 	}
 }

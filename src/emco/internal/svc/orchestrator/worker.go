@@ -50,6 +50,7 @@ type Worker struct {
 	renderer render.Renderer
 	planner  plan.Planner
 	values   customize.Values // that patches fetch; nil: none
+	quotas   quotas
 	log      *slog.Logger
 	panics   *contain.Panics
 	shares   *fairshare.Shares // one permit per running operation, by project
@@ -61,7 +62,7 @@ type Worker struct {
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, renderer: renderer, panics: panics, log: log,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, quotas: g.quotas(), renderer: renderer, panics: panics, log: log,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -108,7 +109,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics, Admit: w.quotas.admit}, op)
 		})
 	}
 	return ctx.Err()

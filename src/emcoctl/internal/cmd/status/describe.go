@@ -25,13 +25,15 @@ import (
 // newDescribeCommand returns the command that shows all about one cluster or deployment.
 func newDescribeCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "describe (cluster PROVIDER/CLUSTER | deployment GROUP)", Short: "Show a cluster and what runs on it, or a deployment",
+		Use: "describe (cluster PROVIDER/CLUSTER | deployment GROUP | project NAME)", Short: "Show a cluster and what runs on it, a deployment, or what a project uses",
 		Long: `Describe cluster shows a cluster: its labels, its location, when it was last seen, and each
 app on it with its revision and commit.
 
 Describe deployment shows a deployment intent group: its revision and who made it, its
-conditions, the apps on clusters that are not as desired, and its last events.`,
-		Example:           "  emcoctl describe cluster edge/store-7\n  emcoctl describe deployment shop/till/v1/autumn",
+conditions, the apps on clusters that are not as desired, and its last events.
+
+Describe project shows what a project uses, and the quotas that bound it.`,
+		Example:           "  emcoctl describe cluster edge/store-7\n  emcoctl describe deployment shop/till/v1/autumn\n  emcoctl describe project shop",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeDescribed(s),
 		RunE: s.Own(func(c *cobra.Command, args []string) error {
@@ -40,8 +42,10 @@ conditions, the apps on clusters that are not as desired, and its last events.`,
 				return describeCluster(c.Context(), s, args[1])
 			case kind.Groups:
 				return describeDeployment(c.Context(), s, args[1])
+			case "projects":
+				return describeProject(c.Context(), s, args[1])
 			}
-			return session.Usagef("describe shows a cluster or a deployment; read %q with emcoctl get", args[0])
+			return session.Usagef("describe shows a cluster, a deployment or a project; read %q with emcoctl get", args[0])
 		}),
 	}
 }
@@ -157,10 +161,10 @@ func completeDescribed(s *session.Session) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0:
-			return []string{"cluster", "deployment"}, cobra.ShellCompDirectiveNoFileComp
+			return []string{"cluster", "deployment", "project"}, cobra.ShellCompDirectiveNoFileComp
 		case len(args) == 1 && args[0] == "cluster":
 			return complete.New(s).Cluster(c, nil, word)
-		case len(args) == 1:
+		case len(args) == 1 && args[0] == "deployment":
 			return complete.New(s).Group(c, nil, word)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -98,6 +98,9 @@ func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 	if s.Stopped {
 		head("stopped", "nothing more is done towards what is desired")
 	}
+	if s.Use != nil {
+		head("uses", fmt.Sprintf("%d clusters, %d objects, %d bytes", s.Use.Clusters, s.Use.Objects, s.Use.Bytes))
+	}
 	head("outdated", s.Outdated)
 	head("moved to", s.MovedTo)
 	head("failure", s.Failure)

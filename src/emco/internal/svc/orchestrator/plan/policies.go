@@ -126,21 +126,30 @@ func (d Policies) Strict() bool {
 	return slices.ContainsFunc(d, func(p guard.Policy) bool { return p.Strict })
 }
 
-// Quota returns the lowest numbers of a project's policies; nil where none has one. Errors are
-// the store's.
-func (p Planner) Quota(ctx context.Context, project string) (out v2.Quota, err error) {
-	lowest := func(a, b *int) *int {
-		if a == nil || b != nil && *b < *a {
-			return b
-		}
-		return a
-	}
+// Limit is the limit of a quota, and the policy that sets it.
+type Limit struct {
+	Max    int64
+	Policy string
+}
+
+// Limits returns the limits of a project by the name of the quota. Of several policies the lowest
+// number holds. Errors are the store's.
+func (p Planner) Limits(ctx context.Context, project string) (map[string]Limit, error) {
+	out := map[string]Limit{}
 	for item, err := range store.All[v2.Policy](ctx, p.db, store.Key(v2.ProjectStoreKey(project)+"/policies"), store.Query{Depth: 1}) {
 		if err != nil {
-			return out, err
+			return nil, err
 		}
-		if q := item.Value.Spec.Quota; q != nil {
-			out.Deployments, out.Clusters, out.Operations = lowest(out.Deployments, q.Deployments), lowest(out.Clusters, q.Clusters), lowest(out.Operations, q.Operations)
+		if item.Value.Spec.Quota == nil {
+			continue
+		}
+		for _, l := range item.Value.Spec.Quota.Limits() {
+			if l.Limit == nil {
+				continue
+			}
+			if lowest, limited := out[l.Name]; !limited || *l.Limit < lowest.Max {
+				out[l.Name] = Limit{*l.Limit, path.Base(string(item.Doc.Key))}
+			}
 		}
 	}
 	return out, nil

@@ -31,6 +31,9 @@ type Builder struct {
 	Blobs    BlobWriter
 	Panics   *contain.Panics
 	Values   customize.Values // of URLs in patches; nil: none are read
+
+	// Admit refuses, as Invalid, a revision that would use more than its project may; nil: all are published.
+	Admit func(ctx context.Context, head appcontext.Head, next appcontext.Use) error
 }
 
 // BlobWriter is where rendered content goes: the AppContext, or memory for a dry run.
@@ -42,10 +45,11 @@ type BlobWriter interface {
 type Draft struct {
 	Revision   appcontext.Revision
 	Placements []appcontext.Placement
+	Use        appcontext.Use
 }
 
 // Publish makes the draft of a plan the desired revision, and returns the next head. It is
-// Invalid if the user must confirm the draft, and a Conflict if the head has changed; other errors
+// Invalid if the user must confirm the draft or Admit refuses it, and a Conflict if the head has changed; other errors
 // are those of Draft.
 func (b Builder) Publish(ctx context.Context, head appcontext.Head, p plan.Plan) (appcontext.Head, error) {
 	d, err := b.Draft(ctx, head, p)
@@ -55,7 +59,17 @@ func (b Builder) Publish(ctx context.Context, head appcontext.Head, p plan.Plan)
 	if err := b.confirm(ctx, head, d); err != nil {
 		return head, err
 	}
-	head.Gone = false
+	return b.publish(ctx, head, d)
+}
+
+// publish makes an admitted draft the desired revision.
+func (b Builder) publish(ctx context.Context, head appcontext.Head, d Draft) (appcontext.Head, error) {
+	if b.Admit != nil {
+		if err := b.Admit(ctx, head, d.Use); err != nil {
+			return head, err
+		}
+	}
+	head.Use = d.Use
 	return b.Contexts.Publish(ctx, head, d.Revision, slices.Values(d.Placements))
 }
 
@@ -81,7 +95,9 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 		rev.Apps = append(rev.Apps, a.app)
 		placed = append(placed, a.placed...)
 	}
-	return Draft{Revision: rev, Placements: placementsByCluster(placed)}, nil
+	d := Draft{Revision: rev, Placements: placementsByCluster(placed)}
+	d.Use, err = b.use(ctx, d)
+	return d, err
 }
 
 // confirm refuses a draft that removes many placements without confirmation: the documents
@@ -114,6 +130,7 @@ type builtApp struct {
 // builtClass is what became of a class.
 type builtClass struct {
 	bundle   appcontext.Digest
+	size     appcontext.BundleSize
 	findings []string
 	failure  *appcontext.Failure
 }
@@ -137,7 +154,13 @@ func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (buil
 			continue
 		}
 		for i, class := range a.ClassList() {
-			out[class] = builtClass{bundle: a.Bundles[i], findings: a.Findings}
+			same := builtClass{bundle: a.Bundles[i], findings: a.Findings}
+			if len(a.Sizes) == len(a.Bundles) {
+				same.size = a.Sizes[i]
+			} else if same.size, err = b.sizeOf(ctx, same.bundle); err != nil {
+				return nil, err
+			}
+			out[class] = same
 		}
 	}
 	return out, nil
@@ -214,7 +237,7 @@ func (b Builder) build(ctx context.Context, a plan.App, before builtBefore) (bui
 		return out, nil
 	}
 	for i, c := range built {
-		out.app.Bundles = append(out.app.Bundles, c.bundle)
+		out.app.Bundles, out.app.Sizes = append(out.app.Bundles, c.bundle), append(out.app.Sizes, c.size)
 		if len(classes[i].Clusters) > 0 {
 			out.placed = append(out.placed, appPlacement{a.Name, c.bundle, classes[i].Clusters})
 		}
@@ -276,6 +299,7 @@ func (b Builder) finish(ctx context.Context, c customize.Class, req render.Reque
 		out.failure = refusal
 		return out, err
 	}
+	out.size = sizeOfResult(result)
 	out.bundle, err = b.save(ctx, result)
 	out.findings = slices.Concat(result.Findings, findings)
 	return out, err

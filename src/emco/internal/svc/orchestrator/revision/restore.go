@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -15,13 +14,13 @@ import (
 )
 
 // Restore publishes an earlier revision's content as the next revision, and returns the next head.
-// It is a Conflict if the head has changed; other errors are those of RestoredDraft.
+// It is Invalid if Admit refuses it, and a Conflict if the head has changed; other errors are those of RestoredDraft.
 func (b Builder) Restore(ctx context.Context, head appcontext.Head, policies plan.Policies) (appcontext.Head, error) {
 	d, err := b.RestoredDraft(ctx, head, policies)
 	if err != nil {
 		return head, err
 	}
-	return b.Contexts.Publish(ctx, head, d.Revision, slices.Values(d.Placements))
+	return b.publish(ctx, head, d)
 }
 
 // RestoredDraft returns the draft of a rollback. It is NotFound if the earlier revision is no longer
@@ -36,7 +35,11 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 	if d.Placements, err = b.Contexts.Placements(ctx, head.UID, head.Op.From); err != nil {
 		return d, err
 	}
-	return d, b.checkRestored(ctx, d, policies)
+	if err := b.checkRestored(ctx, d, policies); err != nil {
+		return d, err
+	}
+	d.Use, err = b.use(ctx, d)
+	return d, err
 }
 
 // checkRestored refuses the draft of a rollback with content that a policy refuses now.
