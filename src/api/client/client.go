@@ -48,9 +48,15 @@ type Options struct {
 	BaseURL   string        // scheme, host and port, such as http://127.0.0.1:9015
 	Token     Token         // sent as Authorization: Bearer; none if empty
 	CAFile    string        // PEM certificates to trust instead of the system's
+	CertFile  string        // PEM certificate of the client, with its chain; none if empty
+	KeyFile   string        // PEM key of CertFile
 	Timeout   time.Duration // from the end of the request to the header of the answer; DefaultTimeout if zero
 	MaxBytes  int64         // the largest answer read into memory; DefaultMaxBytes if zero
 	UserAgent string        // "emco-client" if empty
+
+	// TokenFor returns the token to send to a server, by its address; empty for none. It is asked before each
+	// request if Token is empty, so that a token can be renewed meanwhile. nil: none.
+	TokenFor func(ctx context.Context, server string) (Token, error)
 }
 
 // Client sends requests to one server. It is safe for concurrent use.
@@ -118,19 +124,42 @@ func newTransport(o *Options) (*http.Transport, error) {
 		MaxIdleConnsPerHost:   8,
 		ForceAttemptHTTP2:     true,
 	}
-	if o.CAFile == "" {
-		return t, nil
-	}
-	pem, err := os.ReadFile(o.CAFile)
+	trust, err := newTrust(o)
 	if err != nil {
-		return nil, errs.E(errs.Invalid, "read CA file", "", err)
+		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errs.E(errs.Invalid, "read CA file", o.CAFile, errors.New("no PEM certificate in it"))
-	}
-	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	t.TLSClientConfig = trust
 	return t, nil
+}
+
+// newTrust returns whom the client trusts, and its own certificate; nil for what the system trusts, and none.
+func newTrust(o *Options) (*tls.Config, error) {
+	if o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, errs.E(errs.Invalid, "read CA file", "", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errs.E(errs.Invalid, "read CA file", o.CAFile, errors.New("no PEM certificate in it"))
+		}
+	}
+	switch {
+	case o.CertFile == "" && o.KeyFile == "":
+		return c, nil
+	case o.CertFile == "" || o.KeyFile == "":
+		return nil, errs.New(errs.Invalid, "a client certificate needs the file of the certificate and the file of its key")
+	}
+	pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	if err != nil {
+		return nil, errs.E(errs.Invalid, "read client certificate", "", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
 }
 
 // URL returns the full address of a path below /v2, such as
@@ -228,7 +257,12 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 		}
 		return nil, errs.E(errs.Invalid, r.Method, r.Path, errors.New("not a valid path"))
 	}
-	c.head(req, r)
+	if err := c.head(ctx, req, r); err != nil {
+		if body != nil {
+			_ = body.Close() // the error of the token matters
+		}
+		return nil, err
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.broken(ctx, r, err)
@@ -236,7 +270,7 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	return res, nil
 }
 
-func (c *Client) head(req *http.Request, r Request) {
+func (c *Client) head(ctx context.Context, req *http.Request, r Request) error {
 	req.Header.Set("User-Agent", c.opts.UserAgent)
 	if r.Accept != "" {
 		req.Header.Set("Accept", r.Accept)
@@ -250,14 +284,22 @@ func (c *Client) head(req *http.Request, r Request) {
 	if r.IfPlan != "" {
 		req.Header.Set("If-Plan", r.IfPlan)
 	}
-	if c.opts.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.opts.Token.Reveal())
+	token := c.opts.Token
+	if token == "" && c.opts.TokenFor != nil {
+		var err error
+		if token, err = c.opts.TokenFor(ctx, c.base); err != nil {
+			return err
+		}
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	if r.Body != nil {
 		req.Header.Set("Content-Type", r.Body.ContentType())
 		req.ContentLength = r.Body.Size()
 		req.GetBody = r.Body.Open
 	}
+	return nil
 }
 
 // broken returns the error of a call without an answer. It omits the URL of net/http's

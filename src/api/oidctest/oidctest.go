@@ -1,5 +1,5 @@
 // Package oidctest is an OpenID Connect provider for tests. It signs real tokens, serves discovery and
-// keys, and keeps the state of device logins; it refuses what a provider must refuse.
+// keys, and keeps the state of logins in browsers and on devices; it refuses what a provider must refuse.
 package oidctest
 
 import (
@@ -12,7 +12,9 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +25,14 @@ type Provider struct {
 	URL string // of the issuer
 
 	mu      sync.Mutex
-	keys    []signingKey             // newest last; guarded by mu
-	down    bool                     // answers 503; guarded by mu
-	fetches int                      // of the key set; guarded by mu
-	logins  map[string]*deviceLogin  // by device code; guarded by mu
-	refresh map[string]refreshClaims // by refresh token; guarded by mu
+	keys    []signingKey            // newest last; guarded by mu
+	down    bool                    // answers 503; guarded by mu
+	fetches int                     // of the key set; guarded by mu
+	person  map[string]any          // claims of who is at the browser; nil: nobody; guarded by mu
+	life    time.Duration           // of tokens that clients get; guarded by mu
+	logins  map[string]*deviceLogin // by device code; guarded by mu
+	codes   map[string]codeLogin    // by authorization code; guarded by mu
+	refresh map[string]session      // by refresh token; guarded by mu
 }
 
 type signingKey struct {
@@ -35,31 +40,41 @@ type signingKey struct {
 	key *rsa.PrivateKey
 }
 
+// session is who signed in with which client, for which audience.
+type session struct {
+	client, audience string
+	claims           map[string]any // nil: nobody yet
+}
+
 // deviceLogin is a login that waits for a person.
 type deviceLogin struct {
-	client, user string
-	claims       map[string]any // nil: not decided
-	denied       bool
-	asked        time.Time // the client's last question
+	session
+	user   string // code
+	denied bool
+	asked  time.Time // the client's last question
+}
+
+// codeLogin is a login in a browser that the client has not fetched yet.
+type codeLogin struct {
+	session
+	redirect, challenge string
 }
 
 // pollInterval is how long a client must wait between two questions.
 const pollInterval = time.Second
 
-type refreshClaims struct {
-	client string
-	claims map[string]any
-}
-
 // New starts a provider that ends with the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{logins: map[string]*deviceLogin{}, refresh: map[string]refreshClaims{}}
+	p := &Provider{logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, life: time.Hour}
 	p.Rotate(t, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keySet)
+	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /device", p.device)
+	mux.HandleFunc("GET /activate", p.activate)
+	mux.HandleFunc("POST /revoke", p.revoke)
 	mux.HandleFunc("POST /token", p.token)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -101,6 +116,62 @@ func (p *Provider) Fetches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fetches
+}
+
+// SetPerson says who is at each browser, by the claims of its tokens; nil: somebody who does not sign in.
+func (p *Provider) SetPerson(claims map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.person = claims
+}
+
+// SetLife changes how long the tokens live that clients get; an hour at first.
+func (p *Provider) SetLife(life time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life = life
+}
+
+// Sessions returns how many refresh tokens are valid.
+func (p *Provider) Sessions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.refresh)
+}
+
+// EndSessions makes all refresh tokens invalid.
+func (p *Provider) EndSessions() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.refresh)
+}
+
+// Verify returns the claims of a token that the provider signed with its newest key, and that has not ended.
+func (p *Provider) Verify(token string) (claims map[string]any, ok bool) {
+	text, signature, _ := cutLast(token)
+	_, payload, _ := strings.Cut(text, ".")
+	given, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil {
+		return nil, false
+	}
+	digest := sha256.Sum256([]byte(text))
+	if rsa.VerifyPKCS1v15(p.PublicKey(), crypto.SHA256, digest[:], given) != nil {
+		return nil, false
+	}
+	data, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil || json.Unmarshal(data, &claims) != nil {
+		return nil, false
+	}
+	end, _ := claims["exp"].(float64)
+	return claims, time.Now().Unix() < int64(end)
+}
+
+func cutLast(token string) (before, after string, ok bool) {
+	i := strings.LastIndex(token, ".")
+	if i < 0 {
+		return "", "", false
+	}
+	return token[:i], token[i+1:], true
 }
 
 // Token signs claims. Without others, it is issued now by the provider and ends in an hour.
@@ -167,6 +238,8 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]any{
 		"issuer": p.URL, "jwks_uri": p.URL + "/keys", "token_endpoint": p.URL + "/token",
 		"authorization_endpoint": p.URL + "/authorize", "device_authorization_endpoint": p.URL + "/device",
+		"revocation_endpoint": p.URL + "/revoke", "scopes_supported": []string{"openid", "offline_access"},
+		"code_challenge_methods_supported":      []string{"S256"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
 		"response_types_supported":              []string{"code"}, "subject_types_supported": []string{"public"},
 	})
@@ -209,6 +282,54 @@ func (p *Provider) decide(userCode string, how func(*deviceLogin)) bool {
 	return false
 }
 
+// authorize is the page where the person at the browser signs in. It sends the browser back to the client, on
+// the same machine, with a code that works once and with the verifier of its challenge only (RFC 7636, RFC 8252).
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	back, err := url.Parse(q.Get("redirect_uri"))
+	if err != nil || back.Scheme != "http" || back.Hostname() != "127.0.0.1" || q.Get("client_id") == "" {
+		http.Error(w, "the client, or the address to go back to, is not known", http.StatusBadRequest)
+		return
+	}
+	answer := url.Values{"state": {q.Get("state")}, "iss": {p.URL}}
+	p.mu.Lock()
+	switch {
+	case q.Get("response_type") != "code":
+		answer.Set("error", "unsupported_response_type")
+	case q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || !strings.Contains(" "+q.Get("scope")+" ", " openid "):
+		answer.Set("error", "invalid_request")
+	case p.person == nil:
+		answer.Set("error", "access_denied")
+	default:
+		code := rand.Text()
+		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), p.person}, back.String(), q.Get("code_challenge")}
+		answer.Set("code", code)
+	}
+	p.mu.Unlock()
+	back.RawQuery = answer.Encode()
+	http.Redirect(w, r, back.String(), http.StatusFound)
+}
+
+// activate is the page where the person at the browser enters the code of a device.
+func (p *Provider) activate(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	person := p.person
+	p.mu.Unlock()
+	if person == nil || !p.Approve(r.FormValue("user_code"), person) {
+		http.Error(w, "no device waits with this code, or nobody is signed in", http.StatusNotFound)
+	}
+}
+
+// revoke ends a refresh token (RFC 7009).
+func (p *Provider) revoke(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s, ok := p.refresh[r.PostFormValue("token")]; ok && s.client == r.PostFormValue("client_id") {
+		delete(p.refresh, r.PostFormValue("token"))
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
 // device begins a login (RFC 8628).
 func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 	client := r.PostFormValue("client_id")
@@ -219,7 +340,7 @@ func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	code, user := rand.Text(), rand.Text()[:8]
-	p.logins[code] = &deviceLogin{client: client, user: user}
+	p.logins[code] = &deviceLogin{session: session{client: client, audience: r.PostFormValue("audience")}, user: user}
 	write(w, http.StatusOK, map[string]any{
 		"device_code": code, "user_code": user, "verification_uri": p.URL + "/activate",
 		"verification_uri_complete": p.URL + "/activate?user_code=" + user,
@@ -227,13 +348,23 @@ func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// token answers device logins and refreshes. A refresh token works once.
+// token answers logins and refreshes. A code, or a refresh token, works once.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	refuse := func(why string) { write(w, http.StatusBadRequest, map[string]any{"error": why}) }
 	client := r.PostFormValue("client_id")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch r.PostFormValue("grant_type") {
+	case "authorization_code":
+		code := r.PostFormValue("code")
+		l, ok := p.codes[code]
+		delete(p.codes, code)
+		challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+		if !ok || l.client != client || l.redirect != r.PostFormValue("redirect_uri") || l.challenge != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+			refuse("invalid_grant")
+			return
+		}
+		p.grant(w, l.session)
 	case "urn:ietf:params:oauth:grant-type:device_code":
 		code := r.PostFormValue("device_code")
 		l := p.logins[code]
@@ -249,7 +380,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			refuse("authorization_pending")
 		default:
 			delete(p.logins, code)
-			p.grant(w, client, l.claims)
+			p.grant(w, l.session)
 		}
 	case "refresh_token":
 		given := r.PostFormValue("refresh_token")
@@ -259,24 +390,31 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		delete(p.refresh, given)
-		p.grant(w, client, known.claims)
+		p.grant(w, known)
 	default:
 		refuse("unsupported_grant_type")
 	}
 }
 
-// grant answers with tokens for a client. The caller holds mu.
-func (p *Provider) grant(w http.ResponseWriter, client string, claims map[string]any) {
-	full := map[string]any{"aud": client}
-	for name, value := range claims {
-		full[name] = value
-	}
+// grant answers with tokens. The access token is for the audience that the client asked for; without one
+// it is no token that others can read. The caller holds mu.
+func (p *Provider) grant(w http.ResponseWriter, s session) {
 	key := p.keys[len(p.keys)-1]
-	id := p.sign(map[string]any{"alg": "RS256", "kid": key.id}, full, func(text []byte) []byte { return signRSA(key.key, text) })
+	sign := func(audience string) string {
+		full := map[string]any{"aud": audience, "exp": time.Now().Add(p.life).Unix()}
+		for name, value := range s.claims {
+			full[name] = value
+		}
+		return p.sign(map[string]any{"alg": "RS256", "kid": key.id}, full, func(text []byte) []byte { return signRSA(key.key, text) })
+	}
+	access := rand.Text()
+	if s.audience != "" {
+		access = sign(s.audience)
+	}
 	again := rand.Text()
-	p.refresh[again] = refreshClaims{client, claims}
+	p.refresh[again] = s
 	write(w, http.StatusOK, map[string]any{
-		"access_token": rand.Text(), "token_type": "Bearer", "id_token": id, "refresh_token": again, "expires_in": 3600,
+		"access_token": access, "token_type": "Bearer", "id_token": sign(s.client), "refresh_token": again, "expires_in": int(p.life / time.Second),
 	})
 }
 
