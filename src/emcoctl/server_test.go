@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/emco-orchestrator/emco/src/api/oidctest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
@@ -25,8 +26,9 @@ import (
 //
 // The files that a script puts into answers/ are answers, see prepared.
 type fakeServer struct {
-	token string // required if not empty
-	dir   string // of prepared answers; none if empty
+	token string             // required if not empty
+	op    *oidctest.Provider // its tokens are required, if not nil
+	dir   string             // of prepared answers; none if empty
 
 	mu     sync.Mutex
 	docs   map[string]*entry // by path below /v2
@@ -141,6 +143,11 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) error {
 	if s.token != "" && r.Header.Get("Authorization") != "Bearer "+s.token {
 		return refuse(http.StatusUnauthorized, "token missing or wrong")
 	}
+	if s.op != nil {
+		if done, err := s.signedIn(w, r); done || err != nil {
+			return err
+		}
+	}
 	if done, err := s.prepared(w, r); done || err != nil {
 		return err
 	}
@@ -170,6 +177,23 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) error {
 		return s.remove(w, p)
 	}
 	return refuse(http.StatusMethodNotAllowed, "")
+}
+
+// signedIn says where people sign in, and refuses requests without a token of the provider.
+func (s *fakeServer) signedIn(w http.ResponseWriter, r *http.Request) (bool, error) {
+	if r.URL.Path == "/v2/auth/issuers" && r.Header.Get("Authorization") == "" {
+		text, err := json.Marshal([]v2.SignIn{{Name: "ci", URL: "https://ci.example"}, {Name: "corp", URL: s.op.URL, Audience: "emco-api", Client: "emcoctl"}})
+		return true, errors.Join(err, reply(w, http.StatusOK, text))
+	}
+	claims, valid := s.op.Verify(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	if !valid || claims["aud"] != "emco-api" {
+		return true, refuse(http.StatusUnauthorized, "token missing or wrong")
+	}
+	if r.URL.Path != "/v2/auth/whoami" {
+		return false, nil
+	}
+	text, err := json.Marshal(v2.WhoAmI{Subject: fmt.Sprint("user:corp:", claims["sub"]), Groups: []string{"group:corp:shop"}, Via: "oidc"})
+	return true, errors.Join(err, reply(w, http.StatusOK, text))
 }
 
 func reply(w http.ResponseWriter, status int, body []byte) error {

@@ -39,6 +39,9 @@ type Options struct {
 	Accepted func(ctx context.Context, c *client.Client, path, action string) error
 }
 
+// tokens is the collection of API tokens.
+const tokens = "tokens"
+
 // Executor works on one list of documents. It is not for concurrent use.
 type Executor struct {
 	o       Options
@@ -92,6 +95,9 @@ func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]documentR
 		if err == nil {
 			t.client = c
 			t.call, err = anchor.Resolve(verb, doc.Anchor, doc.Names)
+		}
+		if err == nil && verb == anchor.Apply && t.call.Path == tokens {
+			err = errs.New(errs.Invalid, "an API token is shown once, and apply does not print it; make it with: emcoctl auth token create "+doc.Names.Name)
 		}
 		if err != nil {
 			t.call.Path = doc.Anchor

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/admin"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/clusters"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/documents"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/identity"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/status"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
@@ -59,8 +60,10 @@ upstream's client. -o selects another format.
 The address of the server: --server, else --config, else --context, else $EMCO_URL, else the
 current context (see emcoctl config), else $HOME/.emco.yaml (upstream's file with host and
 port per service, or an ingress), else ` + config.DefaultServer + `.
-Other variables: EMCO_TOKEN (as -t), EMCO_CA_FILE (as --ca-file), EMCOCTL_OUTPUT (as
--o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the server refused, as upstream's client).`
+The credential: -t, else $EMCO_TOKEN, else the token file of the context, else the sign-in of
+emcoctl login. Other variables: EMCO_CA_FILE, EMCO_CERT_FILE, EMCO_KEY_FILE (as --ca-file,
+--cert-file, --key-file), EMCOCTL_OUTPUT (as -o), EMCOCTL_LEGACY_EXIT=1 (exit 0 although the
+server refused, as upstream's client).`
 
 // Commands returns the tree of commands, for its documentation.
 func Commands() *cobra.Command { return newRootCommand(&session.Session{}) }
@@ -75,11 +78,12 @@ func newRootCommand(s *session.Session) *cobra.Command {
 	}
 	root.SetVersionTemplate("emcoctl {{.Version}}\n")
 	s.SharedFlags(root)
-	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"})
+	root.AddGroup(&cobra.Group{ID: "documents", Title: "Documents:"}, &cobra.Group{ID: "deployments", Title: "Deployments:"}, &cobra.Group{ID: "git", Title: "Clusters in Git:"}, &cobra.Group{ID: "identity", Title: "Identity:"})
 	group(root, "documents", documents.Commands(s)...)
 	group(root, "deployments", lifecycle.Commands(s)...)
 	group(root, "deployments", status.Commands(s)...)
 	group(root, "git", clusters.Commands(s)...)
+	group(root, "identity", identity.Commands(s)...)
 	root.AddCommand(admin.Commands(s)...)
 	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/identity"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
@@ -43,7 +44,7 @@ func exitCodes() *cobra.Command {
   2  usage: unknown command or flag, missing or contradictory arguments
   3  not found
   4  conflict: it exists already, or its state or a dependent object does not allow it
-  5  unauthorised or forbidden
+  5  unauthorised or forbidden; also the answer no of auth can-i
   6  timeout (wait, --wait-for-status)
   7  the deployment failed (wait, --wait-for-status, --wait), or would fail (plan, diff)
 
@@ -61,7 +62,7 @@ parsed, a missing section of the configuration, and usage errors.`,
 // printError prints an error, unless it is printed already. Failures of documents are; it prints
 // only their number.
 func printError(sys session.System, err error) {
-	if err == nil || errors.Is(err, lifecycle.ErrChanges) {
+	if err == nil || errors.Is(err, lifecycle.ErrChanges) || errors.Is(err, identity.ErrNo) {
 		return
 	}
 	if f, ok := errors.AsType[*apply.Failures](err); ok {
@@ -109,6 +110,8 @@ func codeOf(err error) int {
 		return exitError
 	case errors.Is(err, lifecycle.ErrBroken):
 		return exitDegraded
+	case errors.Is(err, identity.ErrNo):
+		return exitAuth
 	}
 	if p, ok := errors.AsType[lifecycle.RefusedPlan](err); ok {
 		code := codeOf(p.Unwrap())

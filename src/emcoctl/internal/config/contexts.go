@@ -22,7 +22,10 @@ import (
 type Context struct {
 	Server    string `yaml:"server"`
 	CAFile    string `yaml:"caFile,omitempty"`
+	CertFile  string `yaml:"certFile,omitempty"`  // client certificate
+	KeyFile   string `yaml:"keyFile,omitempty"`   // of CertFile
 	TokenFile string `yaml:"tokenFile,omitempty"` // holds the bearer token
+	User      string `yaml:"user,omitempty"`      // which sign-in at the server; see emcoctl login
 	Project   string `yaml:"project,omitempty"`   // of lists of deployments
 }
 
@@ -57,23 +60,28 @@ func (c Contexts) Write(file string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := WritePrivate(file, text); err != nil {
 		return errs.E(errs.Invalid, "write contexts", file, err)
 	}
-	next, err := os.CreateTemp(dir, ".contexts-*")
+	return nil
+}
+
+// WritePrivate replaces a file at once, and makes its folder if it is missing. Only the owner can read them.
+func WritePrivate(file string, text []byte) error {
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(dir, "."+filepath.Base(file)+"-*")
 	if err != nil {
-		return errs.E(errs.Invalid, "write contexts", file, err)
+		return err
 	}
 	defer os.Remove(next.Name()) // nothing to remove after the rename
 	_, err = next.Write(text)
 	if err = errors.Join(err, next.Close()); err == nil {
 		err = os.Rename(next.Name(), file)
 	}
-	if err != nil {
-		return errs.E(errs.Invalid, "write contexts", file, err)
-	}
-	return nil
+	return err
 }
 
 // Names lists the contexts.

@@ -99,7 +99,7 @@ func Next(err error) string {
 	case errs.Unavailable:
 		return "start the server (emco), or give its address with --server, --config or $EMCO_URL"
 	case errs.Unauthorized:
-		return "give a token with -t or $EMCO_TOKEN"
+		return "sign in with emcoctl login, or give a token with -t or $EMCO_TOKEN"
 	case errs.Forbidden:
 		return "ask for the permission, or use another token with -t"
 	case errs.Throttled:

@@ -4,6 +4,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/logins"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
@@ -26,6 +28,7 @@ type Session struct {
 	Honest  bool // upstream's client does not have the command, so its exit codes are ours
 
 	config, Server, CAFile string
+	CertFile, KeyFile      string
 	context                string
 	Files, values          []string
 	recursive              bool
@@ -101,22 +104,84 @@ func (s *Session) CurrentContext(servers config.Servers) (config.Context, error)
 	return all.Get(servers.Context)
 }
 
-// ClientOptions are the options for all addresses. The token of a context goes only to its
-// server.
+// ClientOptions are the options for all addresses. The token and the certificate of a context go only to its
+// server, and the token of a sign-in only to the server where the person signed in.
 func (s *Session) ClientOptions(servers config.Servers) (client.Options, error) {
-	o := client.Options{
-		Token:     client.Token(cmp.Or(s.Token, s.Sys.Getenv("EMCO_TOKEN"))),
-		Timeout:   s.timeout,
-		UserAgent: "emcoctl/" + version.Read().Version,
+	current, err := s.CurrentContext(servers)
+	if err != nil {
+		return client.Options{}, err
 	}
-	if o.Token != "" {
-		return o, nil
+	o := s.transport(current)
+	o.Token = client.Token(cmp.Or(s.Token, s.Sys.Getenv("EMCO_TOKEN")))
+	if o.Token == "" {
+		o.Token, err = current.Token()
 	}
-	context, err := s.CurrentContext(servers)
-	if err == nil {
-		o.Token, err = context.Token()
+	if o.Token == "" {
+		o.TokenFor = s.tokenOf(current.User)
 	}
 	return o, err
+}
+
+// transport returns the options without a token.
+func (s *Session) transport(c config.Context) client.Options {
+	o := client.Options{
+		CertFile: cmp.Or(s.CertFile, s.Sys.Getenv("EMCO_CERT_FILE")), KeyFile: cmp.Or(s.KeyFile, s.Sys.Getenv("EMCO_KEY_FILE")),
+		Timeout: s.timeout, UserAgent: "emcoctl/" + version.Read().Version,
+	}
+	if o.CertFile == "" && o.KeyFile == "" {
+		o.CertFile, o.KeyFile = c.CertFile, c.KeyFile
+	}
+	return o
+}
+
+// tokenOf returns the tokens of the sign-ins of a user.
+func (s *Session) tokenOf(user string) func(ctx context.Context, server string) (client.Token, error) {
+	kept := s.Logins()
+	return func(ctx context.Context, server string) (client.Token, error) { return kept.Token(ctx, server, user) }
+}
+
+// Logins returns the sign-ins that are kept beside the file of contexts.
+func (s *Session) Logins() logins.Store {
+	file := s.ContextsFile()
+	if file == "" {
+		return logins.Store{}
+	}
+	return logins.Store{Dir: filepath.Join(filepath.Dir(file), "logins")}
+}
+
+// Place is where a person signs in: one server, and the name of the sign-in there.
+type Place struct {
+	Server, User string
+	options      client.Options
+}
+
+// Client returns a client that sends a token; none with an empty one.
+func (p Place) Client(token client.Token) (*client.Client, error) {
+	o := p.options
+	o.Token = token
+	return client.New(o)
+}
+
+// Place returns where a person signs in. The error is about usage if the services have addresses of their own.
+func (s *Session) Place() (Place, error) {
+	servers, err := s.Servers()
+	if err != nil {
+		return Place{}, err
+	}
+	address, err := servers.For("projects")
+	if err != nil {
+		return Place{}, err
+	}
+	if other, err := servers.For("cluster-providers"); err != nil || other != address {
+		return Place{}, Usagef("the services have addresses of their own, and a sign-in is for one; name it with --server or a context")
+	}
+	current, err := s.CurrentContext(servers)
+	if err != nil {
+		return Place{}, err
+	}
+	o := s.transport(current)
+	o.BaseURL, o.CAFile = address.URL, address.CAFile
+	return Place{address.URL, current.User, o}, nil
 }
 
 // Dial returns a client for one anchor.
@@ -205,6 +270,8 @@ func (s *Session) SharedFlags(root *cobra.Command) {
 	f.StringVar(&s.context, "context", "", "context to use; see emcoctl config")
 	f.StringVar(&s.Server, "server", "", "address of the server, for all services")
 	f.StringVar(&s.CAFile, "ca-file", "", "PEM certificates to trust for https")
+	f.StringVar(&s.CertFile, "cert-file", "", "PEM client certificate")
+	f.StringVar(&s.KeyFile, "key-file", "", "PEM key of --cert-file")
 	f.StringSliceVarP(&s.Files, "filename", "f", nil, "file or directory of documents, - for standard input; repeatable")
 	f.BoolVarP(&s.recursive, "recursive", "R", false, "include subdirectories of the directory of -f")
 	f.StringSliceVarP(&s.values, "values", "v", nil, "values file for templates; repeatable, later ones win")

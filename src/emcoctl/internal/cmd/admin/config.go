@@ -26,8 +26,8 @@ func Commands(s *session.Session) []*cobra.Command {
 func newConfigCommand(s *session.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "Choose between servers: contexts",
-		Long: `A context is a server, with the CA, the file of the token, and the project that a user works
-with there. Contexts are in $EMCOCTL_CONFIG, or ~/.config/emcoctl/config.yaml. --context
+		Long: `A context is a server, with the CA, the client certificate or the file of the token, and the
+project that a user works with there. After emcoctl login no file is needed. Contexts are in $EMCOCTL_CONFIG, or ~/.config/emcoctl/config.yaml. --context
 selects one for a command; config use-context selects one for all.`,
 		Example: "  emcoctl config set-context prod --server https://emco.example --token-file ~/.emco-token --project shop\n  emcoctl config use-context prod\n  emcoctl get deployments --context test",
 		Args:    cobra.NoArgs,
@@ -104,18 +104,21 @@ func newSetContextCommand(s *session.Session) *cobra.Command {
 	var next config.Context
 	c := &cobra.Command{
 		Use: "set-context NAME", Short: "Create or change a context",
-		Long: `Set-context creates a context from --server, --ca-file, --token-file and --project. Of a
-context that exists, it changes what is given. The first context becomes the current one.`,
+		Long: `Set-context creates a context from --server, --ca-file, --cert-file, --key-file, --token-file,
+--user and --project. Of a context that exists, it changes what is given. The first context
+becomes the current one. Contexts of one server with different --user have sign-ins of
+their own.`,
 		Example: "  emcoctl config set-context prod --server https://emco.example --ca-file ca.pem --token-file ~/.emco-token",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: complete.New(s).Context,
 	}
 	c.Flags().StringVar(&next.TokenFile, "token-file", "", "file with the bearer token")
+	c.Flags().StringVar(&next.User, "user", "", "name for the sign-in of emcoctl login, if you have several at one server")
 	c.Flags().StringVar(&next.Project, "project", "", "project of get deployments")
 	c.RunE = s.Own(func(_ *cobra.Command, args []string) error {
 		if s.Token != "" {
 			return session.Usagef("a context has no token of its own; write it to a file, and name that with --token-file")
 		}
-		next.Server, next.CAFile = s.Server, s.CAFile
+		next.Server, next.CAFile, next.CertFile, next.KeyFile = s.Server, s.CAFile, s.CertFile, s.KeyFile
 		err := changeContexts(s, func(all *config.Contexts) error {
 			merged, err := mergeContext(all.Contexts[args[0]], next)
 			if err != nil {
@@ -135,7 +138,7 @@ context that exists, it changes what is given. The first context becomes the cur
 
 // mergeContext returns a context with the members that next sets. Files get absolute paths.
 func mergeContext(old, next config.Context) (config.Context, error) {
-	for _, file := range []*string{&next.CAFile, &next.TokenFile} {
+	for _, file := range []*string{&next.CAFile, &next.CertFile, &next.KeyFile, &next.TokenFile} {
 		if *file == "" {
 			continue
 		}
@@ -147,10 +150,14 @@ func mergeContext(old, next config.Context) (config.Context, error) {
 	}
 	merged := config.Context{
 		Server: cmp.Or(next.Server, old.Server), CAFile: cmp.Or(next.CAFile, old.CAFile),
-		TokenFile: cmp.Or(next.TokenFile, old.TokenFile), Project: cmp.Or(next.Project, old.Project),
+		CertFile: cmp.Or(next.CertFile, old.CertFile), KeyFile: cmp.Or(next.KeyFile, old.KeyFile),
+		TokenFile: cmp.Or(next.TokenFile, old.TokenFile), User: cmp.Or(next.User, old.User), Project: cmp.Or(next.Project, old.Project),
 	}
 	if merged.Server == "" {
 		return old, session.Usagef("a context needs --server")
+	}
+	if (merged.CertFile == "") != (merged.KeyFile == "") {
+		return old, session.Usagef("a client certificate needs --cert-file and --key-file")
 	}
 	return merged, merged.Check()
 }

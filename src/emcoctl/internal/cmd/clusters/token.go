@@ -26,7 +26,8 @@ func newTokenCommand(s *session.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Create, list and revoke the tokens of clusters that report by HTTPS",
 		Long: `A cluster that reports directly to the server (statusMode: https in its sync object) needs
-a token. With the token it can report its own status and nothing else.`,
+a token. With the token it can report its own status and nothing else. API tokens, for
+programs, are others: see emcoctl auth token.`,
 		Example: "  emcoctl token create edge/store-7 >token\n  emcoctl token list edge/store-7\n  emcoctl token revoke edge/store-7 1f0a9c3e",
 		Args:    cobra.NoArgs,
 		RunE:    s.Run(func(c *cobra.Command, _ []string) error { return c.Help() }),
