@@ -33,6 +33,9 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
+// heapEvery is the pause between two looks at the live heap.
+const heapEvery = 200 * time.Millisecond
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -179,7 +182,10 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	wanted := name == r.name || r.name == "all"
 	stop := func() error { return nil }
 	if wanted {
-		stop = r.startCPU(ctx, name)
+		if err := r.fetch(ctx, name+".allocs-before.pprof", "allocs"); err != nil {
+			return err
+		}
+		stop = r.startProfiles(ctx, name)
 	}
 	before, err := r.program.Metrics(ctx)
 	if err != nil {
@@ -230,17 +236,44 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	return nil
 }
 
-// startCPU profiles the processor until the returned function is called, in parts of a second: how
-// long a step takes is not known before.
-func (r *recorder) startCPU(ctx context.Context, name string) (stop func() error) {
+// startProfiles profiles the processor until the returned function is called, in parts of a second: how
+// long a step takes is not known before. It also keeps the largest of the live heaps that it sees.
+func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
+	whole := context.WithoutCancel(ctx)
+	part, largest := 0, 0
+	cpu := repeat(ctx, func() error {
+		err := r.fetch(whole, fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1")
+		part++
+		return err
+	})
+	heap := repeat(ctx, func() error {
+		time.Sleep(heapEvery)
+		profile, err := r.read(whole, "heap?debug=1")
+		if err != nil {
+			return err
+		}
+		var objects, bytes int
+		if _, err := fmt.Sscanf(string(profile), "heap profile: %d: %d", &objects, &bytes); err != nil || bytes <= largest {
+			return err
+		}
+		largest = bytes
+		return os.WriteFile(filepath.Join(r.out, name+".peak.pprof"), profile, 0o644)
+	})
+	return func() error {
+		cancel()
+		return errors.Join(<-cpu, <-heap)
+	}
+}
+
+// repeat calls do until ctx ends, and again if the program is down meanwhile.
+func repeat(ctx context.Context, do func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		for part := 0; ctx.Err() == nil; part++ {
-			err := r.fetch(context.WithoutCancel(ctx), fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1")
+		for ctx.Err() == nil {
+			err := do()
 			if _, down := errors.AsType[*net.OpError](err); down || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 				time.Sleep(10 * time.Millisecond)
-				part--
 			} else if err != nil {
 				done <- err
 				return
@@ -248,30 +281,31 @@ func (r *recorder) startCPU(ctx context.Context, name string) (stop func() error
 		}
 		done <- nil
 	}()
-	return func() error {
-		cancel()
-		return <-done
-	}
+	return done
 }
 
 // fetch stores one of emco's profiles as a file.
 func (r *recorder) fetch(ctx context.Context, file, profile string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/"+profile, nil)
+	content, err := r.read(ctx, profile)
 	if err != nil {
 		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, file), content, 0o644)
+}
+
+// read returns one of emco's profiles.
+func (r *recorder) read(ctx context.Context, profile string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/"+profile, nil)
+	if err != nil {
+		return nil, err
 	}
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
-	f, err := os.Create(filepath.Join(r.out, file))
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, answer.Body)
 	if answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: emco answered %s", profile, answer.Status)
+		return nil, fmt.Errorf("%s: emco answered %s", profile, answer.Status)
 	}
-	return errors.Join(err, f.Close())
+	return io.ReadAll(answer.Body)
 }
