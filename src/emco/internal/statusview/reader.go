@@ -204,7 +204,7 @@ func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appco
 // Left returns all pairs of a deployment, by the id of its head, in order.
 func (r *Reader) Left(ctx context.Context, id appcontext.HeadID) ([]appcontext.Pair, error) {
 	snap, err := r.mirror.Snapshot(ctx, id)
-	return remainingPairs(snap), err
+	return remainingPairs(snap, &revisionContent{}), err
 }
 
 // Cloud answers a query for a logical cloud with the given member clusters. A cloud of level

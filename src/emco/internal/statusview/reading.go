@@ -147,13 +147,12 @@ func (d *healthVerdict) addExtras(w clusterReading) {
 }
 
 func (d *healthVerdict) count(id manifest.ID, o objectState) {
-	where, why := id.Kind+" "+id.Name, o.reason
 	switch o.state {
 	case v2.NotPresent:
-		d.bad.add(reasonNotReady, where, cmp.Or(why, "does not exist"))
+		d.bad.add(reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "does not exist"))
 	case v2.NotReady:
-		d.bad.add(reasonNotReady, where, cmp.Or(why, "is not ready"))
+		d.bad.add(reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "is not ready"))
 	case v2.Unknown:
-		d.unknown.add(reasonUnknown, where, why)
+		d.unknown.add(reasonUnknown, id.Kind+" "+id.Name, o.reason)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 )
 
@@ -17,6 +18,12 @@ import (
 type revisionContent struct {
 	rev    appcontext.Revision
 	places map[string][]desiredPlace
+}
+
+// has reports whether a revision desires a pair.
+func (c *revisionContent) has(p mirror.Pair) bool {
+	_, found := slices.BinarySearchFunc(c.places[p.App], p.Cluster, func(at desiredPlace, k v2.ClusterKey) int { return cmp.Compare(at.cluster, k) })
+	return found
 }
 
 // desiredPlace is what a cluster should hold of an app.

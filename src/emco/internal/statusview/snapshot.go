@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -32,17 +31,12 @@ type appPlaces struct {
 
 // placeStatus is the status of one app on one cluster.
 type placeStatus struct {
-	cluster    v2.ClusterKey
-	bundle     appcontext.Digest // the desired one
-	pair       *appcontext.Pair  // nil: rsync has not seen it yet, or has removed it
-	report     *mirror.Report    // nil: the cluster has not reported
-	reportedAt time.Time         // when the cluster last sent or confirmed the report
-	state      string            // of an app of the last revision: upstream's status, see Snapshot.state
-	past       []objectState     // of an app of an older revision: the state of each object
-
-	// set by statusView.readReports
+	*desiredPlace
+	pair    *appcontext.Pair // nil: rsync has not seen it yet, or has removed it
 	reading clusterReading
-	ready   *classStatus
+	state   string        // of an app of the last revision: upstream's status, see Snapshot.state
+	past    []objectState // of an app of an older revision: the state of each object
+	ready   *classStatus  // set by statusView.readReports
 }
 
 // objectState is the state of an object, and the reason if it needs one.
@@ -64,17 +58,26 @@ func (r *Reader) Snapshot(ctx context.Context, id appcontext.HeadID) (Snapshot, 
 // one for every few thousand placements.
 func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64) (Snapshot, error) {
 	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev}
-	desired := map[string][]placeStatus{}
+	content := &revisionContent{}
 	if rev > 0 {
 		var err error
-		if s.Rev, desired, err = r.desiredPlaces(ctx, snap, rev); err != nil {
+		if content, err = r.content(ctx, snap.Head.UID, rev); err != nil {
 			return s, err
 		}
 	}
+	s.Rev = content.rev
+	found := 0
 	for _, a := range s.Rev.Apps {
-		s.apps = append(s.apps, appPlaces{a, desired[a.Name]})
+		places, known := placesOf(a.Name, content.places[a.Name], snap)
+		s.apps = append(s.apps, appPlaces{a, places})
+		found += known
 	}
-	s.left = remainingPairs(snap)
+	switch {
+	case s.Head.Gone:
+		s.left = remainingPairs(snap, &revisionContent{})
+	case found < len(snap.Pairs):
+		s.left = remainingPairs(snap, content)
+	}
 	if err := r.readBundles(ctx, &s); err != nil {
 		return s, err
 	}
@@ -90,39 +93,27 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	return s, nil
 }
 
-// desiredPlaces reads a revision and the places that it desires, by app. It removes them
-// from snap, whose other places remain to be deleted; if nothing is desired, all remain.
-func (r *Reader) desiredPlaces(ctx context.Context, snap mirror.Snapshot, n int64) (appcontext.Revision, map[string][]placeStatus, error) {
-	c, err := r.content(ctx, snap.Head.UID, n)
-	if err != nil {
-		return appcontext.Revision{}, nil, err
-	}
-	out := make(map[string][]placeStatus, len(c.places))
-	for name, places := range c.places {
-		list := make([]placeStatus, len(places))
-		for i, p := range places {
-			at := mirror.Pair{Cluster: p.cluster, App: name}
-			list[i] = placeStatus{cluster: p.cluster, bundle: p.bundle}
-			if e := snap.Pairs[at]; e != nil {
-				list[i].pair, list[i].report, list[i].reportedAt = e.State.Common(), e.Report, e.Heard()
-			}
-			if !snap.Head.Gone {
-				delete(snap.Pairs, at)
-			}
+// placesOf returns the places that a revision desires for an app, and how many of them the snapshot has.
+func placesOf(app string, desired []desiredPlace, snap mirror.Snapshot) (out []placeStatus, known int) {
+	out = make([]placeStatus, len(desired))
+	for i := range desired {
+		out[i].desiredPlace = &desired[i]
+		if e := snap.Pairs[mirror.Pair{Cluster: desired[i].cluster, App: app}]; e != nil {
+			out[i].pair, out[i].reading = e.State.Common(), clusterReading{report: e.Report, at: e.Heard()}
+			known++
 		}
-		out[name] = list
 	}
-	return c.rev, out, nil
+	return out, known
 }
 
-// remainingPairs returns the pairs of a deployment, in order of app and cluster and without
-// Identity.
-func remainingPairs(snap mirror.Snapshot) (out []appcontext.Pair) {
+// remainingPairs returns the pairs of a deployment that nothing desires, in order of app and cluster and
+// without Identity.
+func remainingPairs(snap mirror.Snapshot, desired *revisionContent) (out []appcontext.Pair) {
 	if snap.Head == nil {
 		return nil
 	}
 	for at, e := range snap.Pairs {
-		if e.State != nil {
+		if e.State != nil && !desired.has(at) {
 			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, Deployment: snap.Head.Deployment(), App: at.App}, ""))
 		}
 	}

@@ -78,7 +78,7 @@ func TestDeployedStatus(t *testing.T) {
 				s.left = append(s.left, *p)
 			}
 			for _, p := range tt.places {
-				one := placeStatus{cluster: "edge+c1", bundle: "new", pair: p.pair}
+				one := placeStatus{desiredPlace: &desiredPlace{"edge+c1", "new"}, pair: p.pair}
 				one.state = s.state(one)
 				s.apps = append(s.apps, appPlaces{appcontext.App{Name: p.app}, []placeStatus{one}})
 			}

@@ -55,7 +55,7 @@ func (v *statusView) write(out *Answer) error {
 		failed = failed || a.Failure != nil
 		part := appPart{status: v2.AppStatus{Name: a.Name, Failure: failureOf(a.App), Findings: a.Findings}}
 		part.clusters = v.clusters(a, counts)
-		if len(part.clusters) > 0 || part.status.Failure != nil {
+		if v.Output != Summary && (len(part.clusters) > 0 || part.status.Failure != nil) {
 			out.apps = append(out.apps, part)
 		}
 	}
@@ -66,10 +66,9 @@ func (v *statusView) write(out *Answer) error {
 		if v.Head.Use != (appcontext.Use{}) && !v.Head.Gone {
 			out.status.Use = &v2.Use{Clusters: v.Head.Use.Clusters, Objects: v.Head.Use.Objects, Bytes: v.Head.Use.Bytes}
 		}
-		out.status.Leaving = v.leaving()
 	}
-	if v.Output == Summary {
-		out.apps, out.status.Leaving = nil, nil
+	if !v.past && v.Output != Summary {
+		out.status.Leaving = v.leaving()
 	}
 	out.Expires, out.stale = v.expires, v.stale
 	return nil
@@ -114,7 +113,7 @@ func overall(counts map[string]int, failed bool) string {
 func (v *statusView) readReports(a appPlaces) {
 	for i := range a.places {
 		p := &a.places[i]
-		p.reading = v.reader.readingOf(p.report, p.reportedAt, v.now)
+		p.reading = v.reader.readingOf(p.reading.report, p.reading.at, v.now)
 		v.stale = v.stale || p.reading.stale
 		if at := v.reader.expires(p.reading); !at.IsZero() && (v.expires.IsZero() || at.Before(v.expires)) {
 			v.expires = at
@@ -123,9 +122,12 @@ func (v *statusView) readReports(a appPlaces) {
 	}
 }
 
-// clusters returns the places of an app that pass the filters.
-func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart {
-	out := make([]clusterPart, 0, len(a.places))
+// clusters counts the objects of an app's places that pass the filters, and returns these places. A
+// summary has the counts alone.
+func (v *statusView) clusters(a appPlaces, counts map[string]int) (out []clusterPart) {
+	if v.Output != Summary {
+		out = make([]clusterPart, 0, len(a.places))
+	}
 	for i := range a.places {
 		p := &a.places[i]
 		if !admits(v.Clusters, p.cluster) {
@@ -140,6 +142,9 @@ func (v *statusView) clusters(a appPlaces, counts map[string]int) []clusterPart 
 		}
 		for state, n := range c.objects.counts {
 			counts[state] += n
+		}
+		if v.Output == Summary {
+			continue
 		}
 		v.describe(&c.status, p)
 		out = append(out, c)
@@ -232,7 +237,8 @@ func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 	}
 }
 
-// extras returns the app's objects that the cluster has in addition to the rendered ones.
+// extras counts the app's objects that the cluster has in addition to the rendered ones, and returns them
+// unless the query asks for a summary.
 func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.ResourceStatus) {
 	if w.report == nil {
 		return nil
@@ -244,6 +250,9 @@ func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.R
 			continue
 		}
 		counts[o.state]++
+		if v.Output == Summary {
+			continue
+		}
 		r := v.resource(appcontext.Ref{ID: s.ID}, o)
 		r.Extra = true
 		out = append(out, r)

@@ -3,7 +3,9 @@ package statusview
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -569,6 +571,31 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 	s.reader.revisions = newRevisionCache()
 	if n := fmt.Sprint(s.requests(func() { s.group("400").status("status=ready") })); n != "map[get:3 list:1]" {
 		t.Errorf("of a revision that was not read before: got %v, want a read of the revision; its placements are cached", n)
+	}
+}
+
+// A summary is polled while thousands of pairs change. It allocates nothing for a pair but one value in a list.
+func TestASummaryMakesNothingForEachPair(t *testing.T) {
+	cost := func(g *testGroup, query string) (allocations, bytes uint64) {
+		g.status(query) // its revision is in memory now
+		allocations, bytes = math.MaxUint64, math.MaxUint64
+		for range 10 { // the least: other goroutines allocate too
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := g.ask(query)
+			runtime.ReadMemStats(&after)
+			g.must(err)
+			allocations, bytes = min(allocations, after.Mallocs-before.Mallocs), min(bytes, after.TotalAlloc-before.TotalAlloc)
+		}
+		return allocations, bytes
+	}
+	ten, many := newStage(t).large(1, 10, 3), newStage(t).large(1, 2000, 3)
+	for _, query := range []string{"status=deployed&output=summary", "status=ready&output=summary"} {
+		few, _ := cost(ten, query)
+		all, bytes := cost(many, query)
+		if all > few+200 || bytes > 2000*150+64<<10 {
+			t.Errorf("%s: got %d allocations for 10 pairs, and %d with %d bytes for 2000; want no allocation and at most 150 bytes for each pair", query, few, all, bytes)
+		}
 	}
 }
 

@@ -14,13 +14,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 )
 
-// index is all records at one revision of etcd. Entries are replaced and never changed, so
-// that a snapshot copies only pointers. Mirror.mu guards it once it is visible.
+// index is all records at one revision of etcd. Entries are replaced and never changed, and so are maps
+// that a snapshot has, so a snapshot copies nothing. Mirror.mu guards it once it is visible.
 type index struct {
 	mark        int64
 	heads       map[appcontext.HeadID]*appcontext.Head
 	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
 	deployments map[v2.DeploymentID]map[Pair]*Entry
+	lent        map[v2.DeploymentID]bool        // a snapshot has the deployment's map: the next change copies it
 	clusters    map[v2.ClusterKey][]ClusterPair // the same entries, in order of deployment and app
 	lives       map[v2.ClusterKey]*LastSign     // by cluster
 	tables      *pairstore.Tables
@@ -43,7 +44,7 @@ func newIndex() *index {
 	return &index{
 		heads: map[appcontext.HeadID]*appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
-		clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
+		lent: map[v2.DeploymentID]bool{}, clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -195,10 +196,7 @@ func (x *index) setEntry(k appcontext.PairKey, next Entry) {
 		return
 	}
 	next.LastSign = x.life(at.Cluster)
-	if x.deployments[deployment] == nil {
-		x.deployments[deployment] = map[Pair]*Entry{}
-	}
-	x.deployments[deployment][at] = &next
+	x.own(deployment)[at] = &next
 	if known {
 		list[i].Entry = &next
 	} else {
@@ -206,9 +204,21 @@ func (x *index) setEntry(k appcontext.PairKey, next Entry) {
 	}
 }
 
+// own returns the entries of a deployment, to be changed.
+func (x *index) own(deployment v2.DeploymentID) map[Pair]*Entry {
+	switch {
+	case x.deployments[deployment] == nil:
+		x.deployments[deployment] = map[Pair]*Entry{}
+	case x.lent[deployment]:
+		x.deployments[deployment] = maps.Clone(x.deployments[deployment])
+	}
+	delete(x.lent, deployment)
+	return x.deployments[deployment]
+}
+
 // drop removes an entry, which is the i-th of its cluster.
 func (x *index) drop(deployment v2.DeploymentID, at Pair, i int) {
-	if delete(x.deployments[deployment], at); len(x.deployments[deployment]) == 0 {
+	if delete(x.own(deployment), at); len(x.deployments[deployment]) == 0 {
 		delete(x.deployments, deployment)
 	}
 	list := slices.Delete(x.clusters[at.Cluster], i, i+1)
@@ -250,7 +260,7 @@ func (x *index) touched(cluster v2.ClusterKey) map[v2.DeploymentID]bool {
 	return out
 }
 
-// snapshot copies the entries of a head's deployment; false if a record of it could not be read.
+// snapshot returns the entries of a head's deployment; false if a record of it could not be read.
 func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 	s, deployment := Snapshot{Head: x.heads[id]}, id.Deployment()
 	if s.Head != nil {
@@ -261,7 +271,9 @@ func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 			return s, false
 		}
 	}
-	s.Pairs = maps.Clone(x.deployments[deployment])
+	if s.Pairs = x.deployments[deployment]; s.Pairs != nil {
+		x.lent[deployment] = true
+	}
 	return s, true
 }
 

@@ -167,8 +167,7 @@ func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 	}
 }
 
-// Snapshot is a deployment at one moment. The map is the caller's; its entries are shared and
-// must not be changed.
+// Snapshot is a deployment at one moment. It is shared and must not be changed.
 type Snapshot struct {
 	Head  *appcontext.Head // nil: it does not exist
 	Pairs map[Pair]*Entry  // of Head.Deployment
@@ -263,10 +262,10 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 	}
 }
 
-// fromIndex copies from the index; false if a record of the deployment cannot be read.
+// fromIndex reads the index; false if a record of the deployment cannot be read.
 func (m *Mirror) fromIndex(id appcontext.HeadID) (Snapshot, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock() // not RLock: the index notes what it lends
+	defer m.mu.Unlock()
 	if m.index == nil {
 		return Snapshot{}, false
 	}

@@ -247,6 +247,33 @@ func TestSnapshotsAreOfOneRevision(t *testing.T) {
 	}
 }
 
+// A snapshot is lent, not copied: later changes leave it as it is, and reach the next one.
+func TestASnapshotStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	one, two, other := key("c1", "7", "a"), key("c2", "7", "a"), key("c1", "8", "a")
+	s.put(appcontext.Pair{Key: one, Rev: 1}, appcontext.Pair{Key: other, Rev: 1})
+	first, again := s.snapshot("7"), s.snapshot("7")
+	if reflect.ValueOf(first.Pairs).Pointer() != reflect.ValueOf(again.Pairs).Pointer() {
+		t.Error("two snapshots without a change between them do not share their pairs")
+	}
+	unrelated := s.snapshot("8")
+	s.put(appcontext.Pair{Key: one, Rev: 2}, appcontext.Pair{Key: two, Rev: 2})
+	changed := s.snapshot("7")
+	s.must(s.writer.Write(s.Context(), nil, []appcontext.PairKey{one, two}))
+	gone := s.snapshot("7")
+	revs := func(snap Snapshot) string {
+		out := map[string]int64{}
+		for at, e := range snap.Pairs {
+			out[string(at.Cluster)] = e.State.Common().Rev
+		}
+		return fmt.Sprint(out)
+	}
+	if got := []string{revs(first), revs(changed), revs(gone), revs(unrelated)}; !slices.Equal(got, []string{"map[c1:1]", "map[c1:2 c2:2]", "map[]", "map[c1:1]"}) {
+		t.Errorf("got %v: the first must stay, the next have the change, the last have nothing", got)
+	}
+}
+
 // Changes, lost watches and compactions in any order: the mirror always holds what etcd holds.
 func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 	t.Parallel()
