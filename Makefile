@@ -82,7 +82,7 @@ bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json;
 CASE     ?= all
 CLUSTERS ?= 1000
 .PHONY: profile
-profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, p7, restart, all or writer, CLUSTERS=1000; see profiles/
+profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, p7, restart, rest, all or writer, CLUSTERS=1000; see profiles/
 	cd scripts/bench && GOWORK=off go run ./profile -case $(CASE) -clusters $(CLUSTERS) -bin $(BIN) -out ../../profiles
 
 .PHONY: fmt

@@ -36,11 +36,14 @@ import (
 // heapEvery is the pause between two looks at the live heap.
 const heapEvery = 200 * time.Millisecond
 
+// restFor is how long the program rests after a restart: it reads where clusters report, and gives back memory.
+const restFor = 30 * time.Second
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var r recorder
-	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; all: these in a row; p7: heartbeats and news by HTTPS; writer: the packages that write Git, with content of each cluster's own")
+	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; rest: without requests, after that; all: these in a row; p7: heartbeats and news by HTTPS; writer: the packages that write Git, with content of each cluster's own")
 	flag.StringVar(&r.bin, "bin", "../../bin", "folder of the built programs")
 	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
 	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
@@ -76,7 +79,7 @@ func (r *recorder) run(ctx context.Context) error {
 	if r.name == "writer" {
 		return r.compareWriter(ctx)
 	}
-	cases := []string{"writer", "p1", "p2", "p3", "p7", "restart", "all"}
+	cases := []string{"writer", "p1", "p2", "p3", "p7", "restart", "rest", "all"}
 	if !slices.Contains(cases, r.name) {
 		return fmt.Errorf("-case is %q, want one of %s", r.name, strings.Join(cases, ", "))
 	}
@@ -108,12 +111,16 @@ func (r *recorder) run(ctx context.Context) error {
 			return nil
 		}
 	}
-	return r.step(ctx, "restart", func() error {
+	err = r.step(ctx, "restart", func() error {
 		r.emco.Program.Kill()
 		err := r.emco.Start(ctx)
 		r.program = r.emco.Program
 		return err
 	})
+	if err != nil || r.name == "restart" {
+		return err
+	}
+	return r.rest(ctx)
 }
 
 // floods profiles the loads of reports.
@@ -234,6 +241,23 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 		}
 	}
 	return nil
+}
+
+// rest waits, and prints how much memory the program keeps without requests.
+func (r *recorder) rest(ctx context.Context) error {
+	err := r.step(ctx, "rest", func() error {
+		time.Sleep(restFor)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.fetch(ctx, "rest.heap.pprof", "heap?gc=1"); err != nil {
+		return err
+	}
+	live, err := r.program.Metrics(ctx)
+	fmt.Printf("  live heap %.0f MiB\n", live["go_memstats_heap_alloc_bytes"]/(1<<20))
+	return err
 }
 
 // startProfiles profiles the processor until the returned function is called, in parts of a second: how
