@@ -104,7 +104,15 @@ func scan(into func(...any) error) (store.Doc, error) {
 	}
 	d.State = store.State(state)
 	d.Since, d.Created, d.Updated = moment(since), moment(created), moment(updated)
-	return d, errors.Join(json.Unmarshal(refs, &d.Refs), json.Unmarshal(claims, &d.Claims), json.Unmarshal(blobs, &d.Blobs))
+	return d, errors.Join(decodeList(refs, &d.Refs), decodeList(claims, &d.Claims), decodeList(blobs, &d.Blobs))
+}
+
+// decodeList reads a list as JSON. Most lists are empty, and thousands of documents are listed at a time.
+func decodeList[T any](text []byte, out *[]T) error {
+	if string(text) == "null" {
+		return nil
+	}
+	return json.Unmarshal(text, out)
 }
 
 func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }

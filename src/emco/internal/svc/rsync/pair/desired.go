@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -43,31 +44,48 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 // DiffUnsettled is Diff for a part of the pairs that the deployment has: have may lack pairs that hold
 // what is desired, for which held must be true.
 func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
-	var out []appcontext.Pair
-	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
-	for i, p := range have {
-		known[p.Key] = &have[i]
-		if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted {
-			out = append(out, w.Retarget(p, "", now))
-		}
+	differ := w.differences(have, held)
+	n := 0
+	for range differ {
+		n++
 	}
-	for cluster, apps := range w.Places {
-		for app, bundle := range apps {
-			key := appcontext.PairKey{Cluster: cluster, Deployment: w.Deployment, App: app}
-			p := appcontext.Pair{Key: key}
-			if old := known[key]; old != nil {
-				p = *old
-			} else if held(key) {
-				continue
-			}
-			p = w.identify(p)
-			if p.Desired != bundle || p.Phase != appcontext.Applied {
-				out = append(out, w.Retarget(p, bundle, now))
-			}
-		}
+	out := slices.Grow([]appcontext.Pair(nil), n) // pairs are large, and there may be many
+	for p, bundle := range differ {
+		out = append(out, w.Retarget(p, bundle, now))
 	}
 	slices.SortFunc(out, CompareKeys)
 	return out
+}
+
+// differences yields the pairs that must change, with the bundle that is desired of each: none of a pair
+// that must go.
+func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKey) bool) iter.Seq2[appcontext.Pair, appcontext.Digest] {
+	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
+	for i := range have {
+		known[have[i].Key] = &have[i]
+	}
+	return func(yield func(appcontext.Pair, appcontext.Digest) bool) {
+		for _, p := range have {
+			if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted && !yield(p, "") {
+				return
+			}
+		}
+		for cluster, apps := range w.Places {
+			for app, bundle := range apps {
+				key := appcontext.PairKey{Cluster: cluster, Deployment: w.Deployment, App: app}
+				p := appcontext.Pair{Key: key}
+				if old := known[key]; old != nil {
+					p = *old
+				} else if held(key) {
+					continue
+				}
+				p = w.identify(p)
+				if (p.Desired != bundle || p.Phase != appcontext.Applied) && !yield(p, bundle) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Holds reports whether a pair holds what is desired, on the cluster as it is registered now. The pair

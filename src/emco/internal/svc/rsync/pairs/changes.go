@@ -99,7 +99,7 @@ func (s *Store) blockIfStopped(p appcontext.Pair) appcontext.Pair {
 func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	var c change
+	c := change{put: make([]appcontext.Pair, 0, len(results))}
 	now, spread := s.cfg.Now(), rand.Float64() // the same for all: pairs that come out alike are stored together
 	for _, r := range results {
 		p, known := s.index.pair(r.Key)

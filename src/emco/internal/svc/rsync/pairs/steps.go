@@ -49,7 +49,9 @@ func (s *Store) advanceReported(ctx context.Context, keys []appcontext.PairKey) 
 func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, pulls bool) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	put := s.index.those(func(p *appcontext.Pair) bool { return pair.Deliverable(*p) && !p.Halted }, targets...)
+	put := s.index.those(func(p *appcontext.Pair) bool {
+		return pair.Deliverable(*p) && !p.Halted && !s.steps().atLast(ctx, p, pulls) // most have one step
+	}, targets...)
 	for i, p := range put {
 		var err error
 		if put[i], err = s.steps().skip(ctx, p, pulls); err != nil {
@@ -125,6 +127,12 @@ func (st stepper) check(ctx context.Context, p appcontext.Pair, step steps.Step)
 		}
 	}
 	return p, nil
+}
+
+// atLast reports whether a pair is at its last step, so that there is none to skip.
+func (st stepper) atLast(ctx context.Context, p *appcontext.Pair, pulls bool) bool {
+	plan, err := st.plans.Of(ctx, *p, pulls)
+	return err == nil && p.Step >= len(plan)-1
 }
 
 // skip moves a pair past all steps that need no delivery.

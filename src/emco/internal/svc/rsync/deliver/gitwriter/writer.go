@@ -144,7 +144,7 @@ func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.
 		canceled := running.Err() != nil && ctx.Err() == nil
 		release()
 		if !canceled {
-			return append(out, results...)
+			return append(results, out...)
 		}
 		var again []appcontext.Pair
 		for _, r := range results {
@@ -180,9 +180,9 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 		return out
 	}
 	if routes[due[0]].Settings.Published() {
-		return append(out, w.publish(ctx, routes, parts)...)
+		return append(w.publish(ctx, routes, parts), out...)
 	}
-	return append(out, w.land(ctx, routes[due[0]], parts, maxOffending)...)
+	return append(w.land(ctx, routes[due[0]], parts, maxOffending), out...)
 }
 
 // contribution plans one target. It returns the results of pairs that fail already.
@@ -328,7 +328,12 @@ func splitOffending(err error, parts []contribution) (offending, others []contri
 // results completes the expected results of contributions with the commit, or with the
 // error. For a cluster that reads a derived branch the commit is the head of that branch:
 // the cluster never sees commits of the branch that it is derived from.
-func results(parts []contribution, derived git.DerivedResult, err error) (out []pair.Result) {
+func results(parts []contribution, derived git.DerivedResult, err error) []pair.Result {
+	n := 0
+	for _, c := range parts {
+		n += len(c.expected)
+	}
+	out := make([]pair.Result, 0, n)
 	for _, c := range parts {
 		commit := derived.Commit
 		for _, d := range c.derived {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,11 +73,20 @@ func NewRegistrar(ctx context.Context, o Options) *Registrar {
 // Register takes the results of a commit. It keeps those of targets whose platform must be
 // called, and records them when that is done. It returns the others.
 func (r *Registrar) Register(ctx context.Context, done []pair.Result, routes map[pair.Target]route.Route) (others []pair.Result) {
+	platformOf := func(result pair.Result) syncer.Bootstrapper {
+		if result.Err != nil {
+			return nil
+		}
+		return syncer.Bootstrapping(routes[pair.TargetOf(result.Key)].Backend)
+	}
+	if !slices.ContainsFunc(done, func(result pair.Result) bool { return platformOf(result) != nil }) {
+		return done // as for most fleets
+	}
 	calls := map[pair.Target]call{}
 	for _, result := range done {
 		t := pair.TargetOf(result.Key)
-		platform := syncer.Bootstrapping(routes[t].Backend)
-		if result.Err != nil || platform == nil {
+		platform := platformOf(result)
+		if platform == nil {
 			others = append(others, result)
 			continue
 		}
