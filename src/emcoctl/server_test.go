@@ -418,7 +418,7 @@ func act(w http.ResponseWriter, e *entry, op string) error {
 // An app whose file holds the word "broken" cannot be rendered; one with "slow" is
 // never ready.
 func (s *fakeServer) status(w http.ResponseWriter, p string, e *entry) error {
-	st := v2.Status{Identity: v2.Identity{Name: path.Base(p)}}
+	st := v2.Status{StatusSubject: v2.StatusSubject{Name: path.Base(p)}}
 	for i, state := range e.actions {
 		a := v2.Action{State: state}
 		if state != "Created" && state != "Approved" {

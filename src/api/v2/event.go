@@ -19,7 +19,7 @@ type Event struct {
 // of single Events instead, one JSON document a line (application/x-ndjson), that ends
 // when the client disconnects.
 type EventsAnswer struct {
-	Identity
+	StatusSubject
 	Events   []Event `json:"events"`
 	Continue string  `json:"continue,omitempty"` // token of the next page, with ?limit=
 }

@@ -5,7 +5,7 @@ import "encoding/json"
 // Plan is the answer to an action with ?dryRun=true: what the action would do. It changes
 // nothing. It is an addition to upstream's API.
 type Plan struct {
-	Identity
+	StatusSubject
 	Digest   string      `json:"plan"`              // of the outcome: the action with the header If-Plan and this value does this or nothing
 	Action   string      `json:"action"`            // "instantiate", "update", "rollback" or "migrate"
 	Revision int64       `json:"revision"`          // the number that the revision would get

@@ -5,7 +5,7 @@ import "time"
 // PlanClasses is the answer to a dry run with ?output=classes: a Plan without the names of all
 // clusters and without the contents of objects, which can be read in parts until a time.
 type PlanClasses struct {
-	Identity
+	StatusSubject
 	Digest   string       `json:"plan"`  // as Plan has it
 	Until    time.Time    `json:"until"` // the server forgets the parts then, or earlier if many plans are made
 	Action   string       `json:"action"`

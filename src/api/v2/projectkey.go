@@ -93,7 +93,7 @@ func GroupOf(storeKey string) (GroupKey, bool) {
 }
 
 // Group returns the deployment intent group that i names.
-func (i Identity) Group() GroupKey {
+func (i StatusSubject) Group() GroupKey {
 	return GroupKey{CompositeAppKey{Project: i.Project, Name: i.CompositeApp, Version: i.CompositeAppVersion}, i.Name}
 }
 
@@ -123,7 +123,7 @@ func LogicalCloudOf(storeKey string) (LogicalCloudKey, bool) {
 }
 
 // LogicalCloud returns the logical cloud that i names.
-func (i Identity) LogicalCloud() LogicalCloudKey { return LogicalCloudKey{i.Project, i.Name} }
+func (i StatusSubject) LogicalCloud() LogicalCloudKey { return LogicalCloudKey{i.Project, i.Name} }
 
 // ShortName returns the short form of the key of a document that is deployed: of a group or a
 // logical cloud. Other texts stay.

@@ -38,14 +38,14 @@ type RevisionCommit struct {
 
 // RevisionsAnswer is the answer to GET …/revisions.
 type RevisionsAnswer struct {
-	Identity
+	StatusSubject
 	Revisions []Revision `json:"revisions"`
 	Continue  string     `json:"continue,omitempty"` // token of the next page, with ?limit=
 }
 
 // PlacementAnswer is where the current documents of a group place its apps.
 type PlacementAnswer struct {
-	Identity
+	StatusSubject
 	Placements []PlacementView `json:"placements"`         // by app: chosen clusters, then others
 	Continue   string          `json:"continue,omitempty"` // token of the next page
 }

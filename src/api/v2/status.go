@@ -8,7 +8,7 @@ import (
 // Status is the answer to a status query of a deployment intent group, a logical
 // cloud or a cluster. Members are upstream's; additions are optional and marked "ours".
 type Status struct {
-	Identity
+	StatusSubject
 	States States `json:"states"`
 
 	DeployedStatus string         `json:"deployedStatus,omitempty"` // with status=..., see Deployed
@@ -57,9 +57,9 @@ type Leaving struct {
 // Key returns the key of the cluster.
 func (l Leaving) Key() ClusterKey { return NewClusterKey(l.Provider, l.Cluster) }
 
-// Identity identifies the subject of a status. Deployment intent groups have all members,
+// StatusSubject identifies the subject of a status. Deployment intent groups have all members,
 // logical clouds project and name, clusters the name alone.
-type Identity struct {
+type StatusSubject struct {
 	Project             string `json:"project,omitempty"`
 	CompositeApp        string `json:"compositeApp,omitempty"`
 	CompositeAppVersion string `json:"compositeAppVersion,omitempty"`
@@ -210,13 +210,13 @@ const (
 
 // AppsAnswer is the answer to ?apps.
 type AppsAnswer struct {
-	Identity
+	StatusSubject
 	Apps []string `json:"apps"`
 }
 
 // ClustersAnswer is the answer to ?clusters.
 type ClustersAnswer struct {
-	Identity
+	StatusSubject
 	ClustersByApp []ClustersByApp `json:"clustersByApp"`
 }
 
@@ -234,7 +234,7 @@ type ClusterRef struct {
 
 // ResourcesAnswer is the answer to ?resources.
 type ResourcesAnswer struct {
-	Identity
+	StatusSubject
 	ResourcesByApp []ResourcesByApp `json:"resourcesByApp"`
 }
 

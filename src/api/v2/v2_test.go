@@ -205,7 +205,7 @@ func TestSecretsOfSyncObjects(t *testing.T) {
 func TestStatusOnTheWire(t *testing.T) {
 	t.Parallel()
 	s := v2.Status{
-		Identity:       v2.Identity{Project: "p", Name: "g"},
+		StatusSubject:  v2.StatusSubject{Project: "p", Name: "g"},
 		States:         v2.States{StatusCtxID: "1", Actions: []v2.Action{}},
 		DeployedStatus: v2.StatusInstantiated, DeployedCounts: map[string]int{"Applied": 1},
 		Apps: []v2.AppStatus{{Name: "a", Clusters: []v2.ClusterStatus{{

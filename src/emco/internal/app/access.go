@@ -53,9 +53,9 @@ func bootstrapToken(c config.Auth) (string, error) {
 	return token, nil
 }
 
-// identity mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
+// openAccess mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
 // the returned service.
-func (a *App) identity(ctx context.Context, c config.Config, p parts, db *store.DB, r *mux.Router) ([]run.Service, error) {
+func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, r *mux.Router) ([]run.Service, error) {
 	d := directory.New(db, a.log, nil)
 	s := identity.Resources{DB: db, Directory: d, Now: time.Now}
 	for _, i := range c.Auth.Issuers {

@@ -89,7 +89,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
-	guarding, err := a.identity(ctx, c, p, st.db, r)
+	guarding, err := a.openAccess(ctx, c, p, st.db, r)
 	if err != nil {
 		return out, nil, err
 	}

@@ -59,7 +59,7 @@ func nameOf(e v2.Event) string {
 // Serve answers with the events of the deployment uid, oldest first: all that are kept, or
 // those that ?since=TIME and ?type=TYPE select, in pages with ?limit=. With ?follow=true the answer is a stream
 // that continues with new events. A client that reads too slowly is disconnected.
-func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.HeadID, who v2.Identity) error {
+func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.HeadID, who v2.StatusSubject) error {
 	q, err := parse(r)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.Head
 			chosen = append(chosen, event(e))
 		}
 	}
-	out := v2.EventsAnswer{Identity: who, Events: []v2.Event{}}
+	out := v2.EventsAnswer{StatusSubject: who, Events: []v2.Event{}}
 	page, next, err := web.Cut(q.page, chosen, nameOf)
 	if err != nil {
 		return err

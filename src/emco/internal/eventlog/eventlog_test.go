@@ -33,7 +33,7 @@ func newSite(t *testing.T) logServer {
 	s := logServer{T: t, contexts: contexttest.New(t)}
 	log := New(s.contexts)
 	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		return log.Serve(w, r, "7", v2.Identity{Name: "autumn"})
+		return log.Serve(w, r, "7", v2.StatusSubject{Name: "autumn"})
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)

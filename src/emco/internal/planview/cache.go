@@ -109,7 +109,7 @@ func (c *Cache) removeLocked(i int) {
 // inShort returns a plan without the names of all clusters and the contents of objects.
 func inShort(p v2.Plan, until time.Time) v2.PlanClasses {
 	out := v2.PlanClasses{
-		Identity: p.Identity, Digest: p.Digest, Until: until.UTC(), Action: p.Action, Revision: p.Revision, From: p.From,
+		StatusSubject: p.StatusSubject, Digest: p.Digest, Until: until.UTC(), Action: p.Action, Revision: p.Revision, From: p.From,
 		Confirm: p.Confirm, Notes: p.Notes, Summary: p.Summary, Apps: []v2.AppClasses{},
 	}
 	classes, objects := maxClasses, maxObjects // that the answer may still have

@@ -32,7 +32,7 @@ import (
 )
 
 // Source finds a status to be followed; NotFound if there is no such document.
-type Source func(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error)
+type Source func(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error)
 
 // Follow yields the answers of a feed until ctx ends; see statusview.Reader.
 type Follow func(ctx context.Context, f statusview.Feed, tell func(statusview.Answer) error) error
@@ -318,16 +318,16 @@ func (s *Server) ask(ctx context.Context, r *pb.StatusRegistration) (statusReque
 }
 
 // source is who knows the subject of a registration.
-func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.Identity, err error) {
+func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.StatusSubject, err error) {
 	var names map[string]string
 	switch k := r.GetKey().(type) {
 	case *pb.StatusRegistration_DigKey:
 		d := k.DigKey
 		source = s.o.Groups
-		who = v2.Identity{Project: d.GetProject(), CompositeApp: d.GetCompositeApp(), CompositeAppVersion: d.GetCompositeAppVersion(), Name: d.GetDeploymentIntentGroup()}
+		who = v2.StatusSubject{Project: d.GetProject(), CompositeApp: d.GetCompositeApp(), CompositeAppVersion: d.GetCompositeAppVersion(), Name: d.GetDeploymentIntentGroup()}
 		names = map[string]string{"digKey.compositeApp": who.CompositeApp, "digKey.compositeAppVersion": who.CompositeAppVersion}
 	case *pb.StatusRegistration_LcKey:
-		source, who = s.o.Clouds, v2.Identity{Project: k.LcKey.GetProject(), Name: k.LcKey.GetLogicalCloud()}
+		source, who = s.o.Clouds, v2.StatusSubject{Project: k.LcKey.GetProject(), Name: k.LcKey.GetLogicalCloud()}
 	case nil:
 		return nil, who, errs.New(errs.Invalid, "digKey, lcKey or clusterKey: missing")
 	}

@@ -102,7 +102,7 @@ func (s *serverFixture) serve(services ...func(context.Context) error) {
 }
 
 func (s *serverFixture) groups(r *statusview.Reader) Source {
-	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+	return func(_ context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
 		if who.Name != "d" {
 			return statusview.Feed{}, errs.New(errs.NotFound, "DeploymentIntentGroup not found")
 		}
@@ -114,7 +114,7 @@ func (s *serverFixture) groups(r *statusview.Reader) Source {
 }
 
 func (s *serverFixture) clouds(r *statusview.Reader) Source {
-	return func(_ context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+	return func(_ context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
 		doc := store.Doc{Key: "projects/p/logical-clouds/lc", UID: "9"}
 		return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 			return r.Cloud(ctx, statusview.Subject{Doc: doc, Identity: who}, q, []v2.ClusterKey{v2.NewClusterKey("edge", "c1")})

@@ -77,7 +77,7 @@ func clusterStatuses(parts []clusterPart) (out []v2.ClusterStatus) {
 
 // listApps answers ?apps: the names of apps that have resources.
 func (a Answer) listApps() v2.AppsAnswer {
-	out := v2.AppsAnswer{Identity: a.status.Identity, Apps: []string{}}
+	out := v2.AppsAnswer{StatusSubject: a.status.StatusSubject, Apps: []string{}}
 	for _, app := range a.apps {
 		out.Apps = append(out.Apps, app.status.Name)
 	}
@@ -86,7 +86,7 @@ func (a Answer) listApps() v2.AppsAnswer {
 
 // listClusters answers ?clusters: the clusters of each app.
 func (a Answer) listClusters() v2.ClustersAnswer {
-	out := v2.ClustersAnswer{Identity: a.status.Identity, ClustersByApp: []v2.ClustersByApp{}}
+	out := v2.ClustersAnswer{StatusSubject: a.status.StatusSubject, ClustersByApp: []v2.ClustersByApp{}}
 	for _, app := range a.byApp() {
 		entry := v2.ClustersByApp{App: app.status.Name, Clusters: []v2.ClusterRef{}}
 		for _, c := range app.clusters {
@@ -100,7 +100,7 @@ func (a Answer) listClusters() v2.ClustersAnswer {
 // listResources answers ?resources: the resources of each app on each cluster, which are
 // never merged.
 func (a Answer) listResources() v2.ResourcesAnswer {
-	out := v2.ResourcesAnswer{Identity: a.status.Identity, ResourcesByApp: []v2.ResourcesByApp{}}
+	out := v2.ResourcesAnswer{StatusSubject: a.status.StatusSubject, ResourcesByApp: []v2.ResourcesByApp{}}
 	for _, app := range a.byApp() {
 		for i, c := range clusterStatuses(app.clusters) {
 			if len(c.Resources) == 0 {

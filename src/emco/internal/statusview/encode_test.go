@@ -19,7 +19,7 @@ func TestJSONByHandHasAllMembers(t *testing.T) {
 	fill(t, reflect.ValueOf(&resource).Elem())
 	plain := v2.ClusterStatus{Provider: "p", Cluster: "c"}
 	a := Answer{
-		status: v2.Status{Identity: v2.Identity{Name: "d"}},
+		status: v2.Status{StatusSubject: v2.StatusSubject{Name: "d"}},
 		apps: []appPart{{status: v2.AppStatus{Name: "a"}, clusters: []clusterPart{
 			{status: full, objects: &objectBlock{list: []v2.ResourceStatus{resource, {Name: "second"}}}, extras: []v2.ResourceStatus{resource, resource}},
 			{status: plain, extras: []v2.ResourceStatus{resource}},

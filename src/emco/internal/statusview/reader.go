@@ -60,7 +60,7 @@ func New(contexts ContextReader, m *mirror.Mirror, o Options) *Reader {
 // Subject is the document that a query is about.
 type Subject struct {
 	Doc      store.Doc
-	Identity v2.Identity
+	Identity v2.StatusSubject
 	Apps     func(ctx context.Context) ([]string, error) // nil: not known. Names of the apps that the documents have; called only for filters of apps
 
 	// Places returns the clusters on which the documents place each app now; nil: not known.
@@ -151,7 +151,7 @@ func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror
 		return out, snap, nil, err
 	}
 	out.topics.Deployments = []v2.DeploymentID{head.Deployment()}
-	out.status = v2.Status{Identity: of.Identity, States: lifecycle.States(head, acts)}
+	out.status = v2.Status{StatusSubject: of.Identity, States: lifecycle.States(head, acts)}
 	if snap.Head == nil && q.Instance != "" {
 		_, err = revisionOf(head, acts, q.Instance)
 	}

@@ -263,7 +263,7 @@ func (g *testGroup) ask(query string) (Answer, error) {
 	g.must(err)
 	q, err := ParseGroup(v)
 	g.must(err)
-	who := v2.Identity{Project: "p", CompositeApp: "ca", CompositeAppVersion: "v1", CompositeProfile: "cp", Name: "d"}
+	who := v2.StatusSubject{Project: "p", CompositeApp: "ca", CompositeAppVersion: "v1", CompositeProfile: "cp", Name: "d"}
 	return g.reader.Group(g.Context(), Subject{Doc: g.doc, Identity: who}, q)
 }
 

@@ -29,14 +29,14 @@ import (
 // changes only by compare-and-swap, so a revoked token and an outdated report are refused,
 // whichever process receives them.
 type Agent struct {
-	Cluster    v2.ClusterKey `json:"-"`
-	Seq        uint64        `json:"seq,omitempty"`      // of its last report
-	At         time.Time     `json:"at,omitzero"`        // when its last report was received
-	DocumentID string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
-	Parts      int           `json:"parts,omitempty"`    // values that the document takes
-	Identity   string        `json:"identity,omitempty"` // of the registration that the tokens were made for
-	Tokens     []Token       `json:"tokens,omitempty"`   // the newest last
-	Mod        int64         `json:"-"`                  // etcd revision at which it was read or written; 0: it does not exist
+	Cluster      v2.ClusterKey `json:"-"`
+	Seq          uint64        `json:"seq,omitempty"`      // of its last report
+	At           time.Time     `json:"at,omitzero"`        // when its last report was received
+	DocumentID   string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
+	Parts        int           `json:"parts,omitempty"`    // values that the document takes
+	Registration string        `json:"identity,omitempty"` // of the registration that the tokens were made for
+	Tokens       []Token       `json:"tokens,omitempty"`   // the newest last
+	Mod          int64         `json:"-"`                  // etcd revision at which it was read or written; 0: it does not exist
 }
 
 // Token allows its bearer to report for one cluster. Only its sum is stored.

@@ -22,7 +22,7 @@ func encodeAgent(key string, a Agent) (string, error) {
 	w.time("at", a.At)
 	w.string("said", a.DocumentID)
 	w.number("parts", uint64(a.Parts))
-	w.string("identity", a.Identity)
+	w.string("identity", a.Registration)
 	if len(a.Tokens) > 0 {
 		w.name("tokens")
 		w.text = append(w.text, '[')
@@ -119,7 +119,7 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 		{Name: "at", Time: &a.At},
 		{Name: "said", Text: &a.DocumentID},
 		{Name: "parts", Int: &a.Parts},
-		{Name: "identity", Text: &a.Identity},
+		{Name: "identity", Text: &a.Registration},
 		{Name: "tokens", Read: func() { a.Tokens = jsonread.List(t, func() Token { return readToken(t) }) }},
 	})
 	for i := range a.Tokens {
@@ -130,7 +130,7 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	if !t.Done() {
 		return etcdkv.Decode[Agent](kv)
 	}
-	a.DocumentID, a.Identity = strings.Clone(a.DocumentID), strings.Clone(a.Identity) // they outlive the rest of the text
+	a.DocumentID, a.Registration = strings.Clone(a.DocumentID), strings.Clone(a.Registration) // they outlive the rest of the text
 	return a, nil
 }
 

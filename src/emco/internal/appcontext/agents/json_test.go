@@ -19,9 +19,9 @@ func TestAgentsAreWrittenAsJSON(t *testing.T) {
 	token := Token{ID: "90ab", Sum: []byte{0, 1, 255}, Made: at, Ends: at.Add(time.Hour), By: `"a" <é> & \b` + "\n"}
 	for _, a := range []Agent{
 		{},
-		{Seq: 1<<64 - 1, At: at, DocumentID: "ab", Parts: 3, Identity: "id", Tokens: []Token{token, {Sum: []byte{}}}},
+		{Seq: 1<<64 - 1, At: at, DocumentID: "ab", Parts: 3, Registration: "id", Tokens: []Token{token, {Sum: []byte{}}}},
 		{DocumentID: "\xff", Tokens: []Token{{Sum: []byte{}, Made: at.In(time.FixedZone("", 7200))}}},
-		{Identity: `q"`, Tokens: []Token{{Sum: []byte{1}, Made: at}}},
+		{Registration: `q"`, Tokens: []Token{{Sum: []byte{1}, Made: at}}},
 	} {
 		want, err := json.Marshal(a)
 		must(t, err)
@@ -64,7 +64,7 @@ func TestWeightIsAnUpperBound(t *testing.T) {
 
 // BenchmarkAgent writes and reads an agent with one token.
 func BenchmarkAgent(b *testing.B) {
-	a := Agent{Seq: 1, At: time.Now().UTC(), DocumentID: "0123456789abcdef0123456789abcdef", Parts: 1, Identity: "0123456789", Tokens: []Token{{ID: "90ab", Sum: make([]byte, 32), Made: time.Now(), By: "anonymous"}}}
+	a := Agent{Seq: 1, At: time.Now().UTC(), DocumentID: "0123456789abcdef0123456789abcdef", Parts: 1, Registration: "0123456789", Tokens: []Token{{ID: "90ab", Sum: make([]byte, 32), Made: time.Now(), By: "anonymous"}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		text, err := encodeAgent("k", a)

@@ -222,7 +222,7 @@ func (m *Mirror) Cluster(name v2.ClusterKey) []ClusterPair {
 	return slices.Clone(m.index.clusters[name])
 }
 
-// Pairs returns the pairs of a cluster, in no order and without Identity; false without an index. They are at
+// Pairs returns the pairs of a cluster, in no order and without Registration; false without an index. They are at
 // least as new as everything that the mirror has yielded before, such as agents. They are
 // shared and must not be changed.
 func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {

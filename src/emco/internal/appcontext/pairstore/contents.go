@@ -66,7 +66,7 @@ func (c *Contents) on(cluster v2.ClusterKey) (out []Pair) {
 	}
 	for id, t := range c.tables {
 		if i := t.groupOf(n); i >= 0 {
-			out = append(out, t.groups[i].state.Pair(Key{Cluster: cluster, Deployment: id.Deployment, App: id.App}, c.roster.entries[n].Identity))
+			out = append(out, t.groups[i].state.Pair(Key{Cluster: cluster, Deployment: id.Deployment, App: id.App}, c.roster.entries[n].Registration))
 		}
 	}
 	return out

@@ -42,20 +42,20 @@ func ComparePairs(a, b Pair) int { return a.Key.Compare(b.Key) }
 // Pair is the state of one app on one cluster. It is written before the cluster is changed,
 // so Held always covers what the cluster may hold.
 type Pair struct {
-	Key       Key       `json:"-"`
-	Rev       int64     `json:"rev"`                // revision that requires Desired
-	Desired   Digest    `json:"desired,omitempty"`  // bundle that the cluster must hold; empty: none
-	Held      []Digest  `json:"held,omitempty"`     // bundles whose objects the cluster may hold
-	Identity  string    `json:"identity,omitempty"` // id of the cluster's registration at that time; another cluster of the same name has another id
-	Applied   Digest    `json:"applied,omitempty"`  // bundle that the cluster is proved to hold
-	Commit    string    `json:"commit,omitempty"`   // Git commit that contains it
-	Phase     Phase     `json:"phase"`
-	Attempt   int       `json:"attempt,omitempty"`
-	NextRetry time.Time `json:"nextRetry,omitzero"`
-	Error     string    `json:"error,omitempty"`
-	Reason    string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
-	Findings  []string  `json:"findings,omitempty"` // warnings for users
-	At        time.Time `json:"at"`                 // when Desired, Step or the outcome last changed; of an Applied pair, since when it is Applied
+	Key          Key       `json:"-"`
+	Rev          int64     `json:"rev"`                // revision that requires Desired
+	Desired      Digest    `json:"desired,omitempty"`  // bundle that the cluster must hold; empty: none
+	Held         []Digest  `json:"held,omitempty"`     // bundles whose objects the cluster may hold
+	Registration string    `json:"identity,omitempty"` // id of the cluster's registration at that time; another cluster of the same name has another id
+	Applied      Digest    `json:"applied,omitempty"`  // bundle that the cluster is proved to hold
+	Commit       string    `json:"commit,omitempty"`   // Git commit that contains it
+	Phase        Phase     `json:"phase"`
+	Attempt      int       `json:"attempt,omitempty"`
+	NextRetry    time.Time `json:"nextRetry,omitzero"`
+	Error        string    `json:"error,omitempty"`
+	Reason       string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
+	Findings     []string  `json:"findings,omitempty"` // warnings for users
+	At           time.Time `json:"at"`                 // when Desired, Step or the outcome last changed; of an Applied pair, since when it is Applied
 
 	Change  Change `json:"change,omitempty"`  // decides which hooks run on the way to Desired; empty once the app is removed
 	From    Digest `json:"from,omitempty"`    // bundle that ran before the change; empty: none

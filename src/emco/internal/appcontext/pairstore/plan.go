@@ -55,7 +55,7 @@ func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[mo
 	plan := &tablePlan[move]{id: id}
 	for _, m := range moves {
 		if m.group = m.group && grouped[m.id]; m.group {
-			m.number, m.group = w.number(m.cluster, m.pair.Identity, m.named)
+			m.number, m.group = w.number(m.cluster, m.pair.Registration, m.named)
 		}
 		if !at.alone[m.cluster] && (m.pair == nil || m.group) {
 			plan.inTable = append(plan.inTable, m)
@@ -92,16 +92,16 @@ func fitsGroup(p *Pair) bool {
 // number returns the roster's number of a cluster, and gives it one if it has none. named says
 // that the table names the number already. It returns false if tables still name the number for an
 // earlier registration of the cluster.
-func (w *Writer) number(c v2.ClusterKey, identity string, named bool) (uint32, bool) {
+func (w *Writer) number(c v2.ClusterKey, registration string, named bool) (uint32, bool) {
 	n, known := w.roster.find(c)
 	switch {
 	case !known:
-		n = w.roster.add(rosterEntry{c, identity})
-	case w.roster.entries[n].Identity == identity:
+		n = w.roster.add(rosterEntry{c, registration})
+	case w.roster.entries[n].Registration == registration:
 	case named || w.isNamed(n):
 		return n, false
 	default:
-		w.roster.identify(n, identity)
+		w.roster.reregister(n, registration)
 	}
 	w.claimed[n] = true
 	return n, true

@@ -16,13 +16,13 @@ const rosterChunk = 256
 
 // rosterEntry is a cluster with a number: its place in the roster.
 type rosterEntry struct {
-	Cluster  v2.ClusterKey
-	Identity string // of the cluster's registration, see Pair.Identity
+	Cluster      v2.ClusterKey
+	Registration string // of the cluster's registration, see Pair.Registration
 }
 
 // MarshalJSON writes an entry as a list of two strings.
 func (e rosterEntry) MarshalJSON() ([]byte, error) {
-	return json.Marshal([2]string{string(e.Cluster), e.Identity})
+	return json.Marshal([2]string{string(e.Cluster), e.Registration})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -31,7 +31,7 @@ func (e *rosterEntry) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &pair); err != nil {
 		return err
 	}
-	e.Cluster, e.Identity = v2.ClusterKey(pair[0]), pair[1]
+	e.Cluster, e.Registration = v2.ClusterKey(pair[0]), pair[1]
 	return nil
 }
 
@@ -86,9 +86,9 @@ func (r *roster) add(e rosterEntry) uint32 {
 	return n
 }
 
-// identify changes the registration of a number that no table names.
-func (r *roster) identify(n uint32, identity string) {
-	r.entries[n].Identity = identity
+// reregister changes the registration of a number that no table names.
+func (r *roster) reregister(n uint32, registration string) {
+	r.entries[n].Registration = registration
 	r.dirty[int(n)/rosterChunk] = true
 }
 

@@ -13,19 +13,19 @@ type State struct{ common Pair }
 
 // StateOf returns the state of a pair.
 func StateOf(p Pair) *State {
-	p.Key, p.Identity = Key{}, ""
+	p.Key, p.Registration = Key{}, ""
 	return &State{p}
 }
 
 // Pair returns the pair with this state and the given key and registration. Its slices and its
 // Edit are shared and must not be changed.
-func (s *State) Pair(key Key, identity string) Pair {
+func (s *State) Pair(key Key, registration string) Pair {
 	p := s.common
-	p.Key, p.Identity = key, identity
+	p.Key, p.Registration = key, registration
 	return p
 }
 
-// Common returns what pairs with this state have in common: a pair without Key and Identity. It
+// Common returns what pairs with this state have in common: a pair without Key and Registration. It
 // must not be changed. It is nil for a nil State.
 func (s *State) Common() *Pair {
 	if s == nil {
@@ -88,7 +88,7 @@ func textOf[T any](v *T) string {
 
 // Equal reports whether two pairs are the same in all their members. Times count as moments.
 func Equal(a, b *Pair) bool {
-	return a.Key == b.Key && a.Identity == b.Identity && idOf(a) == idOf(b)
+	return a.Key == b.Key && a.Registration == b.Registration && idOf(a) == idOf(b)
 }
 
 // moment returns a time as a number; 0 for the zero time.

@@ -16,7 +16,7 @@ func TestEveryMemberOfAPairCounts(t *testing.T) {
 		var p Pair
 		fill(t, reflect.ValueOf(&p).Elem().Field(i))
 		counts := idOf(&p) != idOf(&Pair{})
-		if shared := field.Name != "Key" && field.Name != "Identity"; counts != shared {
+		if shared := field.Name != "Key" && field.Name != "Registration"; counts != shared {
 			t.Errorf("%s: counts is %v, want %v", field.Name, counts, shared)
 		}
 	}
@@ -55,8 +55,8 @@ func fill(t *testing.T, v reflect.Value) {
 
 func TestAStateGivesBackItsPair(t *testing.T) {
 	t.Parallel()
-	p := Pair{Key: Key{Deployment: "7", App: "web"}, Identity: "42", Rev: 3, Held: []Digest{"a"}, At: time.Unix(5, 0)}
-	if got := StateOf(p).Pair(p.Key, p.Identity); !reflect.DeepEqual(got, p) {
+	p := Pair{Key: Key{Deployment: "7", App: "web"}, Registration: "42", Rev: 3, Held: []Digest{"a"}, At: time.Unix(5, 0)}
+	if got := StateOf(p).Pair(p.Key, p.Registration); !reflect.DeepEqual(got, p) {
 		t.Errorf("got %+v, want %+v", got, p)
 	}
 }

@@ -122,7 +122,7 @@ func (t Table) pairs(id TableID, r *roster) iter.Seq2[Pair, error] {
 					yield(Pair{}, err)
 					return
 				}
-				if !yield(g.state.Pair(Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, e.Identity), nil) {
+				if !yield(g.state.Pair(Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, e.Registration), nil) {
 					return
 				}
 			}

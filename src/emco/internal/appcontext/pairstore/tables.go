@@ -39,9 +39,9 @@ func (t *Tables) roster(shard string) *roster {
 
 // Move is a pair that got another state in a table.
 type Move struct {
-	Key      Key
-	Identity string
-	From, To *State // nil: the table did not have it, or no longer has it
+	Key          Key
+	Registration string
+	From, To     *State // nil: the table did not have it, or no longer has it
 }
 
 // Replace replaces a table, nil for none, and yields the pairs whose state differs. An error stands
@@ -72,7 +72,7 @@ func (t *Tables) yieldMoves(id TableID, numbers *roaring.Bitmap, states func(n u
 	r := t.roster(id.Shard)
 	for n := range roaring.Values(numbers) {
 		e, err := r.entry(n)
-		m := Move{Key: Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, Identity: e.Identity}
+		m := Move{Key: Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, Registration: e.Registration}
 		m.From, m.To = states(n)
 		if !yield(m, err) {
 			return false

@@ -69,7 +69,7 @@ func cluster(i int) v2.ClusterKey {
 
 func pairOf(i int, app string, rev int64) pairstore.Pair {
 	return pairstore.Pair{
-		Key: pairstore.Key{Cluster: cluster(i), Deployment: "7", App: app}, Identity: fmt.Sprint(1000 + i), Shard: shard,
+		Key: pairstore.Key{Cluster: cluster(i), Deployment: "7", App: app}, Registration: fmt.Sprint(1000 + i), Shard: shard,
 		Rev: rev, Desired: "d", Held: []pairstore.Digest{"d"}, Phase: pairstore.Pending, At: time.Unix(rev, 0).UTC(),
 	}
 }
@@ -165,7 +165,7 @@ func TestReadersFindPairsWhereverTheyAreStored(t *testing.T) {
 	must(t, s.writer.Write(ctx, append(put, alone, other), nil))
 	on, err := s.store.PairsOn(ctx, cluster(3))
 	must(t, err)
-	if len(on) != 2 || on[0].Key.App != "db" || on[1].Key.App != "web" || on[1].Identity != "1003" {
+	if len(on) != 2 || on[0].Key.App != "db" || on[1].Key.App != "web" || on[1].Registration != "1003" {
 		t.Errorf("on the cluster: %+v", on)
 	}
 	of, err := s.store.PairsOf(ctx, "7")
@@ -207,18 +207,18 @@ func TestAClusterThatIsRegisteredAgainKeepsWhatEachPairKnew(t *testing.T) {
 	}
 	must(t, s.writer.Write(ctx, put, nil))
 	again := put[0]
-	again.Identity = "9999"
+	again.Registration = "9999"
 	must(t, s.writer.Write(ctx, []pairstore.Pair{again}, nil))
 	got := s.stored(t)
-	if got[put[0].Key].Identity != "9999" || got[put[1].Key].Identity != "1000" {
-		t.Errorf("registrations: web %s, db %s", got[put[0].Key].Identity, got[put[1].Key].Identity)
+	if got[put[0].Key].Registration != "9999" || got[put[1].Key].Registration != "1000" {
+		t.Errorf("registrations: web %s, db %s", got[put[0].Key].Registration, got[put[1].Key].Registration)
 	}
 	both := put[1]
-	both.Identity = "9999"
+	both.Registration = "9999"
 	must(t, s.writer.Write(ctx, []pairstore.Pair{both}, nil))
 	must(t, s.writer.Write(ctx, []pairstore.Pair{again, both}, nil))
-	if got = s.stored(t); got[put[0].Key].Identity != "9999" || got[put[1].Key].Identity != "9999" {
-		t.Errorf("registrations: web %s, db %s", got[put[0].Key].Identity, got[put[1].Key].Identity)
+	if got = s.stored(t); got[put[0].Key].Registration != "9999" || got[put[1].Key].Registration != "9999" {
+		t.Errorf("registrations: web %s, db %s", got[put[0].Key].Registration, got[put[1].Key].Registration)
 	}
 	if n := s.keys(t, "pair"); n != 0 {
 		t.Errorf("%d records remain after no pair has the old registration", n)
@@ -352,7 +352,7 @@ func randomChange(random *mathrand.Rand) (put []pairstore.Pair, remove []pairsto
 			p.Error = fmt.Sprint("error ", random.IntN(1000))
 		}
 		if random.IntN(12) == 0 {
-			p.Identity += "-new"
+			p.Registration += "-new"
 		}
 		if seen[p.Key] {
 			continue

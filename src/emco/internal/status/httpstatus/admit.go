@@ -34,7 +34,7 @@ func (d *ReportWriter) checkKey(cluster v2.ClusterKey, k tokenSum, now time.Time
 	switch {
 	case p == nil || now.Sub(p.checked) >= registrationTTL:
 		return errDenied, true
-	case p.identity == "" || p.identity != p.agent.Identity || !matchesToken(p.agent, k, now):
+	case p.registration == "" || p.registration != p.agent.Registration || !matchesToken(p.agent, k, now):
 		return errDenied, now.Sub(p.checked) >= tokenRereadGap
 	}
 	return p.rateLimit(cluster, now), false
@@ -97,9 +97,9 @@ func (d *ReportWriter) cacheLocked(a agents.Agent, c Cluster, now time.Time) {
 	if p.waitingBatch == nil && p.writingBatch == nil && a.Mod > p.agent.Mod {
 		p.agent = a
 	}
-	p.checked, p.identity = now, ""
+	p.checked, p.registration = now, ""
 	if c.Reports {
-		p.identity = c.Identity
+		p.registration = c.Registration
 	}
 }
 

@@ -29,10 +29,10 @@ import (
 
 // Cluster is a registered cluster.
 type Cluster struct {
-	Identity string   // of its registration
-	Reports  bool     // it reports by HTTPS
-	Direct   bool     // rsync watches it directly; it needs no agent
-	Desired  git.Repo // the branch with its desired state; empty if it has none
+	Registration string   // of its registration
+	Reports      bool     // it reports by HTTPS
+	Direct       bool     // rsync watches it directly; it needs no agent
+	Desired      git.Repo // the branch with its desired state; empty if it has none
 }
 
 // ClusterSource reads clusters.

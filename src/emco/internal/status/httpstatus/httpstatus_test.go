@@ -137,7 +137,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, "edge+a", "edge+b")
-			l.fleet.becomes("edge+git", Cluster{Identity: "git"})
+			l.fleet.becomes("edge+git", Cluster{Registration: "git"})
 			p := l.process()
 			token := p.token("edge+a", "")
 			p.want(http.StatusNoContent, token, good("edge+a", 10, "true"))
@@ -252,7 +252,7 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 	p := l.process()
 	token := p.token("edge+a", "")
 	p.want(http.StatusNoContent, token, good("edge+a", 1, ""))
-	l.fleet.becomes("edge+a", Cluster{Identity: "another", Reports: true})
+	l.fleet.becomes("edge+a", Cluster{Registration: "another", Reports: true})
 	l.passes(registrationTTL)
 	p.want(http.StatusUnauthorized, token, good("edge+a", 2, "lie"))
 	fresh := p.token("edge+a", "")
@@ -266,7 +266,7 @@ func TestTokensEndWithTheRegistration(t *testing.T) {
 	if got := l.stored("edge+a"); got != "#0 none" {
 		t.Errorf("of a cluster that is gone etcd has %q", got)
 	}
-	l.fleet.becomes("edge+d", Cluster{Identity: "d", Direct: true})
+	l.fleet.becomes("edge+d", Cluster{Registration: "d", Direct: true})
 	if got := p.do(http.MethodPost, path("edge+d")+"/token", "", nil); got.code != http.StatusConflict {
 		t.Errorf("a token for a cluster that is watched: %d %s", got.code, got.body)
 	}

@@ -70,7 +70,7 @@ func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {
 	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}}}
 	l.book = l.store
 	for _, name := range clusters {
-		l.fleet.clusters[name] = Cluster{Identity: "id of " + string(name), Reports: true}
+		l.fleet.clusters[name] = Cluster{Registration: "id of " + string(name), Reports: true}
 	}
 	return l
 }

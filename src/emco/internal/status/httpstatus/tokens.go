@@ -123,8 +123,8 @@ func (d *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (a
 		return agents.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
 	}
 	a, err := d.agents.Agent(ctx, cluster)
-	if a.Identity != c.Identity {
-		a.Identity, a.Tokens = c.Identity, nil
+	if a.Registration != c.Registration {
+		a.Registration, a.Tokens = c.Registration, nil
 	}
 	return a, err
 }

@@ -45,10 +45,10 @@ type ReportWriter struct {
 
 // clusterQueue holds the cached agent and the waiting reports of one cluster. ReportWriter.mu guards it.
 type clusterQueue struct {
-	agent       agents.Agent // as last read from or written to etcd
-	identity    string       // of the cluster's registration; empty: no agent may report
-	checked     time.Time    // when agent and identity were read
-	nextAllowed time.Time    // end of the time that the rate limit has used up; see reportGap
+	agent        agents.Agent // as last read from or written to etcd
+	registration string       // of the cluster's registration; empty: no agent may report
+	checked      time.Time    // when agent and registration were read
+	nextAllowed  time.Time    // end of the time that the rate limit has used up; see reportGap
 
 	waitingBatch, writingBatch *claimBatch
 }

@@ -65,10 +65,10 @@ func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cl
 	lookup := r.Routes.Lookup()
 	c, doc, err := lookup.Cluster(ctx, name)
 	if err != nil || c.Direct() {
-		return httpstatus.Cluster{Identity: doc.UID, Direct: err == nil}, err
+		return httpstatus.Cluster{Registration: doc.UID, Direct: err == nil}, err
 	}
 	s, err := lookup.Settings(ctx, name, c.Spec.GitOps)
-	return httpstatus.Cluster{Identity: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
+	return httpstatus.Cluster{Registration: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
 }
 
 // Pairs returns what a cluster should hold.

@@ -30,7 +30,7 @@ func (c *Clouds) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Status returns a feed of a cloud's status; NotFound if the cloud does not exist.
-func (c *Clouds) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+func (c *Clouds) Status(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
 	doc, err := c.cloudAt(ctx, store.Key(who.LogicalCloud().StoreKey()))
 	return c.feed(doc, q), err
 }
@@ -70,7 +70,7 @@ func (c *Clouds) members(ctx context.Context, cloud store.Key) (out []v2.Cluster
 	return out, nil
 }
 
-func identity(doc store.Doc) v2.Identity {
+func identity(doc store.Doc) v2.StatusSubject {
 	k, _ := v2.LogicalCloudOf(string(doc.Key))
-	return v2.Identity{Project: k.Project, Name: k.Name}
+	return v2.StatusSubject{Project: k.Project, Name: k.Name}
 }

@@ -129,7 +129,7 @@ func (g *Groups) limitedDryRun(ctx context.Context, doc store.Doc, req actionReq
 
 // dryRunResult is the revision that is desired now and the one that the action would publish.
 type dryRunResult struct {
-	identity v2.Identity
+	identity v2.StatusSubject
 	digest   string
 	action   lifecycle.Action
 	before   appcontext.Head
@@ -255,7 +255,7 @@ func clustersByChange(now, next []revision.ClusterBundle) map[bundleChange][]v2.
 // answer returns the result as clients read it. It compares objects only if withObjects is set.
 func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, error) {
 	out := v2.Plan{
-		Identity: r.identity, Digest: r.digest, Action: r.action.String(), Revision: r.draft.Revision.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
+		StatusSubject: r.identity, Digest: r.digest, Action: r.action.String(), Revision: r.draft.Revision.Number, Confirm: r.confirm, Apps: []v2.AppPlan{},
 	}
 	if len(r.current) > 0 {
 		out.From = r.before.Rev

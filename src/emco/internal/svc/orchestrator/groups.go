@@ -201,10 +201,10 @@ func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) 
 }
 
 // identity returns what names the group in an answer.
-func (g *Groups) identity(doc store.Doc) (v2.Identity, error) {
+func (g *Groups) identity(doc store.Doc) (v2.StatusSubject, error) {
 	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	app := compositeApp(doc)
-	return v2.Identity{
+	return v2.StatusSubject{
 		Project: app.Project, CompositeApp: app.Name, CompositeAppVersion: app.Version,
 		CompositeProfile: group.Spec.Profile, Name: path.Base(string(doc.Key)),
 	}, err

@@ -31,7 +31,7 @@ func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Status returns a feed of a group's status; NotFound if the group does not exist.
-func (g *Groups) Status(ctx context.Context, who v2.Identity, q statusview.Query) (statusview.Feed, error) {
+func (g *Groups) Status(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
 	doc, err := g.groupAt(ctx, store.Key(who.Group().StoreKey()))
 	return g.feed(doc, q), err
 }
@@ -81,7 +81,7 @@ func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.RevisionsAnswer{}
-	if out.Identity, err = g.identity(doc); err != nil {
+	if out.StatusSubject, err = g.identity(doc); err != nil {
 		return err
 	}
 	all, err := g.revisionsOf(r.Context(), doc)

@@ -72,7 +72,7 @@ func (g *Groups) placement(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.PlacementAnswer{Placements: []v2.PlacementView{}}
-	if out.Identity, err = g.identity(doc); err != nil {
+	if out.StatusSubject, err = g.identity(doc); err != nil {
 		return err
 	}
 	app, cluster := q.Get("app"), v2.ClusterKey(q.Get("cluster"))

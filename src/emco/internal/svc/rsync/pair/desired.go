@@ -79,7 +79,7 @@ func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKe
 				} else if held(key) {
 					continue
 				}
-				p = w.identify(p)
+				p = w.withRegistration(p)
 				if (p.Desired != bundle || p.Phase != appcontext.Applied) && !yield(p, bundle) {
 					return
 				}
@@ -89,11 +89,11 @@ func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKe
 }
 
 // Holds reports whether a pair holds what is desired, on the cluster as it is registered now. The pair
-// may lack its key and its identity.
-func (w Desired) Holds(k appcontext.PairKey, identity string, p *appcontext.Pair) bool {
+// may lack its Key and Registration.
+func (w Desired) Holds(k appcontext.PairKey, registration string, p *appcontext.Pair) bool {
 	bundle, wanted := w.Places[k.Cluster][k.App]
 	now := w.Registrations[k.Cluster]
-	return wanted && p.Desired == bundle && p.Phase == appcontext.Applied && (now == "" || identity == "" || identity == now)
+	return wanted && p.Desired == bundle && p.Phase == appcontext.Applied && (now == "" || registration == "" || registration == now)
 }
 
 // Retarget returns a pair on its way to a bundle, due now. A change to the same bundle for

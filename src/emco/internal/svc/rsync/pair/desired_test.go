@@ -287,13 +287,13 @@ func TestAComparisonWithoutWhatHoldsIsTheSame(t *testing.T) {
 				}
 				p := appcontext.Pair{
 					Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: app}, Desired: digest.Draw(r, "desired"), Applied: digest.Draw(r, "applied"),
-					Identity: rapid.SampledFrom([]string{"", "1", "2"}).Draw(r, "identity"), Rev: rapid.Int64Range(1, 2).Draw(r, "rev"),
+					Registration: rapid.SampledFrom([]string{"", "1", "2"}).Draw(r, "registration"), Rev: rapid.Int64Range(1, 2).Draw(r, "rev"),
 					Phase: rapid.SampledFrom([]appcontext.Phase{appcontext.Applied, appcontext.Applied, appcontext.Pending}).Draw(r, "phase"),
 				}
 				all = append(all, p)
 				common := p
-				common.Key, common.Identity = appcontext.PairKey{}, ""
-				if w.Holds(p.Key, p.Identity, &common) {
+				common.Key, common.Registration = appcontext.PairKey{}, ""
+				if w.Holds(p.Key, p.Registration, &common) {
 					held[p.Key] = true
 				} else {
 					rest = append(rest, p)

@@ -31,7 +31,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	have := s.concerned(w, order != nil)
 	due := pair.DiffUnsettled(w, have, func(k appcontext.PairKey) bool {
 		p := s.index.at(k)
-		return p != nil && w.Holds(k, p.identity, p.state.Common())
+		return p != nil && w.Holds(k, p.registration, p.state.Common())
 	}, s.cfg.Now())
 	s.updateDeployment(w.Deployment, func(d *deployment) {
 		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, order
@@ -61,7 +61,9 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 // asked for, it leaves out pairs that hold what is desired: they are most of them. The caller holds
 // writing.
 func (s *Store) concerned(w pair.Desired, all bool) []appcontext.Pair {
-	which := func(k appcontext.PairKey, p *indexed) bool { return all || !w.Holds(k, p.identity, p.state.Common()) }
+	which := func(k appcontext.PairKey, p *indexed) bool {
+		return all || !w.Holds(k, p.registration, p.state.Common())
+	}
 	if w.Scope == nil {
 		return append(s.index.filter(which, s.index.targetsOf(w.Deployment)...), s.unconfirmed.newPairs(w.Deployment)...)
 	}

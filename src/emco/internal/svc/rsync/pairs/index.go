@@ -26,10 +26,10 @@ type targetPairs struct {
 // indexed is one pair of a target. Pairs that stand alike share their state, and those on which
 // the same was reported share the report.
 type indexed struct {
-	app      string
-	identity string
-	state    *appcontext.PairState
-	report   *lastReport // nil: not known
+	app          string
+	registration string
+	state        *appcontext.PairState
+	report       *lastReport // nil: not known
 }
 
 func newIndex() index {
@@ -57,10 +57,10 @@ func (x *index) at(k appcontext.PairKey) *indexed {
 }
 
 // put sets the state of a pair. What is known of its report stays.
-func (x *index) put(k appcontext.PairKey, identity string, state *appcontext.PairState) {
+func (x *index) put(k appcontext.PairKey, registration string, state *appcontext.PairState) {
 	if p := x.at(k); p != nil {
 		x.unsettled.count(k, unsettled(state)-unsettled(p.state))
-		p.identity, p.state = identity, state
+		p.registration, p.state = registration, state
 		return
 	}
 	t := x.target(pair.TargetOf(k))
@@ -73,7 +73,7 @@ func (x *index) put(k appcontext.PairKey, identity string, state *appcontext.Pai
 		x.byCluster[k.Cluster] = append(x.byCluster[k.Cluster], t)
 	}
 	i, _ := t.find(k.App)
-	t.pairs = slices.Insert(t.pairs, i, indexed{app: k.App, identity: identity, state: state})
+	t.pairs = slices.Insert(t.pairs, i, indexed{app: k.App, registration: registration, state: state})
 	x.unsettled.count(k, unsettled(state))
 }
 
@@ -104,7 +104,7 @@ func (x *index) pair(k appcontext.PairKey) (appcontext.Pair, bool) {
 	if p == nil {
 		return appcontext.Pair{}, false
 	}
-	return p.state.Pair(k, p.identity), true
+	return p.state.Pair(k, p.registration), true
 }
 
 // has reports whether a deployment has pairs.
@@ -144,7 +144,7 @@ func (x *index) filter(which func(k appcontext.PairKey, p *indexed) bool, target
 	for _, t := range targets {
 		for k, p := range x.each(t) {
 			if which(k, p) {
-				out = append(out, p.state.Pair(k, p.identity))
+				out = append(out, p.state.Pair(k, p.registration))
 			}
 		}
 	}

@@ -86,7 +86,7 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 				}
 			default:
 				p := appcontext.Pair{
-					Key: k, Identity: rapid.SampledFrom([]string{"1", "2"}).Draw(r, "identity"), Rev: rapid.Int64Range(1, 3).Draw(r, "rev"),
+					Key: k, Registration: rapid.SampledFrom([]string{"1", "2"}).Draw(r, "registration"), Rev: rapid.Int64Range(1, 3).Draw(r, "rev"),
 					Phase:   rapid.SampledFrom([]appcontext.Phase{appcontext.Pending, appcontext.Applied}).Draw(r, "phase"),
 					Desired: rapid.SampledFrom([]appcontext.Digest{"", "d"}).Draw(r, "desired"), Blocked: rapid.SampledFrom([]string{"", "gate"}).Draw(r, "blocked"),
 				}
@@ -112,7 +112,7 @@ func TestEqualReportsAndStatesAreOne(t *testing.T) {
 	x, equal := newMemory(), newEqual()
 	since := time.Unix(1, 0)
 	for _, c := range []v2.ClusterKey{"e+a", "e+b"} {
-		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"}, Identity: string(c), Phase: appcontext.Applied, Desired: "d"}
+		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"}, Registration: string(c), Phase: appcontext.Applied, Desired: "d"}
 		x.put(p, equal.states.Of(p))
 		x.setReport(p.Key, equal.reports.of(lastReport{ready: true, since: since, digest: 1}))
 	}

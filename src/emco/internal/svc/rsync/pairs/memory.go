@@ -34,7 +34,7 @@ func (m *memory) put(p appcontext.Pair, state *appcontext.PairState) (old appcon
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old, _ = m.index.pair(p.Key)
-	m.index.put(p.Key, p.Identity, state)
+	m.index.put(p.Key, p.Registration, state)
 	m.unconfirmed.confirm(p.Key)
 	return old
 }
@@ -144,7 +144,7 @@ func (m *memory) CheckRegistration(t pair.Target, registration string) error {
 		return nil
 	}
 	for _, p := range of.pairs {
-		if err := pair.CheckRegistration(t.Cluster, p.state.Common(), p.identity, registration); err != nil {
+		if err := pair.CheckRegistration(t.Cluster, p.state.Common(), p.registration, registration); err != nil {
 			return err
 		}
 	}

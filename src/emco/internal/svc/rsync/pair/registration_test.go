@@ -18,8 +18,8 @@ func registeredAs(id string, bundle appcontext.Digest, rev int64) Desired {
 
 func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 	t.Parallel()
-	applied := appcontext.Pair{Key: key, Rev: 1, Identity: "old", Desired: "a", Applied: "a", Held: digests("a"), Phase: appcontext.Applied, Commit: "c"}
-	pending := appcontext.Pair{Key: key, Rev: 2, Identity: "new", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}
+	applied := appcontext.Pair{Key: key, Rev: 1, Registration: "old", Desired: "a", Applied: "a", Held: digests("a"), Phase: appcontext.Applied, Commit: "c"}
+	pending := appcontext.Pair{Key: key, Rev: 2, Registration: "new", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}
 	retrying := applied
 	retrying.Phase, retrying.Applied, retrying.Commit, retrying.Attempt, retrying.Error, retrying.Change = appcontext.Retrying, "", "", 2, "away", appcontext.Install
 	for _, c := range []struct {
@@ -41,21 +41,21 @@ func TestH62WhatWasAskedForIsForOneRegistration(t *testing.T) {
 			"what was requested earlier stays meant for the earlier cluster, and is not proved",
 			registeredAs("new", "a", 1),
 			[]appcontext.Pair{applied},
-			[]appcontext.Pair{{Key: key, Rev: 1, Identity: "old", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
+			[]appcontext.Pair{{Key: key, Rev: 1, Registration: "old", Desired: "a", Held: digests("a"), Phase: appcontext.Pending, At: noon, Change: appcontext.Install}},
 		},
 		{
 			"what is to go is looked for",
 			Desired{Deployment: "7", Rev: 2},
 			[]appcontext.Pair{applied},
-			[]appcontext.Pair{{Key: key, Rev: 2, Identity: "old", Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
+			[]appcontext.Pair{{Key: key, Rev: 2, Registration: "old", Applied: "a", Held: digests("a"), Phase: appcontext.Deleting, Commit: "c", At: noon, Change: appcontext.Remove, From: "a"}},
 		},
 	} {
 		if got := Diff(c.wish, c.have, noon); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", c.name, got, c.want)
 		}
 	}
-	if got := registeredAs("new", "a", 1).identify(retrying); got.Identity != "old" || got.Phase != appcontext.Retrying {
-		t.Errorf("a pair that is tried again is now for %s, and %s", got.Identity, got.Phase)
+	if got := registeredAs("new", "a", 1).withRegistration(retrying); got.Registration != "old" || got.Phase != appcontext.Retrying {
+		t.Errorf("a pair that is tried again is now for %s, and %s", got.Registration, got.Phase)
 	}
 }
 
@@ -65,12 +65,12 @@ func TestOtherRegistrationsAreRefused(t *testing.T) {
 		pair    appcontext.Pair
 		refused bool
 	}{
-		"meant for the one before":       {appcontext.Pair{Identity: "old", Desired: "a"}, true},
-		"meant for this one":             {appcontext.Pair{Identity: "new", Desired: "a"}, false},
+		"meant for the one before":       {appcontext.Pair{Registration: "old", Desired: "a"}, true},
+		"meant for this one":             {appcontext.Pair{Registration: "new", Desired: "a"}, false},
 		"from before there were ids":     {appcontext.Pair{Desired: "a"}, false},
-		"to go from whichever it is now": {appcontext.Pair{Identity: "old"}, false},
+		"to go from whichever it is now": {appcontext.Pair{Registration: "old"}, false},
 	} {
-		if err := CheckRegistration("edge+c1", &c.pair, c.pair.Identity, "new"); errs.Is(err, errs.Invalid) != c.refused {
+		if err := CheckRegistration("edge+c1", &c.pair, c.pair.Registration, "new"); errs.Is(err, errs.Invalid) != c.refused {
 			t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
 		}
 	}

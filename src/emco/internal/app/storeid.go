@@ -14,8 +14,8 @@ import (
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 )
 
-// identityPause is the wait between attempts to reach etcd at a start.
-const identityPause = time.Second
+// storePause is the wait between attempts to reach etcd at a start.
+const storePause = time.Second
 
 // storePair are the two stores of an installation: documents, and the AppContext that was made
 // from them. Each holds the same random id, so a start finds a documents.db that was lost or
@@ -53,17 +53,17 @@ func (a *App) await(ctx context.Context, open func() error) error {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(identityPause):
+		case <-time.After(storePause):
 		}
 	}
 }
 
 func (p storePair) join(ctx context.Context) error {
-	recorded, err := p.contexts.Identity(ctx)
+	recorded, err := p.contexts.DocumentsID(ctx)
 	if err != nil {
 		return fmt.Errorf("read the id of the AppContext: %w", err)
 	}
-	own, err := store.Identity(ctx, p.documents)
+	own, err := store.ID(ctx, p.documents)
 	if err != nil {
 		return fmt.Errorf("read the id of the documents: %w", err)
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// identity names the document store that the AppContext belongs to.
-type identity struct {
+// documentsID names the document store that the AppContext belongs to.
+type documentsID struct {
 	Documents string `json:"documents"`
 }
 
-func identityKey(kv *etcdkv.Client) string { return kv.Key("identity") }
+func documentsKey(kv *etcdkv.Client) string { return kv.Key("identity") }
 
-// Identity returns the id of the document store that the AppContext belongs to; empty if none
+// DocumentsID returns the id of the document store that the AppContext belongs to; empty if none
 // was recorded yet.
-func (s *Store) Identity(ctx context.Context) (string, error) {
-	i, _, err := etcdkv.Read[identity](ctx, s.kv, identityKey(s.kv))
+func (s *Store) DocumentsID(ctx context.Context) (string, error) {
+	i, _, err := etcdkv.Read[documentsID](ctx, s.kv, documentsKey(s.kv))
 	if errs.Is(err, errs.NotFound) {
 		return "", nil
 	}
@@ -29,8 +29,8 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 // Identify records the document store that the AppContext belongs to, unless one is recorded
 // or another process is faster, and returns the recorded one.
 func (s *Store) Identify(ctx context.Context, documents string) (string, error) {
-	key := identityKey(s.kv)
-	text, err := etcdkv.Encode(key, identity{documents})
+	key := documentsKey(s.kv)
+	text, err := etcdkv.Encode(key, documentsID{documents})
 	if err != nil {
 		return "", err
 	}
@@ -38,5 +38,5 @@ func (s *Store) Identify(ctx context.Context, documents string) (string, error) 
 	if _, _, err := s.kv.Commit(ctx, key, []clientv3.Cmp{absent}, []clientv3.Op{clientv3.OpPut(key, text)}); err != nil {
 		return "", err
 	}
-	return s.Identity(ctx)
+	return s.DocumentsID(ctx)
 }

@@ -14,17 +14,17 @@ import (
 // delivered to it. A later revision that wants something there starts from nothing.
 // Removals are tried all the same: they only remove what carries the deployment's id.
 
-// identify returns a desired pair as it relates to the registration of its cluster.
-func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
+// withRegistration returns a desired pair as it relates to the registration of its cluster.
+func (w Desired) withRegistration(p appcontext.Pair) appcontext.Pair {
 	now := w.Registrations[p.Key.Cluster]
 	switch {
-	case now == "" || now == p.Identity:
+	case now == "" || now == p.Registration:
 		return p
-	case p.Identity == "":
-		p.Identity = now
+	case p.Registration == "":
+		p.Registration = now
 		return p
 	case p.Rev != w.Rev: // a later revision wants it
-		return appcontext.Pair{Key: p.Key, Identity: now}
+		return appcontext.Pair{Key: p.Key, Registration: now}
 	}
 	p.Applied, p.Commit = "", ""
 	if p.Phase == appcontext.Applied {
@@ -34,9 +34,9 @@ func (w Desired) identify(p appcontext.Pair) appcontext.Pair {
 }
 
 // CheckRegistration refuses to deliver a pair that was meant for an earlier cluster of the same
-// name, whose registration was identity. The pair may lack its key and its identity.
-func CheckRegistration(cluster v2.ClusterKey, p *appcontext.Pair, identity, registration string) error {
-	if p.Desired == "" || identity == "" || identity == registration {
+// name, whose registration was meant; now is the registration of today. The pair may lack its Key and Registration.
+func CheckRegistration(cluster v2.ClusterKey, p *appcontext.Pair, meant, now string) error {
+	if p.Desired == "" || meant == "" || meant == now {
 		return nil
 	}
 	why := errors.New("the cluster was registered again after this revision was requested; update the deployment, or terminate and instantiate it, to place it there")
