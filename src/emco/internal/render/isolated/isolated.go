@@ -195,7 +195,8 @@ func (p *processRenderer) read(ctx context.Context, app, what string, a render.A
 func (p *processRenderer) run(ctx context.Context, app string, question []byte, r childRun) ([]byte, error) {
 	child := confined.Child{
 		Path: p.command[0], Args: p.command[1:],
-		Env:    []string{fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
+		// A child lives for one chart: it starts without collecting the garbage of its start.
+		Env:    []string{"GOGC=400", fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
 		Limits: confined.Limits{Time: p.limits.Time, Work: r.work, Memory: p.limits.Memory, Output: p.limits.Output},
 	}
 	a, err := child.Ask(ctx, question)

@@ -116,7 +116,7 @@ func TestTheChildGetsTheRequestAndNothingElse(t *testing.T) {
 		t.Fatalf("Render = %v, %v", res, err)
 	}
 	got := string(res.Objects[0].Content)
-	if !strings.HasPrefix(got, `[{a b}] [{l v}] r1 shop true ["GOMEMLIMIT=`) || strings.Contains(got, "hush") {
+	if !strings.HasPrefix(got, `[{a b}] [{l v}] r1 shop true ["GOGC=400" "GOMEMLIMIT=`) || strings.Contains(got, "hush") {
 		t.Errorf("the child saw %s", got)
 	}
 	if res.Findings[0] != string(manifest.DigestOf([]byte("p"))) || res.Objects[0].ID.Name != "web" {
