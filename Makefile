@@ -74,9 +74,9 @@ bench: build ## compare with other ways to write Git, ten minutes: docs/bench/qu
 	cd scripts/bench && GOWORK=off go run . -set quick -bin $(BIN) -out ../../docs/bench
 
 .PHONY: bench-full
-bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json; then the whole life of a deployment
+bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json; then the whole life of a deployment. What is done (bench-parts/) does not run again
 	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux
-	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench
+	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench -parts $(CURDIR)/bench-parts
 	scripts/e2e/run.sh bench
 
 CASE     ?= all

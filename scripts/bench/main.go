@@ -34,7 +34,7 @@ func main() {
 // settings are the flags.
 type settings struct {
 	suite.Options
-	set, out, tables string
+	set, out, tables, parts string
 }
 
 // run returns the exit code: 0 on success, 1 if a sample failed or nothing could be measured, 2 after
@@ -66,11 +66,12 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.StringVar(&s.set, "set", "quick", "quick or full")
 	f.StringVar(&s.out, "out", ".", "folder for SET.json and SET.md")
 	f.StringVar(&s.tables, "tables", "", "make the tables of this JSON file, and measure nothing")
+	f.StringVar(&s.parts, "parts", "", "folder for the results of the parts of the full set; finished parts are not measured again; default: a folder in that of -out")
 	f.StringVar(&s.Bin, "bin", "../../bin", "folder of the built programs")
 	f.StringVar(&s.Dir, "dir", "", "folder for data, on the measured disk; default: the system's temporary folder")
 	f.IntVar(&s.Rounds, "rounds", 3, "number of measurements of each cell, if time allows")
 	f.DurationVar(&s.Cap, "cap", 0, "time limit of a cell; half a minute for quick, two minutes for full")
-	f.DurationVar(&s.Budget, "budget", 0, "no cell starts after this time; 9 minutes for quick, 3 hours for full")
+	f.DurationVar(&s.Budget, "budget", 0, "no cell starts after this time; 9 minutes for quick, 3 hours for full; of each part, if the full set runs in parts")
 	only := f.String("only", "", "metrics, such as P1,P5; default: all")
 	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; default: those of the set")
 	if err := f.Parse(args); err != nil {
@@ -80,17 +81,23 @@ func read(args []string, log io.Writer) (s settings, err error) {
 		return s, fmt.Errorf("-set is %q, want quick or full", s.set)
 	}
 	s.Full, s.Log = s.set == "full", log
-	most, limit := 9*time.Minute, 30*time.Second
-	if s.Full {
-		most, limit = 3*time.Hour, 2*time.Minute
-	}
-	s.Budget, s.Cap = cmp.Or(s.Budget, most), cmp.Or(s.Cap, limit)
 	if *only != "" {
 		s.Only = strings.Split(*only, ",")
 	}
 	if s.Sizes, err = numbers(*sizes); err != nil {
 		return s, err
 	}
+	s.parts = cmp.Or(s.parts, filepath.Join(s.out, "full-parts"))
+	limit := 30 * time.Second
+	switch {
+	case s.inParts():
+		limit = 2 * time.Minute
+	case s.Full:
+		s.Budget, limit = cmp.Or(s.Budget, 3*time.Hour), 2*time.Minute
+	default:
+		s.Budget = cmp.Or(s.Budget, 9*time.Minute)
+	}
+	s.Cap = cmp.Or(s.Cap, limit)
 	if s.Dir == "" {
 		s.Dir = os.TempDir()
 	}
@@ -120,13 +127,22 @@ func numbers(list string) (out []int, err error) {
 	return out, nil
 }
 
+// inParts reports whether the whole full set runs, part by part.
+func (s settings) inParts() bool { return s.Full && len(s.Only)+len(s.Sizes) == 0 }
+
 func measure(ctx context.Context, s settings) error {
 	for _, name := range []string{"emco", "emcoctl"} {
 		if _, err := os.Stat(filepath.Join(s.Bin, name)); err != nil {
 			return fmt.Errorf("%w: run make build first", err)
 		}
 	}
-	run, err := suite.Run(ctx, s.Options)
+	var run figures.Run
+	var err error
+	if s.inParts() {
+		run, err = measureParts(ctx, s, suite.FullParts(), suite.Run)
+	} else {
+		run, err = suite.Run(ctx, s.Options)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,11 @@ package figures
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,6 +47,7 @@ type Versions struct {
 
 // Calibration is the speed of the machine in a round.
 type Calibration struct {
+	Part     string  `json:"part,omitempty"` // of the full set
 	Round    int     `json:"round"`
 	FsyncMS  float64 `json:"fsync4KiBMillis"`  // median
 	HashMBs  float64 `json:"sha1ZlibMBperSec"` // one core
@@ -80,6 +83,31 @@ func Read(path string) (r Run, err error) {
 		return r, err
 	}
 	return r, json.Unmarshal(text, &r)
+}
+
+// Merge joins the runs of the parts of a set, by name of part, in order.
+func Merge(names []string, parts []Run) Run {
+	out := parts[0]
+	out.Took, out.Calibration, out.Samples, out.Left = 0, nil, nil, nil
+	commits := map[string]bool{}
+	for i, p := range parts {
+		if p.When.Before(out.When) {
+			out.When = p.When
+		}
+		out.Took += p.Took
+		out.Machine.LoadAfter = p.Machine.LoadAfter
+		for _, c := range p.Calibration {
+			c.Part = names[i]
+			out.Calibration = append(out.Calibration, c)
+		}
+		out.Samples, out.Left = append(out.Samples, p.Samples...), append(out.Left, p.Left...)
+		commits[p.Versions.Commit] = true
+		out.Versions.Dirty = out.Versions.Dirty || p.Versions.Dirty
+	}
+	if len(commits) > 1 {
+		out.Left = append(out.Left, "the parts were measured at several commits: "+strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
+	}
+	return out
 }
 
 // Failures lists the failed samples.

@@ -21,6 +21,7 @@ const (
 	Writer       = "ours: writer"
 	WriterGitHub = "ours: writer, GitHub"
 	Process      = "ours: emco"
+	Floor        = "floor: the same bytes once, one push"
 )
 
 var (
@@ -34,6 +35,8 @@ var (
 	virtual = Column{"virtual", "hours by the limits", "%.3g"}
 	renders = Column{"renders", "renders", "%.0f"}
 	rss     = Column{"rss", "peak MiB", "%.0f"}
+	worst   = Column{"p99", "p99, s", "%.3g"}
+	usual   = Column{"p50", "p50, s", "%.3g"}
 )
 
 // Metrics are the measurements of the suite, in the order of the tables.
@@ -66,5 +69,7 @@ func Metrics() []Metric {
 		}},
 		{"P16", "A hosted provider's limits", "A first instantiation over REST on a GitHub test server that enforces GitHub's limits of a token: 5,000 calls per hour, 900 points per minute. The calls are real; the waiting uses a virtual clock.", WriterGitHub, false, []Column{calls, virtual, commits, {"seconds", "s, without waiting", "%.3g"}}},
 		{"P17", "From Git to a cluster", "From the moment when a change is durable in Git until a real API server has all its objects, with real Flux: `" + Process + "` with its backend for Flux, compared with a repository written by hand. Changes come at random times of Flux's period; the time is their median.", Process, false, []Column{seconds, {"worst", "worst, s", "%.3g"}, {"install", "installation, s", "%.3g"}}},
+		{"P18", "Many at once", "Many deployments with one app on ten clusters each, on one server. Times of changes start when the change is due and end when the last of its ten clusters is durable; times of reads start when the request is due.", Process, false, []Column{worst, usual, {"seconds", "until the last is durable, s", "%.3g"}, {"done", "done", "%.0f"}, {"late", "not done", "%.0f"}, commits, cpu, rss}},
+		{"P19", "Distance to the floor", "The time of P1 to P3, divided by that of the floor in the same round. Computed from their samples.", Writer, false, []Column{{"times", "times the floor", "%.2f"}, {"timesCPU", "times its CPU", "%.2f"}}},
 	}
 }

@@ -31,7 +31,7 @@ func (r Run) head(out *strings.Builder) {
 	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells stop after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
 	fmt.Fprint(out, "\n| round | write and fsync of 4 KiB, ms | SHA-1 and zlib, MB/s | empty push, ms | load |\n|---|---|---|---|---|\n")
 	for _, c := range r.Calibration {
-		fmt.Fprintf(out, "| %d | %.2f | %.0f | %.1f | %.1f |\n", c.Round, c.FsyncMS, c.HashMBs, c.PushMS, c.LoadThen)
+		fmt.Fprintf(out, "| %s | %.2f | %.0f | %.1f | %.1f |\n", strings.TrimSpace(fmt.Sprintf("%s %d", c.Part, c.Round)), c.FsyncMS, c.HashMBs, c.PushMS, c.LoadThen)
 	}
 }
 

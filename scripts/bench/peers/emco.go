@@ -120,17 +120,17 @@ func inOrder(steps ...func() error) error {
 func deployment(s world.Spec) fleet.Deployment {
 	d := fleet.Deployment{Name: group}
 	for a := range s.Apps {
-		d.Apps = append(d.Apps, fleet.App{Chart: chart(world.App(a), s)})
+		d.Apps = append(d.Apps, fleet.App{Chart: Chart(world.App(a), s)})
 	}
 	one := s
 	one.Resources = 1
 	only := v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Label: canary}}}}
-	d.Apps = append(d.Apps, fleet.App{Chart: chart(extra, one), Intent: only})
+	d.Apps = append(d.Apps, fleet.App{Chart: Chart(extra, one), Intent: only})
 	return d
 }
 
-// chart renders the manifests of an app of a shared world. All contain the version.
-func chart(app string, s world.Spec) fleet.Chart {
+// Chart renders the manifests of an app of a shared world. All contain the version.
+func Chart(app string, s world.Spec) fleet.Chart {
 	c := fleet.Chart{Name: app, Files: map[string]string{
 		"Chart.yaml": "apiVersion: v2\nname: " + app + "\nversion: 1.0.0\n", "values.yaml": "version: \"0\"\n",
 	}}
@@ -141,9 +141,15 @@ func chart(app string, s world.Spec) fleet.Chart {
 	return c
 }
 
-func (p *Emco) label(ctx context.Context, cluster int) error {
+// Values are the values of a Chart with a version.
+func Values(version int) string { return fmt.Sprintf("version: \"%d\"\n", version) }
+
+func (p *Emco) label(ctx context.Context, cluster int) error { return p.Label(ctx, cluster, canary) }
+
+// Label gives a cluster a label.
+func (p *Emco) Label(ctx context.Context, cluster int, label string) error {
 	path := v2.NewClusterKey(fleet.Provider, world.Cluster(cluster)).StoreKey() + "/labels"
-	_, err := client.Post[client.NoContent](ctx, p.API, path, v2.ClusterLabel{Label: canary})
+	_, err := client.Post[client.NoContent](ctx, p.API, path, v2.ClusterLabel{Label: label})
 	return err
 }
 
@@ -182,8 +188,7 @@ func (p *Emco) ask(ctx context.Context, t Turn) error {
 	case world.Install:
 		return p.Fleet.Act(ctx, p.Deployment.Path(), "instantiate")
 	case world.Value:
-		values := fmt.Sprintf("version: \"%d\"\n", t.World.Version(t.App))
-		if err := p.Fleet.Revalue(ctx, p.Deployment, p.Deployment.Apps[t.App].Chart, values); err != nil {
+		if err := p.Fleet.Revalue(ctx, p.Deployment, p.Deployment.Apps[t.App].Chart, Values(t.World.Version(t.App))); err != nil {
 			return err
 		}
 	default:
@@ -223,9 +228,14 @@ func (p *Emco) renders(ctx context.Context) (int, error) {
 
 var versionLine = regexp.MustCompile(`(?m)^  version: "?([^"\n]*)"?$`)
 
-// Probe returns the version of each manifest on the branch.
+// Probe returns the version of each manifest on the default branch.
 func (p *Emco) Probe(ctx context.Context) (world.State, error) {
-	listing, err := p.site.Bare.Git(ctx, "", "ls-tree", "-r", "-z", site.Branch)
+	return p.ProbeBranch(ctx, site.Branch)
+}
+
+// ProbeBranch returns the version of each manifest on a branch.
+func (p *Emco) ProbeBranch(ctx context.Context, branch string) (world.State, error) {
+	listing, err := p.site.Bare.Git(ctx, "", "ls-tree", "-r", "-z", branch)
 	if err != nil {
 		return nil, err
 	}

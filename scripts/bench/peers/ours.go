@@ -94,7 +94,7 @@ func (p *gitWriter) Close(ctx context.Context) error {
 // writes it to disk once; then it pushes one small file. It does not arrange the contents as a commit,
 // so it is a bound, not a competitor.
 func Floor() Maker {
-	return Maker{Name: "floor: the same bytes once, one push", New: func(dir string) Peer { return &lowerBound{gitWriter: gitWriter{siteOrigin: siteOrigin{dir: dir}}} }}
+	return Maker{Name: figures.Floor, New: func(dir string) Peer { return &lowerBound{gitWriter: gitWriter{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 
 type lowerBound struct {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,9 @@ type Site struct {
 	Bare   gittest.Bare
 
 	last atomic.Int64 // time of the last push, in nanoseconds of Unix time
+
+	mu     sync.Mutex
+	pushes []push // in order; guarded by mu
 }
 
 // Open creates a site below a folder. Its repository contains a README.
@@ -51,7 +55,7 @@ func Open(ctx context.Context, dir string) (*Site, error) {
 	if err != nil {
 		return nil, errors.Join(err, srv.Close())
 	}
-	srv.AfterPush(func(string) { s.last.Store(time.Now().UnixNano()) })
+	srv.AfterPush(func(string) { s.notePush() })
 	return s, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
@@ -117,63 +116,4 @@ func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figu
 	}
 	out.Values = map[string]float64{"seconds": ready.Seconds(), "durable": durable.Seconds(), "extra": float64(after - commits - 1)}
 	return out
-}
-
-// derive computes samples from samples: slopes, and EMCO's polling.
-func (s *Suite) derive() {
-	s.round = 1
-	s.slopes()
-	s.memory()
-}
-
-// slopes is the growth of times with the number of files: P4.
-func (s *Suite) slopes() {
-	at := map[string]map[string]map[float64][]float64{} // metric, peer, files
-	for _, c := range s.run.Samples {
-		var clusters int
-		if n, _ := fmt.Sscanf(c.Case, "unshared, %d clusters", &clusters); n != 1 || c.Over || c.Failed != "" || c.Values["seconds"] <= 0 {
-			continue
-		}
-		if at[c.Metric] == nil {
-			at[c.Metric] = map[string]map[float64][]float64{}
-		}
-		if at[c.Metric][c.Peer] == nil {
-			at[c.Metric][c.Peer] = map[float64][]float64{}
-		}
-		files := float64(clusters * apps * resources)
-		at[c.Metric][c.Peer][files] = append(at[c.Metric][c.Peer][files], c.Values["seconds"])
-	}
-	names := map[string]string{"P3": "one file changed, over the files on the branch", "P1": "all files new, over their number"}
-	for _, metric := range []string{"P3", "P1"} {
-		for peer, points := range at[metric] {
-			var x, y []float64
-			for files, seconds := range points {
-				x, y = append(x, files), append(y, figures.Median(seconds))
-			}
-			if len(x) > 1 {
-				s.add(figures.Sample{Metric: "P4", Case: names[metric], Peer: peer, Values: map[string]float64{"slope": figures.Slope(x, y)}, Note: fmt.Sprintf("%.0f to %.0f files", slices.Min(x), slices.Max(x))})
-			}
-		}
-	}
-}
-
-// memory is the additional memory per cluster: P9.
-func (s *Suite) memory() {
-	peak := map[int][]float64{}
-	for _, c := range s.run.Samples {
-		var clusters int
-		if n, _ := fmt.Sscanf(c.Case, "shared, %d clusters", &clusters); n == 1 && c.Metric == "P9" {
-			peak[clusters] = append(peak[clusters], c.Values["rss"])
-		}
-	}
-	if len(peak) < 2 {
-		return
-	}
-	sizes := make([]int, 0, len(peak))
-	for n := range peak {
-		sizes = append(sizes, n)
-	}
-	low, high := slices.Min(sizes), slices.Max(sizes)
-	more := (figures.Median(peak[high]) - figures.Median(peak[low])) * 1024 / float64(high-low)
-	s.add(figures.Sample{Metric: "P9", Case: fmt.Sprintf("from %d to %d clusters", low, high), Peer: figures.Process, Values: map[string]float64{"perCluster": more}})
 }

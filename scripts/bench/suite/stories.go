@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
@@ -34,6 +35,9 @@ func (s *Suite) stories(ctx context.Context) error {
 		}
 	}
 	for _, clusters := range []int{2, 10} { // EMCO makes 29 calls for each app on each cluster
+		if len(s.Sizes) > 0 && !slices.Contains(s.Sizes, clusters) {
+			continue
+		}
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach}
 		s.tell(ctx, spec, "by GitHub's REST, "+spec.String(), []peers.Maker{peers.WriterGitHub(), peers.EmcoGitHub()})
 	}

@@ -19,15 +19,17 @@ import (
 
 // Options configure a run.
 type Options struct {
-	Full   bool
-	Only   []string // metrics; all if empty
-	Rounds int
-	Sizes  []int // clusters; those of the set if empty
-	Cap    time.Duration
-	Budget time.Duration // no cell starts after this time; 0: no limit
-	Dir    string        // for data; the run creates and removes a folder below it
-	Bin    string        // folder of the built programs
-	Log    io.Writer
+	Full bool
+	Only []string // metrics; all if empty
+	// Earlier are samples of smaller cases: peers that were too slow there do not run again.
+	Earlier []figures.Sample
+	Rounds  int
+	Sizes   []int // clusters; those of the set if empty
+	Cap     time.Duration
+	Budget  time.Duration // no cell starts after this time; 0: no limit
+	Dir     string        // for data; the run creates and removes a folder below it
+	Bin     string        // folder of the built programs
+	Log     io.Writer
 }
 
 // Suite is a running set of benchmarks.
@@ -43,6 +45,42 @@ type Suite struct {
 	there map[string]bool // parts of the test bed that cases need, and whether they are built
 	done  map[string]bool // cells with one measurement only
 	over  map[string]bool // peers above the cap, by metric and peer: their larger cases are skipped
+}
+
+// Part is a part of the full set that runs by itself.
+type Part struct {
+	Name   string // of its file
+	Only   []string
+	Sizes  []int
+	Budget time.Duration
+}
+
+// FullParts are the parts of the full set, the fast ones first. Together they take three hours.
+func FullParts() (out []Part) {
+	for _, p := range []struct {
+		minutes int
+		metrics []string
+	}{
+		{6, []string{"P5"}},
+		{6, []string{"P6"}},
+		{12, []string{"P7"}},
+		{6, []string{"P8"}},
+		{8, []string{"P10", "P11", "P13"}},
+		{4, []string{"P14"}},
+		{4, []string{"P16"}},
+		{15, []string{"P17"}},
+		{20, []string{"P18"}},
+		{25, []string{"P15"}},
+	} {
+		out = append(out, Part{Name: p.metrics[0], Only: p.metrics, Budget: time.Duration(p.minutes) * time.Minute})
+	}
+	for _, of := range []struct{ minutes, clusters int }{{5, 2}, {5, 10}, {10, 100}, {20, 1000}, {35, 10000}} {
+		out = append(out, Part{
+			Name: fmt.Sprintf("P1-%05d", of.clusters), Only: []string{"P1", "P2", "P3", "P9", "P12"}, Sizes: []int{of.clusters},
+			Budget: time.Duration(of.minutes) * time.Minute,
+		})
+	}
+	return out
 }
 
 // metricGroup is a group of metrics with common measurements.
@@ -66,6 +104,7 @@ func parts() []metricGroup {
 		{[]string{"P15"}, (*Suite).churn, true},
 		{[]string{"P16"}, (*Suite).hosted, true},
 		{[]string{"P17"}, (*Suite).edge, false},
+		{[]string{"P18"}, (*Suite).many, true},
 		{[]string{"P1", "P2", "P3", "P9", "P12"}, (*Suite).stories, false}, // last, the largest fleets at the end: if time is short, they are skipped
 	}
 }
@@ -74,6 +113,11 @@ func parts() []metricGroup {
 // in the run.
 func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 	s := &Suite{Options: o, run: &run, began: time.Now(), time: newSchedule(o.Rounds, o.Budget), draw: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), there: map[string]bool{}, done: map[string]bool{}, over: map[string]bool{}}
+	for _, c := range o.Earlier {
+		if c.Over {
+			s.over[c.Metric+c.Peer] = true
+		}
+	}
 	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
 	if o.Full {
 		run.Set = "full"
@@ -89,7 +133,7 @@ func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 		}
 	}
 	run.Left = s.time.left
-	s.derive()
+	Derive(&run)
 	run.Machine.LoadAfter, run.Took = load(), time.Since(s.began).Seconds()
 	return run, nil
 }

@@ -1,0 +1,50 @@
+package suite
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+)
+
+// The parts of the full set measure every metric that is not computed from others.
+func TestTheFullSetIsComplete(t *testing.T) {
+	t.Parallel()
+	var in []string
+	for _, p := range FullParts() {
+		in = append(in, p.Only...)
+	}
+	for _, m := range figures.Metrics() {
+		if derived := m.Name == "P4" || m.Name == "P19"; !derived && !slices.Contains(in, m.Name) {
+			t.Errorf("no part measures %s", m.Name)
+		}
+	}
+	for _, group := range parts() {
+		if len(group.metrics) > 1 && !slices.ContainsFunc(FullParts(), func(p Part) bool { return slices.Equal(p.Only, group.metrics) }) {
+			t.Errorf("no part measures %v together", group.metrics)
+		}
+	}
+}
+
+// Distances compare samples of one round; Derive replaces what it has computed before.
+func TestDistancesAreThoseOfARound(t *testing.T) {
+	t.Parallel()
+	sample := func(peer string, round int, seconds, cpu float64) figures.Sample {
+		return figures.Sample{Metric: "P1", Case: "unshared, 10 clusters x 1 apps x 1", Peer: peer, Round: round, Values: map[string]float64{"seconds": seconds, "cpu": cpu}}
+	}
+	run := figures.Run{Samples: []figures.Sample{
+		sample(figures.Floor, 1, 1, 2), sample(figures.Writer, 1, 1.5, 3), sample(figures.Floor, 2, 2, 4), sample(figures.Writer, 2, 5, 4), sample("kubectl apply", 2, 9, 9), sample(figures.Process, 3, 1, 1),
+	}}
+	for range 2 {
+		Derive(&run)
+	}
+	var got []float64
+	for _, c := range run.Samples {
+		if c.Metric == "P19" {
+			got = append(got, float64(c.Round), c.Values["times"], c.Values["timesCPU"])
+		}
+	}
+	if want := []float64{1, 1.5, 1.5, 2, 2.5, 1}; !slices.Equal(got, want) {
+		t.Errorf("got rounds and ratios %v, want %v", got, want)
+	}
+}
