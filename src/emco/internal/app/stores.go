@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/keyrotation"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/socket"
@@ -35,7 +36,7 @@ type openStores struct {
 	contexts *appcontext.Store
 	embedded *embedded.Server // nil for another etcd
 	source   backup.Source    // of an embedded etcd
-	keys     *keyService
+	keys     *keyrotation.Service
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -68,7 +69,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	return openStores{
 		db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
-		keys:   &keyService{ring, driver, contexts, a.keyWait / keyLooks, a.log},
+		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil
 }
 
@@ -171,7 +172,7 @@ func etcdTLS(c config.Etcd) (*tls.Config, error) {
 // local returns the service for emco backup and emco keys.
 func (a *App) local(c config.Config, st openStores) run.Service {
 	mux := http.NewServeMux()
-	st.keys.mount(mux)
+	st.keys.Mount(mux)
 	if st.embedded != nil && st.source.Driver != drivers.Mongo { // others are backed up with their own tools
 		mux.Handle("GET "+backup.Target, backup.Handler(st.source, a.log))
 	}

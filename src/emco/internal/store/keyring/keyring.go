@@ -74,6 +74,8 @@ type Ring struct {
 	o      Options
 	sealer *seal.Sealer
 
+	// mu is held while a new key is unwrapped, which may ask a KMS: each key is unwrapped once. Sealing and
+	// opening never wait for it, unless a value names a key that is not in memory.
 	mu      sync.Mutex
 	wrapper kek.Wrapper         // guarded by mu
 	plain   map[string]seal.Key // guarded by mu; by id
