@@ -75,7 +75,8 @@ func (g *Guard) Authorize(next http.Handler) http.Handler {
 		}
 		ctx := authz.With(r.Context(), authority)
 		if r.Method == http.MethodGet {
-			ctx = web.WithRecheck(ctx, func() error { return g.again(r, need, PlaceOf(vars)) })
+			ctx = authz.WithRenewal(ctx, func() (*authz.Authority, error) { return g.again(r, need, PlaceOf(vars)) })
+			ctx = web.WithRecheck(ctx, func() error { _, err := authz.Renewed(ctx); return err })
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 		if changesAccess(r, need) {
@@ -85,13 +86,13 @@ func (g *Guard) Authorize(next http.Handler) http.Handler {
 	})
 }
 
-// again reports whether a request that is being answered would still be admitted.
-func (g *Guard) again(r *http.Request, need authz.Permission, place string) error {
+// again admits a request that is being answered once more.
+func (g *Guard) again(r *http.Request, need authz.Permission, place string) (*authz.Authority, error) {
 	caller, err := g.Authenticator.Authenticate(r)
-	if err == nil {
-		_, err = g.Admit(caller, need, place)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return g.Admit(caller, need, place)
 }
 
 // changesAccess reports whether a request may have changed who may do what.

@@ -28,9 +28,16 @@ type guardedStage struct {
 
 func newGuardedStage(t *testing.T) *guardedStage {
 	t.Helper()
+	return newGuardedStageWith(t, func(*config.Config) {})
+}
+
+// newGuardedStageWith changes the configuration first.
+func newGuardedStageWith(t *testing.T, change func(*config.Config)) *guardedStage {
+	t.Helper()
 	g := &guardedStage{op: oidctest.New(t)}
 	g.testStage = newStageWith(t, func(c *config.Config) {
 		c.Auth.Issuers = []config.Issuer{{Name: "corp", URL: g.op.URL, Audience: "emco-api", Client: "emcoctl"}}
+		change(c)
 	}, app.WithBootstrapTo(func(token string) { g.bootstrap = token }))
 	return g
 }

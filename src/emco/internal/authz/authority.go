@@ -51,7 +51,10 @@ func (a *Authority) Who(verb, typ, place string) []Holder {
 	return a.policy.Who(verb, typ, place, a.now)
 }
 
-type authorityKey struct{}
+type (
+	authorityKey struct{}
+	renewalKey   struct{}
+)
 
 // With returns a context of a request with an authority.
 func With(ctx context.Context, a *Authority) context.Context {
@@ -62,4 +65,18 @@ func With(ctx context.Context, a *Authority) context.Context {
 func From(ctx context.Context) *Authority {
 	a, _ := ctx.Value(authorityKey{}).(*Authority)
 	return a
+}
+
+// WithRenewal returns a context of a request whose answer goes on for long; renew returns what its caller may do
+// at that moment, or why the request is not admitted any more.
+func WithRenewal(ctx context.Context, renew func() (*Authority, error)) context.Context {
+	return context.WithValue(ctx, renewalKey{}, renew)
+}
+
+// Renewed returns what the caller of the request that ctx belongs to may do now.
+func Renewed(ctx context.Context) (*Authority, error) {
+	if renew, ok := ctx.Value(renewalKey{}).(func() (*Authority, error)); ok {
+		return renew()
+	}
+	return From(ctx), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -44,9 +45,39 @@ func (v *Views) stream(w http.ResponseWriter, r *http.Request) error {
 		}
 		from = max(n, 0)
 	}
+	if ctx := r.Context(); authz.From(ctx) != nil {
+		r = r.WithContext(web.WithRecheck(ctx, func() error { return seesAll(ctx, about) }))
+	}
 	return v.streams.ServeEvents(w, r, func(ctx context.Context, send func([]byte) error) error {
 		return v.Tally.Follow(ctx, about, from, send)
 	})
+}
+
+// seesAll reports whether the caller may still see what its topics are about.
+func seesAll(ctx context.Context, about []tally.Topic) error {
+	authority, err := authz.Renewed(ctx)
+	if err != nil {
+		return err
+	}
+	sees := sightOf(authz.With(ctx, authority))
+	for _, topic := range about {
+		if !sees.topic(topic) {
+			return errs.New(errs.NotFound, "hidden")
+		}
+	}
+	return nil
+}
+
+// topic reports whether the caller may see what a topic is about.
+func (s *sight) topic(t tally.Topic) bool {
+	kind, name, _ := strings.Cut(t.Name, ":")
+	switch kind {
+	case "cluster":
+		return s.provider(t.Cluster.Provider())
+	case "group":
+		return s.path(name)
+	}
+	return s.may("clusters", "") // the fleet
 }
 
 // subject reads a topic.

@@ -174,7 +174,10 @@ func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) e
 	}
 	var refs []store.Ref
 	if _, built := authz.BuiltIn()[t.Spec.Role]; !built {
-		refs = []store.Ref{{Key: store.Key(directory.Roles + "/" + t.Spec.Role), Must: true}}
+		refs = append(refs, store.Ref{Key: store.Key(directory.Roles + "/" + t.Spec.Role), Must: true})
+	}
+	if t.Spec.Place != "" { // another place of the same name must not inherit the token
+		refs = append(refs, store.Ref{Key: store.Key(t.Spec.Place), Must: true})
 	}
 	if _, err := s.DB.Create(r.Context(), store.Write{Key: key, Body: body, Refs: refs}); err != nil {
 		if errs.Is(err, errs.Exists) {
@@ -195,10 +198,16 @@ func (s Resources) checkToken(ctx context.Context, t v2.APIToken) error {
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.expires: a token lives at most a year")
 	}
 	rules, err := s.Directory.Role(ctx, t.Spec.Role)
-	if err != nil {
+	if err == nil {
+		err = escalation(authz.From(ctx).Missing(rules, t.Spec.Place), t.Spec.Place)
+	}
+	if err != nil || t.Spec.Place == "" {
 		return err
 	}
-	return escalation(authz.From(ctx).Missing(rules, t.Spec.Place), t.Spec.Place)
+	if _, err := s.DB.Get(ctx, store.Key(t.Spec.Place)); errs.Is(err, errs.NotFound) {
+		return errs.New(errs.Invalid, "Invalid Input:\n- spec.place: there is no "+t.Spec.Place)
+	}
+	return nil
 }
 
 // listTokens answers with all tokens, without what is secret of them.
