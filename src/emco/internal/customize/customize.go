@@ -5,13 +5,21 @@ package customize
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // Controller is an action controller. Group intents name it and an intent of it.
@@ -30,6 +38,37 @@ type Deployment struct {
 	Apps      []App  // in order of name
 	Inventory placement.Inventory
 	KeyValues KeyValuesOf // of the clusters
+}
+
+// App returns an app of the deployment; one without clusters if it is not deployed.
+func (d Deployment) App(name string) App {
+	if i := slices.IndexFunc(d.Apps, func(a App) bool { return a.Name == name }); i >= 0 {
+		return d.Apps[i]
+	}
+	return App{Name: name}
+}
+
+// CheckIntent returns an error that is Invalid if the controller's intent, a document of the kind in a collection
+// below the group, does not exist.
+func (d Deployment) CheckIntent(ctx context.Context, db *store.DB, kind, collection string) error {
+	_, err := db.Get(ctx, store.Key(d.Group+"/"+collection+"/"+d.Intent))
+	if errs.Is(err, errs.NotFound) {
+		return errs.New(errs.Invalid, fmt.Sprintf("%s not found: %s; add it below %s/%s", kind, d.Intent, d.Group, collection))
+	}
+	return err
+}
+
+// ObjectName returns the name of the objects of a document: those of other deployments in the same namespace
+// differ.
+func ObjectName(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	base := strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' {
+			return '-'
+		}
+		return r
+	}, strings.ToLower(path.Base(key)))
+	return base + "-" + hex.EncodeToString(sum[:4])
 }
 
 // App is an app and the clusters that it goes to, sorted.
@@ -76,6 +115,23 @@ type Target struct{ APIVersion, Kind, Name string }
 
 // String returns "Kind name".
 func (t Target) String() string { return t.Kind + " " + t.Name }
+
+// PodPatch returns a patch of the pods that a workload makes; pod is the JSON of what changes in them. It is nil
+// if EMCO does not know where the kind has its pods.
+func (t Target) PodPatch(pod []byte) *Patch {
+	var format string
+	switch t.Kind {
+	case "Pod":
+		format = `%s`
+	case "CronJob":
+		format = `{"spec":{"jobTemplate":{"spec":{"template":%s}}}}`
+	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job":
+		format = `{"spec":{"template":%s}}`
+	default:
+		return nil
+	}
+	return &Patch{Target: t, Type: patch.Strategic, Text: fmt.Appendf(nil, format, pod)}
+}
 
 // Digest is equal for edits that change the same things in the same way. It does not cover App,
 // Clusters and Origin.

@@ -6,11 +6,8 @@ package dtc
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,9 +45,7 @@ type controller struct{ db *store.DB }
 // Customize implements customize.Controller.
 func (t controller) Customize(ctx context.Context, d customize.Deployment) (customize.Edits, error) {
 	key := store.Key(d.Group + "/traffic-group-intents/" + d.Intent)
-	if _, err := t.db.Get(ctx, key); errs.Is(err, errs.NotFound) {
-		return customize.Edits{}, errs.New(errs.Invalid, fmt.Sprintf("TrafficGroupIntent not found: %s; add it below %s/traffic-group-intents", d.Intent, d.Group))
-	} else if err != nil {
+	if err := d.CheckIntent(ctx, t.db, "TrafficGroupIntent", "traffic-group-intents"); err != nil {
 		return customize.Edits{}, err
 	}
 	parts, err := t.parts(ctx)
@@ -133,13 +128,13 @@ func (t controller) servers(ctx context.Context, d customize.Deployment, group s
 		if s.InboundServer, err = t.reveal(ctx, item); err != nil {
 			return nil, err
 		}
-		s.name, s.app = objectName(item.Doc.Key), appOf(d, s.Spec.App)
+		s.name, s.app = customize.ObjectName(string(item.Doc.Key)), d.App(s.Spec.App)
 		s.host = fmt.Sprintf("%s.%s.svc.cluster.local", s.Spec.ServiceName, d.Namespace)
 		for c, err := range store.All[v2.InboundClient](ctx, t.db, item.Doc.Key+"/clients", store.Query{Depth: 1}) {
 			if err != nil {
 				return nil, err
 			}
-			next := client{InboundClient: c.Value, app: appOf(d, c.Value.Spec.App)}
+			next := client{InboundClient: c.Value, app: d.App(c.Value.Spec.App)}
 			for p, err := range store.All[v2.AccessPoint](ctx, t.db, c.Doc.Key+"/access-points", store.Query{Depth: 1}) {
 				if err != nil {
 					return nil, err
@@ -165,27 +160,6 @@ func (t controller) reveal(ctx context.Context, item store.Item[v2.InboundServer
 		return item.Value, err
 	}
 	return v2.Decode[v2.InboundServer](plain, v2.Lenient)
-}
-
-// appOf returns an app of a deployment; one without clusters if it is not deployed.
-func appOf(d customize.Deployment, name string) customize.App {
-	if i := slices.IndexFunc(d.Apps, func(a customize.App) bool { return a.Name == name }); i >= 0 {
-		return d.Apps[i]
-	}
-	return customize.App{Name: name}
-}
-
-// objectName returns the name of the objects of a server: names of other deployments in the same
-// namespace differ.
-func objectName(key store.Key) string {
-	sum := sha256.Sum256([]byte(key))
-	base := strings.Map(func(r rune) rune {
-		if r == '_' || r == '.' {
-			return '-'
-		}
-		return r
-	}, strings.ToLower(path.Base(string(key))))
-	return base + "-" + hex.EncodeToString(sum[:4])
 }
 
 // remote is a cluster that has clients of a server but not the server.

@@ -46,9 +46,7 @@ type controller struct {
 // Customize implements customize.Controller.
 func (g controller) Customize(ctx context.Context, c customize.Deployment) (customize.Edits, error) {
 	key := store.Key(c.Group + "/generic-k8s-intents/" + c.Intent)
-	if _, err := g.db.Get(ctx, key); errs.Is(err, errs.NotFound) {
-		return customize.Edits{}, errs.New(errs.Invalid, fmt.Sprintf("GenericK8sIntent not found: %s; add it below %s/generic-k8s-intents", c.Intent, c.Group))
-	} else if err != nil {
+	if err := c.CheckIntent(ctx, g.db, "GenericK8sIntent", "generic-k8s-intents"); err != nil {
 		return customize.Edits{}, err
 	}
 	out := editList{deployment: c, admit: g.admit}

@@ -18,7 +18,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
-	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -293,20 +292,16 @@ func (n need) patch() (*customize.Patch, string, error) {
 	default:
 		return nil, "", nil // a preference for clusters
 	}
-	inner, err := json.Marshal(spec)
+	pod, err := json.Marshal(struct {
+		Spec podSpec `json:"spec"`
+	}{spec})
 	if err != nil {
 		return nil, "", err
 	}
-	format := `{"spec":{"template":{"spec":%s}}}`
-	switch n.workload.Kind {
-	case "Pod":
-		format = `{"spec":%s}`
-	case "CronJob":
-		format = `{"spec":{"jobTemplate":{"spec":{"template":{"spec":%s}}}}}`
-	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job":
-	default:
+	target := customize.Target{APIVersion: n.workload.APIVersion, Kind: n.workload.Kind, Name: n.workload.Name}
+	p := target.PodPatch(pod)
+	if p == nil {
 		return nil, "changes no workload, because EMCO does not know where a " + n.workload.Kind + " has its pods", nil
 	}
-	target := customize.Target{APIVersion: n.workload.APIVersion, Kind: n.workload.Kind, Name: n.workload.Name}
-	return &customize.Patch{Target: target, Type: patch.Strategic, Text: fmt.Appendf(nil, format, inner)}, "", nil
+	return p, "", nil
 }
