@@ -228,6 +228,20 @@ func identities(t testing.TB, c *cluster.Cluster) string {
 	return out.String()
 }
 
+// define adds the definitions of a file to clusters until the test ends.
+func define(t *testing.T, definitions string, clusters ...*cluster.Cluster) {
+	t.Helper()
+	for _, c := range clusters {
+		kubectl(t, c, "apply", "--server-side", "-f", definitions)
+		kubectl(t, c, "wait", "--for=condition=established", "--timeout=60s", "-f", definitions)
+		t.Cleanup(func() {
+			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--wait=false", "-f", definitions); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // available waits until a Deployment has all its replicas.
 func available(t testing.TB, c *cluster.Cluster, name string) {
 	t.Helper()

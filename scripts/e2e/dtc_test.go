@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -44,16 +43,7 @@ func TestTrafficController(t *testing.T) {
 	do.next("two clusters with Istio's definitions, two apps with a traffic group intent")
 	l, s := clustersOf(t), newStage(t)
 	l.follow(s)
-	definitions := istioDefinitions(t)
-	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
-		kubectl(t, c, "apply", "--server-side", "-f", definitions)
-		kubectl(t, c, "wait", "--for=condition=established", "--timeout=60s", "-f", definitions)
-		t.Cleanup(func() {
-			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--wait=false", "-f", definitions); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	define(t, istioDefinitions(t), l.c1, l.c2)
 	file := func(name string) string { return example("emco", "dtc", name) }
 	values := s.values(map[string]any{
 		"GitURL": s.git.URL(repoName), "GitUser": writer, "GitToken": s.writeToken, "Kubeconfig": l.c1.Kubeconfig(),
