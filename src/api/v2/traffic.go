@@ -165,9 +165,7 @@ func (e ExternalCertificates) check(c *violationList) {
 // service checks the members that name a service, or a client.
 func (c *violationList) service(app, label, name string) {
 	c.name("spec.app", app)
-	if len(label) > maxAppLabel || !appLabelPattern.MatchString(label) {
-		c.fail("spec.appLabel", "%s is no label; write KEY=VALUE", quote(label))
-	}
+	c.appLabel("spec.appLabel", label)
 	if len(name) > maxLabelValue || !labelPattern.MatchString(name) {
 		c.fail("spec.serviceName", "%s is no name of a Service; use lower-case letters, digits and '-'", quote(name))
 	}

@@ -50,11 +50,17 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", g.path+"/hpa-intents", `{"metadata":{"name":"needs"},"spec":{"app":"web"}}`)
 	s.expect(201, "POST", needs, `{"metadata":{"name":"consumer"},"spec":{"name":"web"}}`)
 	s.expect(201, "POST", needs+"/consumer/resource-requirements", `{"metadata":{"name":"need"},"spec":{"allocatable":true,"resource":{"name":"cpu","requests":1}}}`)
+	s.expect(201, "POST", g.path+"/network-chains", `{"metadata":{"name":"chain"},"spec":{"chainType":"Routing"}}`)
+	s.expect(201, "POST", g.path+"/network-chains/chain/links", `{"metadata":{"name":"link"},"spec":{"leftNet":"a","rightNet":"b","linkLabel":"a=b","app":"web","workloadResource":"web","resourceType":"Deployment"}}`)
+	s.expect(201, "POST", g.path+"/network-chains/chain/client-selectors", `{"metadata":{"name":"selector"},"spec":{"chainEnd":"left","podSelector":{"matchLabels":{"a":"b"}}}}`)
+	s.expect(201, "POST", g.path+"/network-chains/chain/provider-networks", `{"metadata":{"name":"network"},"spec":{"chainEnd":"left","providerNetwork":"n","gatewayIp":"10.1.0.1","subnet":"10.1.0.0/16"}}`)
+	s.expect(201, "POST", g.path+"/sfc-clients", `{"metadata":{"name":"guest"},"spec":{"chainEnd":"left","sfcIntent":"chain","app":"cache","workloadResource":"cache","resourceType":"Deployment"}}`)
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	return map[string]string{
 		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "inboundServerIntent": "server", "inboundClientsIntent": "client", "inboundClientsAccessIntent": "point", "hpaIntent": "needs", "hpaConsumer": "consumer", "hpaResource": "need", "logicalCloudKv": "facts", "dtcController": "traffic",
+		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
 		"role": "restarter", "roleBinding": "team", "token": "ci",

@@ -27,6 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -53,6 +54,7 @@ func declaredRoutes() *mux.Router {
 	dtc.Resources{}.Mount(r)
 	identity.Resources{}.Mount(r)
 	hpa.Resources{}.Mount(r)
+	sfc.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)

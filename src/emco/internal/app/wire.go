@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -44,6 +45,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
+	sfcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
@@ -114,6 +116,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		gacapi.Resources{DB: st.db}.Mount(r)
 		dtcapi.Resources{DB: st.db}.Mount(r)
 		hpaapi.Resources{DB: st.db}.Mount(r)
+		sfcapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, addon.Publishers{"logical-clouds": clouds}, renderer, member(c), a.panics(m), a.log))
 	}
@@ -136,7 +139,10 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 
 // controllers returns the action controllers of the program, by name.
 func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
-	out := map[string]customize.Controller{dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit)}
+	out := map[string]customize.Controller{
+		dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit),
+		sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db),
+	}
 	for _, name := range hpa.ActionNames {
 		out[name] = hpa.New(db)
 	}

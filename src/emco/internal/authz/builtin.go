@@ -17,7 +17,7 @@ const (
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
-		"access-points", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "profiles", "resource-requirements", "resources", "traffic-group-intents",
+		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "profiles", "resource-requirements", "resources", "sfc-clients", "traffic-group-intents",
 	}
 }
 

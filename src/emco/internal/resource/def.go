@@ -19,6 +19,7 @@ type Def[T any] struct {
 
 	Collection string // path below /v2: "cluster-providers/{clusterProvider}/clusters"
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
+	Type       string // of the documents in permissions; empty for the name of the collection
 	Put        Put
 	Clear      bool // DELETE of the collection deletes all its documents
 

@@ -45,7 +45,7 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 
 // visibleDocs yields the documents of a collection that the caller may read.
 func (h *handler[T, P]) visibleDocs(ctx context.Context, at Place, q store.Query) iter.Seq2[store.Doc, error] {
-	may, typ := authz.From(ctx), h.collection()
+	may, typ := authz.From(ctx), h.typ()
 	if h.def.Place == nil || may.May(authz.List, typ, "") {
 		return h.db.List(ctx, at.Collection, q)
 	}

@@ -18,7 +18,7 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	collection := "/v2/" + def.Collection
 	item := collection + "/" + def.Item
 	route := func(method, template, verb string, f web.HandlerFunc) {
-		need := authz.Permission{Verb: verb, Type: h.collection(), Confined: verb == authz.List && def.Place != nil}
+		need := authz.Permission{Verb: verb, Type: h.typ(), Confined: verb == authz.List && def.Place != nil}
 		web.Route(r, method, template, endpoint{f, def.describe, need})
 	}
 	route(http.MethodPost, collection, authz.Create, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))
@@ -82,8 +82,11 @@ func expand(template string, vars map[string]string) string {
 	return strings.Join(segments, "/")
 }
 
-// collection is the name of the collection, which permissions call the type of its documents.
-func (h *handler[T, P]) collection() string {
+// typ is what permissions call the documents.
+func (h *handler[T, P]) typ() string {
+	if h.def.Type != "" {
+		return h.def.Type
+	}
 	return h.def.Collection[strings.LastIndexByte(h.def.Collection, '/')+1:]
 }
 

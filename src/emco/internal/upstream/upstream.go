@@ -29,8 +29,6 @@ var absent = []struct{ prefix, service string }{
 	{"cluster-providers/*/ca-certs", "ca-certs"},
 	{"projects/*/ca-certs", "ca-certs"},
 	{group + "/network-controller-intent", "ovnaction"},
-	{group + "/network-chains", "sfc"},
-	{group + "/sfc-clients", "sfcclient"},
 	{group + "/temporal-action-controller", "tac"},
 	{group + "/temporal-workflow-intents", "workflowmgr"},
 	{group + "/policy-intents", "policy"},

@@ -23,8 +23,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		group + "/network-controller-intent/n/workload-intents": "ovnaction",
-		group + "/network-chains":                               "sfc",
-		group + "/sfc-clients/s":                                "sfcclient",
 		group + "/temporal-action-controller/t/cancel":          "tac",
 		group + "/temporal-workflow-intents/w/start":            "workflowmgr",
 		group + "/policy-intents/p":                             "policy",

@@ -25,14 +25,14 @@ const (
 	different
 )
 
-// compare compares the document to send with the stored one. It is undecided if there are
+// compare compares the document to send with the stored one, that of an item. It is undecided if there are
 // secrets, which the server does not show.
-func compare(collection string, sent, stored []byte) documentComparison {
-	a, err := tree(collection, sent)
+func compare(item string, sent, stored []byte) documentComparison {
+	a, err := tree(item, sent)
 	if err != nil {
 		return different // the server reports what is wrong with it
 	}
-	b, err := tree(collection, stored)
+	b, err := tree(item, stored)
 	if err != nil || !reflect.DeepEqual(a, b) {
 		return different
 	}
@@ -46,8 +46,8 @@ func compare(collection string, sent, stored []byte) documentComparison {
 func masked(body []byte) bool { return bytes.Contains(body, []byte(`"`+v2.Mask+`"`)) }
 
 // tree reads a document in its canonical form, without empty members.
-func tree(collection string, text []byte) (jsontree.Node, error) {
-	if k, ok := kind.Of(collection); ok && k.Canonical != nil {
+func tree(item string, text []byte) (jsontree.Node, error) {
+	if k, ok := kind.At(item); ok && k.Canonical != nil {
 		canonical, err := k.Canonical(text)
 		if err != nil {
 			return jsontree.Node{}, err

@@ -39,37 +39,36 @@ func (e *Executor) Compare(ctx context.Context, doc document.Document) (Differen
 	if err != nil {
 		return d, err
 	}
-	kind := anchor.Collection(item)
-	if kind == "clusters" && now.OK() {
+	if anchor.Collection(item) == "clusters" && now.OK() {
 		doc.Body, _ = withLocation(doc.Body, now.Body)
 	}
 	switch {
 	case now.Status == http.StatusNotFound:
-		return d.differs("is not on the server", kind, nil, doc.Body)
+		return d.differs("is not on the server", item, nil, doc.Body)
 	case !now.OK():
 		return d, now.Err(http.MethodGet, item)
-	case compare(kind, doc.Body, now.Body) == different:
-		return d.differs("differs from the server's", kind, now.Body, doc.Body)
+	case compare(item, doc.Body, now.Body) == different:
+		return d.differs("differs from the server's", item, now.Body, doc.Body)
 	case e.compareFiles(ctx, t, item) == different:
 		d.Outcome, d.Note = output.Configured, "has another file than the server's"
 	}
 	return d, nil
 }
 
-func (d Difference) differs(note, kind string, server, local []byte) (_ Difference, err error) {
+func (d Difference) differs(note, item string, server, local []byte) (_ Difference, err error) {
 	d.Outcome, d.Note = output.Configured, note
 	if server == nil {
 		d.Outcome = output.Created
 	}
-	if d.Local, err = plainForm(kind, local); err == nil && server != nil {
-		d.Server, err = plainForm(kind, server)
+	if d.Local, err = plainForm(item, local); err == nil && server != nil {
+		d.Server, err = plainForm(item, server)
 	}
 	return d, err
 }
 
 // plainForm returns a document in the form for comparisons.
-func plainForm(kind string, text []byte) (json.RawMessage, error) {
-	n, err := tree(kind, text)
+func plainForm(item string, text []byte) (json.RawMessage, error) {
+	n, err := tree(item, text)
 	if err != nil {
 		return text, nil // it cannot be read: show it as it is
 	}

@@ -54,7 +54,7 @@ func (e *Executor) rehearsed(r output.Result) output.Result {
 
 // check checks a document by the server's rules for its kind.
 func check(t documentRequest) error {
-	k, ok := kind.Of(anchor.Collection(t.call.Path))
+	k, ok := kind.At(t.call.Path)
 	if !ok || k.Check == nil || t.call.Empty || anchor.IsAction(t.call.Path) {
 		return nil
 	}

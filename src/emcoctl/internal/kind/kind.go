@@ -92,6 +92,11 @@ var table = []Kind{
 	typed[v2.HPAIntent](Kind{Collection: "hpa-intents", Parents: []string{Groups}}, "HPAIntent"),
 	typed[v2.HPAConsumer](Kind{Collection: "hpa-resource-consumers", Parents: []string{"hpa-intents"}}, "HPAConsumer"),
 	typed[v2.HPAResource](Kind{Collection: "resource-requirements", Parents: []string{"hpa-resource-consumers"}}, "HPAResource"),
+	typed[v2.NetworkChain](Kind{Collection: "network-chains", Parents: []string{Groups}}, "NetworkChain"),
+	typed[v2.ChainLink](Kind{Collection: "links", Parents: []string{"network-chains"}}, "ChainLink"),
+	typed[v2.ChainClientSelector](Kind{Collection: "client-selectors", Parents: []string{"network-chains"}}, "ChainClientSelector"),
+	typed[v2.ChainProviderNetwork](Kind{Collection: "provider-networks", Parents: []string{"network-chains"}}, "ChainProviderNetwork"),
+	typed[v2.ChainClient](Kind{Collection: "sfc-clients", Parents: []string{Groups}}, "ChainClient"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 
@@ -103,6 +108,25 @@ func Of(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// At returns the kind of the documents of an anchor, or of an item. Collections below different parents may have one
+// name.
+func At(path string) (Kind, bool) {
+	path, _, _ = strings.Cut(path, "?")
+	collection, parent := anchor.Collection(path), anchor.Parent(path)
+	if !anchor.IsCollection(path) {
+		parent = anchor.Parent(parent)
+	}
+	above := ""
+	if parent != "" {
+		above = anchor.Collection(parent)
+	}
+	i := slices.IndexFunc(table, func(k Kind) bool { return k.Collection == collection && slices.Contains(k.Parents, above) })
+	if i < 0 {
+		return Of(collection)
+	}
+	return table[i], true
 }
 
 // Named returns the kind of a word of the command line: also of a singular.
@@ -139,7 +163,7 @@ func MembersAt(path string) []v2.Member {
 	case anchor.IsAction(path):
 		return nil
 	}
-	k, _ := Of(anchor.Collection(path))
+	k, _ := At(path)
 	return k.Members
 }
 

@@ -52,11 +52,28 @@ func TestNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
 	for _, k := range kind.All() {
-		for _, name := range append([]string{k.Collection}, k.Short...) {
+		names := slices.Clone(k.Short)
+		for _, parent := range k.Parents {
+			names = append(names, parent+"/"+k.Collection)
+		}
+		for _, name := range names {
 			if other, twice := seen[name]; twice {
-				t.Errorf("%s means %s and %s", name, other, k.Collection)
+				t.Errorf("%s means %s and %s", name, other, k.Type)
 			}
-			seen[name] = k.Collection
+			seen[name] = k.Type
+		}
+	}
+}
+
+func TestTheKindOfAPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"projects": "Project", "projects/p": "Project", "projects/p/composite-apps": "CompositeApp", "projects/p/composite-apps/a/v1": "CompositeApp",
+		dig + "?x=y": "DeploymentIntentGroup", dig + "/network-chains/c/provider-networks": "ChainProviderNetwork",
+		dig + "/network-chains/c/provider-networks/n": "ChainProviderNetwork", "projects/p/role-bindings/b": "RoleBinding", "role-bindings": "RoleBinding", "zebra/x": "",
+	} {
+		if k, ok := kind.At(path); ok != (want != "") || k.Type != want {
+			t.Errorf("At(%s) = %s, want %s", path, k.Type, want)
 		}
 	}
 }
