@@ -93,6 +93,74 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	do.next("done")
 }
 
+// TestFluxDecryptsWhatIsSealed deploys an app whose chart renders a readable Secret, with a policy that encrypts it.
+// Git holds no value; the program sops opens the file and finds nothing changed; Flux applies the values. An update
+// that does not concern the Secret leaves its file as it is.
+func TestFluxDecryptsWhatIsSealed(t *testing.T) {
+	do := steps{TB: t}
+	do.next("a cluster with a recipient, and a policy that encrypts Secrets")
+	tool, err := sops.Open(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := tool.NewKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, s := clustersOf(t), newStage(t)
+	f := s.fleet()
+	s.must("register the fleet", f.Found(t.Context(), s.repository()))
+	s.must("register", f.RegisterWith(t.Context(), "c2", v2.FluxCD, s.repository(), map[string]v2.Scalar{
+		"decryptionProvider": "sops", "decryptionSecretRef": ageSecret, "ageRecipients": v2.Scalar(key.Public),
+		"syncInterval": "1", "retryInterval": "1", "secretRef": flux.Namespace,
+	}))
+	s.must("open the cloud", f.OpenCloud(t.Context()))
+	s.must("apply the key", l.c2.Apply(t.Context(), ageKey(key)))
+	chart := fleet.Synthetic("db", 3).With("templates/sealed.yaml", unsealed)
+	d := fleet.Deployment{Name: "till", Apps: []fleet.App{{Chart: chart}}}
+	s.must("onboard", f.Onboard(t.Context(), t.TempDir(), d))
+	s.must("create the policy", f.Policy(t.Context(), "walls", v2.PolicySpec{Secrets: v2.SecretsSeal}))
+	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
+	s.wait(d.Path(), "instantiated")
+	id := s.status(d.Path()).States.StatusCtxID
+	file := "clusters/edge+c2/context/" + id + "/app/db/sealed+Secret.yaml"
+	text, err := s.bare.Show(t.Context(), branch, file)
+	s.must("read the Secret in Git", err)
+	if strings.Contains(text, plainValue) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(plainValue))) {
+		t.Errorf("Git holds the value:\n%s", text)
+	}
+	if opened, err := tool.Decrypt(t.Context(), key, text); err != nil || !strings.Contains(opened, plainValue) {
+		t.Errorf("the Secret in Git cannot be decrypted: %v\n%s", err, text)
+	}
+
+	do.next("Flux decrypts it")
+	l.follow(s)
+	available(t, l.c2, d.Name+"-db")
+	eventually(t, "the Secret has its value", func() error {
+		got, err := l.c2.Kubectl(t.Context(), "get", "secret", "sealed", "-o", "jsonpath={.data.b}")
+		if err == nil && got != base64.StdEncoding.EncodeToString([]byte(plainValue)) {
+			err = fmt.Errorf("it contains %q", got)
+		}
+		return err
+	})
+
+	do.next("an update of something else leaves its file")
+	s.must("change a value", f.Revalue(t.Context(), d, chart, "colour: green\n"))
+	head := s.head()
+	s.must("update", f.Act(t.Context(), d.Path(), "update"))
+	s.wait(d.Path(), "instantiated")
+	if again, err := s.bare.Show(t.Context(), branch, file); err != nil || again != text || s.head() == head {
+		t.Errorf("the file of an equal Secret has changed, or nothing was committed: %v\n%s", err, again)
+	}
+
+	do.next("terminate")
+	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
+	s.wait(d.Path(), "terminated")
+	empty(t, l.c2)
+	s.sound()
+	do.next("done")
+}
+
 // notReady checks that the Kustomization of an app is not ready, and that its message contains words.
 func (l *sharedClusters) notReady(t *testing.T, id, app string, words ...string) error {
 	message, err := l.c2.Kubectl(t.Context(), "get", "-n", flux.Namespace, "kustomization", "emco-"+id+"-"+app,

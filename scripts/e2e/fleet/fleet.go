@@ -152,6 +152,11 @@ const (
 	cloudPath    = projectPath + "/logical-clouds/" + Cloud
 )
 
+// Policy creates a policy of the project.
+func (f Fleet) Policy(ctx context.Context, name string, spec v2.PolicySpec) error {
+	return create(ctx, f, projectPath+"/policies", v2.Policy{Named: named(name), Spec: spec})
+}
+
 // Act runs an action; it returns when the server has accepted it.
 func (f Fleet) Act(ctx context.Context, path, action string) error {
 	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update returns a number

@@ -21,7 +21,7 @@ type PolicySpec struct {
 	Allow        []string `json:"allow,omitempty"`        // rules that do not apply, such as "cluster-scoped"
 	Kinds        []string `json:"kinds,omitempty"`        // kinds beyond those of Kubernetes that are allowed, such as "Certificate.cert-manager.io" or "*.cert-manager.io"
 	DenyKinds    []string `json:"denyKinds,omitempty"`    // kinds that are refused, such as "Service" or "Ingress.networking.k8s.io"
-	Secrets      string   `json:"secrets,omitempty"`      // "refuse": an app with values in a Secret is refused, in either mode, unless SOPS has encrypted them; empty or "allow": Secrets are delivered as rendered
+	Secrets      string   `json:"secrets,omitempty"`      // "refuse": an app with values in a Secret is refused, in either mode, unless SOPS has encrypted them; "seal": EMCO encrypts them for clusters that read files; empty or "allow": Secrets are delivered as rendered
 	Quota        *Quota   `json:"quota,omitempty"`        // what the project may use, for policies without logicalCloud
 }
 
@@ -87,6 +87,7 @@ const (
 const (
 	SecretsAllow  = "allow"
 	SecretsRefuse = "refuse"
+	SecretsSeal   = "seal"
 )
 
 // Rules that a policy may allow to be broken.
@@ -131,8 +132,8 @@ func (p *Policy) Validate() error {
 	if p.Spec.Mode != PolicyReport && p.Spec.Mode != PolicyStrict {
 		c.fail("spec.mode", "%s is neither \"report\" nor \"strict\"", quote(p.Spec.Mode))
 	}
-	if s := p.Spec.Secrets; s != "" && s != SecretsAllow && s != SecretsRefuse {
-		c.fail("spec.secrets", "%s is neither \"allow\" nor \"refuse\"", quote(s))
+	if s := p.Spec.Secrets; !slices.Contains([]string{"", SecretsAllow, SecretsRefuse, SecretsSeal}, s) {
+		c.fail("spec.secrets", "%s is neither \"allow\" nor \"refuse\" nor \"seal\"", quote(s))
 	}
 	p.Spec.Quota.check(c, p.Spec.LogicalCloud)
 	for _, rule := range p.Spec.Allow {

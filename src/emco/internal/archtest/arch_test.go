@@ -32,6 +32,7 @@ var groups = map[string]packageGroup{
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/failpoint", // where tests break the program
+		"internal/sops",      // Secrets for those who have the key
 		"internal/authn/apitoken",
 		"internal/authz", // who may do what
 	}},
@@ -192,6 +193,7 @@ var homes = map[string][]string{
 	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},
 	"github.com/RoaringBitmap/": {"internal/appcontext/pairstore"},
 	"github.com/fluxcd/":        {"internal/syncer/flux"},
+	"filippo.io/age":            {"internal/sops"},
 	"modernc.org/":              {"internal/store/sqlite"},
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},

@@ -98,6 +98,17 @@ func (c Class) Request(base render.Request) render.Request {
 	return base
 }
 
+// Seal returns the edit that encrypts the Secrets of the class; nil if they are delivered as rendered. Who
+// makes bundles carries it out, after the policies have seen the Secrets.
+func (c Class) Seal() *Edit {
+	for i := range c.Edits {
+		if c.Edits[i].Seal != nil {
+			return &c.Edits[i]
+		}
+	}
+	return nil
+}
+
 // Digest identifies what the class's bundle is made of: the class of its rendering, and the
 // edits after it.
 func (c Class) Digest(rendering manifest.Digest) manifest.Digest {

@@ -86,8 +86,8 @@ type Edits struct {
 // Finding is a warning for users.
 type Finding struct{ App, Text string }
 
-// Edit is one change to an app on some of its clusters. Exactly one of Values, Object and
-// Patch is set.
+// Edit is one change to an app on some of its clusters. Exactly one of Values, Object,
+// Patch and Seal is set.
 type Edit struct {
 	App      string
 	Clusters []v2.ClusterKey // sorted, each once; nil: all clusters of the app
@@ -96,6 +96,12 @@ type Edit struct {
 	Values []render.Override // set after the values of charts, profiles and groups
 	Object []byte            // a text with one object, which is added
 	Patch  *Patch
+	Seal   *Seal // comes after all others
+}
+
+// Seal encrypts the values of Secrets, see Class.Seal.
+type Seal struct {
+	Recipients []string // public keys of age, sorted; none: the clusters read files and have none
 }
 
 // Patch changes the objects of an app that have a kind and a name. An app without such an
@@ -140,7 +146,8 @@ func (e Edit) Digest() manifest.Digest {
 		Values []render.Override `json:",omitempty"`
 		Object []byte            `json:",omitempty"`
 		Patch  *Patch            `json:",omitempty"`
-	}{e.Values, e.Object, e.Patch})
+		Seal   *Seal             `json:",omitempty"`
+	}{e.Values, e.Object, e.Patch, e.Seal})
 	if err != nil {
 		panic("customize: an edit that has no JSON form: " + err.Error()) // strings and bytes only
 	}

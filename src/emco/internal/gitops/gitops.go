@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/sops"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -43,6 +45,8 @@ type Settings struct {
 	Sharding      Sharding // how clusters share the repository
 	DerivedBranch string   // of one cluster, see At: the branch that it reads; empty: Branch
 	FanOut        bool     // of one cluster: its directory is one level deeper
+
+	Recipients []string // public keys of age for which EMCO encrypts Secrets, sorted; none: it cannot
 
 	// Delay is how long to wait between taking files away and taking the backend's
 	// own configuration away.
@@ -90,7 +94,9 @@ func Read(kind string, reference, resource Object, rules Rules) (Settings, error
 		return Settings{}, invalid(object.name, err)
 	}
 	s.Kind = canonical
-	s.Options, s.Delay, err = options(ref, res)
+	if s.Options, s.Delay, err = options(ref, res); err == nil {
+		s.Recipients, err = recipients(canonical, ref, res, s.Options)
+	}
 	if canonical == KindS3 && err == nil {
 		s.Options = bucketOptions(s)
 	}
@@ -167,6 +173,26 @@ func weight(kind string, p keyValues) int {
 		return 1
 	}
 	return 0
+}
+
+// recipients returns the keys for which EMCO encrypts Secrets. The resource object wins.
+func recipients(kind string, ref, res keyValues, options map[string]string) ([]string, error) {
+	at := res
+	if at.kv[keyRecipients] == "" {
+		at = ref
+	}
+	text := at.kv[keyRecipients]
+	if text == "" {
+		return nil, nil
+	}
+	out, err := sops.Recipients(text)
+	if err == nil && kind == v2.FluxCD && options[keyDecryption] == "" {
+		err = fmt.Errorf("needs %s: sops, or Flux does not decrypt", keyDecryption)
+	}
+	if err != nil {
+		return nil, invalid(at.name, fmt.Errorf("%s: %w", keyRecipients, err))
+	}
+	return out, nil
 }
 
 // options returns the pairs that are no Git keys. The resource object wins, because

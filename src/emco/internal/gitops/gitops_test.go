@@ -339,3 +339,30 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+// The recipients of encrypted Secrets may be in either object. A key that nobody can encrypt for, a private one, and a
+// Flux that would not decrypt are refused without a value in the text.
+func TestRecipientsOfSecretsAreRead(t *testing.T) {
+	t.Parallel()
+	const first, second = "age1kp5yu53j08wg44wk0u05t0tvqj43898vtg3cgz7cnda6jwjvmfrqtex8w6", "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+	repository := map[string]string{"url": "https://git.example/fleet", "userName": "u", "gitToken": "t"}
+	read := func(kind string, keys map[string]string) (gitops.Settings, error) {
+		return gitops.Read(kind, gitops.Object{Name: "repo", KV: []map[string]string{repository}}, gitops.Object{Name: "flux", KV: []map[string]string{keys}}, gitops.Rules{})
+	}
+	s, err := read("fluxcd", map[string]string{"AGErecipients": second + ", " + first, "decryptionProvider": "sops"})
+	if err != nil || !slices.Equal(s.Recipients, []string{first, second}) || s.Options["ageRecipients"] != "" {
+		t.Errorf("got %v with options %v, %v", s.Recipients, s.Options, err)
+	}
+	if s, err := read("git", map[string]string{"ageRecipients": first}); err != nil || len(s.Recipients) != 1 {
+		t.Errorf("got %v, %v", s.Recipients, err)
+	}
+	for want, keys := range map[string]map[string]string{
+		"needs decryptionProvider: sops": {"ageRecipients": first},
+		"no public key of age":           {"ageRecipients": "age1planted", "decryptionProvider": "sops"},
+		"has a private key":              {"ageRecipients": "AGE-SECRET-KEY-1PLANTED", "decryptionProvider": "sops"},
+	} {
+		if _, err := read("fluxcd", keys); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), want) || strings.Contains(strings.ToLower(err.Error()), "planted") {
+			t.Errorf("%v: %v, want %q", keys, err, want)
+		}
+	}
+}

@@ -39,6 +39,9 @@ const (
 	keyRetry     = "retryInterval"
 	keyDelay     = "delay"
 	keySecretRef = "secretRef"
+
+	keyRecipients = "ageRecipients" // for whom EMCO encrypts Secrets
+	keyDecryption = "decryptionProvider"
 )
 
 // DefaultInterval is the value of each timing that a sync object leaves out, as in upstream EMCO.
@@ -55,7 +58,7 @@ var (
 		keyBranch: true, keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keySSHClient: true, keyProtected: true, keyExternalEdit: true, keyAPI: true, keyEngine: true,
 		keyAppID: true, keyAppInstallation: true, keyAppKey: true,
 		keyRefMode: true, keyShardSize: true, keyShards: true, keyDerivedPrefix: true,
-		keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
+		keyRecipients: true, keyStatusURL: true, keyStatusUser: true, keyStatusToken: true, keyStatusBranch: true, keyStatusMode: true,
 	}
 	timing    = map[string]bool{keyTimeout: true, keyInterval: true, keyRetry: true, keyDelay: true}
 	multiline = map[string]bool{keySSHKey: true, keyKnownHosts: true, keyCA: true, keyClientCert: true, keyClientKey: true, keyAppKey: true}

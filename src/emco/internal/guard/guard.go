@@ -30,6 +30,7 @@ type Policy struct {
 	DenyKinds  []string // patterns of refused kinds
 
 	RefuseSecrets bool // values in Secrets refuse the app, in either mode
+	SealSecrets   bool `json:",omitempty"` // EMCO encrypts values in Secrets for clusters that read files
 }
 
 // FromSpec returns the policy of a document.
@@ -37,6 +38,7 @@ func FromSpec(name string, s v2.PolicySpec) Policy {
 	return Policy{
 		Name: name, Strict: s.Mode == v2.PolicyStrict, Namespaces: s.Namespaces,
 		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds, RefuseSecrets: s.Secrets == v2.SecretsRefuse,
+		SealSecrets: s.Secrets == v2.SecretsSeal,
 	}
 }
 
@@ -245,19 +247,35 @@ func (c *objectCheck) checkAddresses() {
 
 // checkSecret finds values in a Secret that everyone who reads the cluster's files can read.
 func (c *objectCheck) checkSecret() {
-	id := c.object.ID
-	if !c.policy.RefuseSecrets || id.Group != "" || id.Kind != "Secret" {
-		return
-	}
-	data, _ := c.tree["data"].(map[string]any)
-	text, _ := c.tree["stringData"].(map[string]any)
-	if sealed(data) && sealed(text) {
+	if !c.policy.RefuseSecrets || !isSecret(c.object.ID) || sealedTree(c.tree) {
 		return
 	}
 	c.breaches = append(c.breaches, Breach{
 		Policy: c.policy.String(), Strict: true, Rule: v2.RuleSecrets, Object: c.object,
 		Text: "holds values, which the policy refuses; encrypt it with SOPS, or create it on the clusters by other means",
 	})
+}
+
+// Readable reports whether an object is a Secret with values that SOPS has not encrypted. An error says that
+// the object cannot be read.
+func Readable(o manifest.Object) (bool, error) {
+	if !isSecret(o.ID) {
+		return false, nil
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(o.Content, &tree); err != nil {
+		return false, fmt.Errorf("check %s: %w", o.ID, err)
+	}
+	return !sealedTree(tree), nil
+}
+
+func isSecret(id manifest.ID) bool { return id.Group == "" && id.Kind == "Secret" }
+
+// sealedTree reports whether SOPS has encrypted all values of a Secret, or it has none.
+func sealedTree(tree map[string]any) bool {
+	data, _ := tree["data"].(map[string]any)
+	text, _ := tree["stringData"].(map[string]any)
+	return sealed(data) && sealed(text)
 }
 
 // sealed reports whether SOPS has encrypted all values.

@@ -21,7 +21,8 @@ type Bundle struct {
 type Ref struct {
 	manifest.ID
 	Digest Digest `json:"digest"`
-	Stamp  string `json:"stamp,omitempty"` // manifest.Stamp of the content, which clusters report
+	Stamp  string `json:"stamp,omitempty"`  // manifest.Stamp of the content, which clusters report
+	Sealed Digest `json:"sealed,omitempty"` // of an encrypted object: what it was made of
 }
 
 // HookRef refers to a hook.

@@ -168,7 +168,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		return dryRunResult{}, err
 	}
 	out.blobs = objectdiff.NewOverlay(g.contexts)
-	b := revision.Builder{Contexts: g.contexts, Renderer: g.dryRunner.renderer, Blobs: out.blobs, Values: g.values}
+	b := revision.Builder{Contexts: g.contexts, Renderer: g.dryRunner.renderer, Blobs: out.blobs, Values: g.values, Recipients: g.planner.Recipients}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
 	}

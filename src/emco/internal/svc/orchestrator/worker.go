@@ -109,7 +109,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics, Admit: w.quotas.admit}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics, Admit: w.quotas.admit, Recipients: w.planner.Recipients}, op)
 		})
 	}
 	return ctx.Err()

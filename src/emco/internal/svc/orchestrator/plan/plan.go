@@ -95,6 +95,11 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 	if err := p.customize(ctx, doc.Key, d, apps); err != nil {
 		return Plan{}, err
 	}
+	if name, seals := policies.Seals(); seals {
+		if err := p.seal(ctx, name, apps); err != nil {
+			return Plan{}, err
+		}
+	}
 	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps}, nil
 }
 

@@ -126,6 +126,15 @@ func (d Policies) Strict() bool {
 	return slices.ContainsFunc(d, func(p guard.Policy) bool { return p.Strict })
 }
 
+// Seals returns the name of a policy that encrypts Secrets; false if none does.
+func (d Policies) Seals() (name string, seals bool) {
+	i := slices.IndexFunc(d, func(p guard.Policy) bool { return p.SealSecrets })
+	if i < 0 {
+		return "", false
+	}
+	return d[i].Name, true
+}
+
 // Limit is the limit of a quota, and the policy that sets it.
 type Limit struct {
 	Max    int64

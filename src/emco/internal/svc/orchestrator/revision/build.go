@@ -34,6 +34,10 @@ type Builder struct {
 
 	// Admit refuses, as Invalid, a revision that would use more than its project may; nil: all are published.
 	Admit func(ctx context.Context, head appcontext.Head, next appcontext.Use) error
+
+	// Recipients says which clusters read files, and for whom Secrets are encrypted there, as
+	// plan.Planner.Recipients; nil: revisions with readable Secrets are not restored if a policy encrypts them.
+	Recipients func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error)
 }
 
 // BlobWriter is where rendered content goes: the AppContext, or memory for a dry run.
@@ -80,6 +84,11 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 	before, err := b.renderedBefore(ctx, head)
 	if err != nil {
 		return Draft{}, err
+	}
+	if slices.ContainsFunc(p.Apps, func(a plan.App) bool { _, seals := a.Policies.Seals(); return seals }) {
+		if before.sealed, err = b.sealedBefore(ctx, head); err != nil {
+			return Draft{}, err
+		}
 	}
 	built, err := b.renderAll(ctx, p, before)
 	if err != nil {
@@ -135,20 +144,23 @@ type builtClass struct {
 	failure  *appcontext.Failure
 }
 
-// builtBefore are the built classes of a revision by the digest of their inputs.
-type builtBefore map[manifest.Digest]builtClass
+// builtBefore is what need not be made again.
+type builtBefore struct {
+	classes map[manifest.Digest]builtClass // of the newest revision, by the digest of their inputs
+	sealed  *sealedObjects                 // nil: no policy encrypts
+}
 
 // renderedBefore returns the classes of the newest revision. Their content exists, because
 // that revision is kept and refers to it.
-func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (builtBefore, error) {
+func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (out builtBefore, err error) {
 	if head.Rev == 0 {
-		return nil, nil
+		return out, nil
 	}
 	rev, err := b.Contexts.Revision(ctx, head.UID, head.Rev)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := builtBefore{}
+	out.classes = map[manifest.Digest]builtClass{}
 	for _, a := range rev.Apps {
 		if a.Failure != nil {
 			continue
@@ -158,9 +170,9 @@ func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (buil
 			if len(a.Sizes) == len(a.Bundles) {
 				same.size = a.Sizes[i]
 			} else if same.size, err = b.sizeOf(ctx, same.bundle); err != nil {
-				return nil, err
+				return out, err
 			}
-			out[class] = same
+			out.classes[class] = same
 		}
 	}
 	return out, nil
@@ -255,7 +267,7 @@ func (b Builder) buildClasses(ctx context.Context, a plan.App, classes []customi
 	for i, c := range classes {
 		rendering := render.Class(edition, c.Request(a.Request))
 		digests[i] = a.Policies.Digest(c.Digest(rendering))
-		if same, ok := before[digests[i]]; ok {
+		if same, ok := before.classes[digests[i]]; ok {
 			built[i] = same
 			continue
 		}
@@ -274,7 +286,7 @@ func (b Builder) buildClasses(ctx context.Context, a plan.App, classes []customi
 				result, failed := b.Renderer.Render(ctx, req)
 				for _, i := range share {
 					var err error
-					if built[i], err = b.finish(ctx, classes[i], req, a.Policies, result, failed); err != nil {
+					if built[i], err = b.finish(ctx, classes[i], req, a.Policies, before, result, failed); err != nil {
 						return err
 					}
 				}
@@ -286,7 +298,7 @@ func (b Builder) buildClasses(ctx context.Context, a plan.App, classes []customi
 }
 
 // finish makes the bundle of a class from its rendering, or its failure from the rendering's error.
-func (b Builder) finish(ctx context.Context, c customize.Class, req render.Request, policies plan.Policies, result render.Result, err error) (out builtClass, _ error) {
+func (b Builder) finish(ctx context.Context, c customize.Class, req render.Request, policies plan.Policies, before builtBefore, result render.Result, err error) (out builtClass, _ error) {
 	if err == nil {
 		result, err = c.Apply(result, req)
 	}
@@ -299,8 +311,14 @@ func (b Builder) finish(ctx context.Context, c customize.Class, req render.Reque
 		out.failure = refusal
 		return out, err
 	}
+	made := sealedContent{}
+	if seal := c.Seal(); seal != nil {
+		if result, out.failure, err = b.seal(ctx, c, *seal, before, result, made); err != nil || out.failure != nil {
+			return out, err
+		}
+	}
 	out.size = sizeOfResult(result)
-	out.bundle, err = b.save(ctx, result)
+	out.bundle, err = b.save(ctx, result, made)
 	out.findings = slices.Concat(result.Findings, findings)
 	return out, err
 }
@@ -322,11 +340,11 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 }
 
 // save stores the content and the bundle that refers to it.
-func (b Builder) save(ctx context.Context, r render.Result) (appcontext.Digest, error) {
+func (b Builder) save(ctx context.Context, r render.Result, made sealedContent) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
-	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents), CRDs: refs(r.CRDs, contents)}
+	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents, made), CRDs: refs(r.CRDs, contents, made)}
 	for _, h := range r.Hooks {
-		ref := refs([]manifest.Object{h.Object}, contents)[0]
+		ref := refs([]manifest.Object{h.Object}, contents, made)[0]
 		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
 	}
 	if err := b.Blobs.PutBlobs(ctx, contents); err != nil {
@@ -339,11 +357,11 @@ func (b Builder) save(ctx context.Context, r render.Result) (appcontext.Digest, 
 	return d, b.Blobs.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
 }
 
-func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte) []appcontext.Ref {
+func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte, made sealedContent) []appcontext.Ref {
 	out := make([]appcontext.Ref, 0, len(objects))
 	for _, o := range objects {
 		contents[o.Digest] = o.Content
-		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
+		out = append(out, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp(), Sealed: made[o.Digest]})
 	}
 	return out
 }

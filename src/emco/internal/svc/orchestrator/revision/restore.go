@@ -44,6 +44,11 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 
 // checkRestored refuses the draft of a rollback with content that a policy refuses now.
 func (b Builder) checkRestored(ctx context.Context, d Draft, policies plan.Policies) error {
+	if name, seals := policies.Seals(); seals {
+		if err := b.checkSealed(ctx, d, name); err != nil {
+			return err
+		}
+	}
 	if !policies.Strict() {
 		return nil
 	}
