@@ -339,7 +339,9 @@ func TestViewsAreConfined(t *testing.T) {
 	for _, topic := range []string{"cluster:core%2Bstore", "group:projects/bank/composite-apps/till/v1/deployment-intent-groups/autumn"} {
 		lead.expect(404, "GET", "views/stream?topics="+topic, "")
 	}
-	lead.expect(403, "GET", "views/stream?topics=fleet", "")
+	for _, topic := range []string{"fleet", "events", "git"} {
+		lead.expect(403, "GET", "views/stream?topics="+topic, "")
+	}
 
 	lead.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"stores"},"spec":{"level":"0"}}`)
 	reference := func(provider string) string {

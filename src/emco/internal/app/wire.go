@@ -96,11 +96,6 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		return out, nil, err
 	}
 	services = append(services, guarding...)
-	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, m, st, seen, reader, groups)
-		overview.Mount(r)
-		services = append(services, seen, overview)
-	}
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
 	}
@@ -120,6 +115,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		groups.Mount(r)
 		services = append(services, orchestrator.NewWorker(groups, addon.Publishers{"logical-clouds": clouds}, renderer, member(c), a.panics(m), a.log))
 	}
+	var lanes views.LaneWriters // nil without rsync
 	if c.Runs("rsync") {
 		host := a.gitHost(c, p, m)
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
@@ -130,7 +126,13 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
 		writers := a.writers(c, m, host)
 		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
+		lanes = writers
 		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
+	}
+	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
+		overview := a.views(c, m, st, seen, reader, groups, lanes)
+		overview.Mount(r)
+		services = append(services, seen, overview)
 	}
 	a.describe = describe(r)
 	notifier, err := a.notifier(c, groups, clouds, reader)
@@ -159,13 +161,13 @@ func placementControllers(db *store.DB) map[string]placement.Controller {
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, lanes views.LaneWriters) *views.Views {
 	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(counts)
 	m.fleet(counts.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Lanes: lanes, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

@@ -77,6 +77,19 @@ func (x *eventIndex) apply(c appcontext.EventChange) {
 	}
 }
 
+// lastChange returns a text that changes with the events.
+func (x *eventIndex) lastChange() string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	last := ""
+	for _, all := range [][]loggedEvent{x.actions, x.others} {
+		if n := len(all); n > 0 {
+			last = max(last, all[n-1].order)
+		}
+	}
+	return last
+}
+
 // with adds an event. If there are a quarter too many, it drops the oldest ones, all at once: to
 // drop each by itself would move the others every time.
 func with(all []loggedEvent, e loggedEvent, kept int) []loggedEvent {

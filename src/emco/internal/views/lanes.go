@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -118,6 +119,21 @@ func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, error) {
 		out[item.Lane] = withLane(item, known)
 	}
 	return out, nil
+}
+
+// laneMark returns a text that changes with the states, the queues and the last commits of branches.
+func laneMark(lanes []batch.Lane) string {
+	all := make([]string, len(lanes))
+	for i, known := range lanes {
+		state := v2.LaneOK
+		if known.Err != nil {
+			state = laneState(known)
+		}
+		all[i] = fmt.Sprintln(laneID(known.URL, known.Branch), state, known.Queued, known.Commit)
+	}
+	slices.Sort(all)
+	sum := sha256.Sum256([]byte(strings.Join(all, "")))
+	return hex.EncodeToString(sum[:])
 }
 
 func newLane(url, branch string) v2.LaneView {

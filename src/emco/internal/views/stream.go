@@ -89,6 +89,16 @@ func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) 
 		return tally.Topic{}, errs.New(errs.Forbidden, "the topic fleet tells of all clusters; it needs a role that reads clusters everywhere")
 	case topic == "fleet":
 		return tally.Topic{Name: topic}, nil
+	case topic == "events" && !sees.may("deployment-intent-groups", ""):
+		return tally.Topic{}, errs.New(errs.Forbidden, "the topic events is about all deployments; it needs a role that reads deployment-intent-groups everywhere")
+	case topic == "events":
+		return tally.Topic{Name: topic, Mark: v.log.lastChange}, nil
+	case topic == "git" && !authz.From(ctx).May(authz.List, "branches", ""):
+		return tally.Topic{}, errs.New(errs.Forbidden, "the topic git is about all branches; it needs a role that lists branches")
+	case topic == "git" && v.Lanes == nil:
+		return tally.Topic{}, errs.New(errs.NotFound, "this process writes no branches; ask one that runs rsync for the topic git")
+	case topic == "git":
+		return tally.Topic{Name: topic, Mark: func() string { return laneMark(v.Lanes.Lanes()) }}, nil
 	case kind == "cluster":
 		key, err := v2.ParseClusterKey(name)
 		if err == nil && !sees.provider(key.Provider()) {
@@ -105,5 +115,5 @@ func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) 
 		}
 		return tally.Topic{Name: topic, Head: appcontext.HeadID(doc.UID)}, err
 	}
-	return tally.Topic{}, errs.New(errs.Invalid, "Invalid query topics: "+strconv.Quote(topic)+" is neither fleet, group:PATH nor cluster:PROVIDER+CLUSTER")
+	return tally.Topic{}, errs.New(errs.Invalid, "Invalid query topics: "+strconv.Quote(topic)+" is none of fleet, events, git, group:PATH and cluster:PROVIDER+CLUSTER")
 }

@@ -50,7 +50,8 @@ type Parts struct {
 	Inventory   *inventory.Inventory
 	Planner     Planner
 	Events      Events
-	Streams     int // number of streams at the same time
+	Lanes       LaneWriters // nil in a process that writes no branches
+	Streams     int         // number of streams at the same time
 	Now         func() time.Time
 }
 

@@ -18,17 +18,22 @@ const (
 	aliveEvery  = 15 * time.Second // so that proxies keep a silent stream
 )
 
-// Topic is what a client follows: the fleet, a cluster or a group.
+// Topic is what a client follows: the fleet, a cluster, a group, or something that is not counted here.
 type Topic struct {
 	Name    string            // as the client gave it
 	Cluster v2.ClusterKey     // of "cluster:…"
 	Head    appcontext.HeadID // of the group of "group:…"
+	Mark    func() string     // of what is not counted here: another text means that it has changed; else nil
 }
 
 // Follow sends events until ctx ends, at most one per topic and second. from is the number of
 // the last event that the client has; below zero if it has none.
 func (t *Tally) Follow(ctx context.Context, about []Topic, from int64, send func([]byte) error) error {
+	marks := map[string]string{} // last marks, by name of the topic
 	next, _, whole := t.changes(from)
+	if from < 0 { // a client that goes on may have missed any of them
+		newMarks(about, marks)
+	}
 	if from >= 0 && !whole || from < 0 {
 		if err := send(event(next, "resync", v2.StreamEvent{Resync: true})); err != nil {
 			return err
@@ -46,6 +51,9 @@ func (t *Tally) Follow(ctx context.Context, about []Topic, from int64, send func
 		case len(news) > 0:
 			events = t.events(next, about, news)
 		}
+		for _, name := range newMarks(about, marks) {
+			events = append(events, event(next, "rows", v2.StreamEvent{Topic: name}))
+		}
 		if len(events) == 0 && time.Since(last) >= aliveEvery {
 			events = [][]byte{[]byte(": alive\n")}
 		}
@@ -62,6 +70,20 @@ func (t *Tally) Follow(ctx context.Context, about []Topic, from int64, send func
 		case <-tick.C:
 		}
 	}
+}
+
+// newMarks returns the names of the topics whose marks differ from the last ones, and keeps the new marks.
+func newMarks(about []Topic, last map[string]string) (changed []string) {
+	for _, s := range about {
+		if s.Mark == nil {
+			continue
+		}
+		mark := s.Mark()
+		if before, known := last[s.Name]; !known || before != mark {
+			last[s.Name], changed = mark, append(changed, s.Name)
+		}
+	}
+	return changed
 }
 
 // event returns the text of a server-sent event.
@@ -88,6 +110,7 @@ func (t *Tally) events(id int64, about []Topic, news map[newsItem]bool) (out [][
 	defer t.mu.RUnlock()
 	for _, s := range about {
 		switch {
+		case s.Mark != nil:
 		case s.Name == "fleet":
 			out = append(out, event(id, "fleet", t.fleetEventLocked(news)))
 		case s.Head == "":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,37 @@ func (f *follower) tell() string {
 	out := strings.Join(f.got, "\n")
 	f.got = nil
 	return out
+}
+
+func TestAStreamTellsOfChangedMarks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tally := New(stale, time.Now)
+		tally.Advanced(1)
+		var mark atomic.Value
+		mark.Store("one")
+		about := Topic{Name: "events", Mark: func() string { return mark.Load().(string) }}
+		f := follow(t, tally, -1, about)
+		if got := f.tell(); strings.Contains(got, "rows") {
+			t.Errorf("at first: %s", got)
+		}
+		if got := f.tell(); got != "" {
+			t.Errorf("nothing has changed: %s", got)
+		}
+		mark.Store("two")
+		if got := f.tell(); !strings.HasSuffix(got, `event: rows | data: {"topic":"events"}`) {
+			t.Errorf("after a change: %s", got)
+		}
+		if got := f.tell(); got != "" {
+			t.Errorf("told twice: %s", got)
+		}
+		f.stop()
+		f = follow(t, tally, 0, about)
+		defer f.stop()
+		if got := f.tell(); !strings.Contains(got, `event: rows | data: {"topic":"events"}`) {
+			t.Errorf("a client that goes on may have missed a change: %q", got)
+		}
+	})
 }
 
 func TestAStreamTellsWhatHasChanged(t *testing.T) {
