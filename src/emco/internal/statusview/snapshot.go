@@ -34,9 +34,8 @@ type placeStatus struct {
 	*desiredPlace
 	pair    *appcontext.Pair // nil: rsync has not seen it yet, or has removed it
 	reading clusterReading
-	state   string        // of an app of the last revision: upstream's status, see Snapshot.state
-	past    []objectState // of an app of an older revision: the state of each object
-	ready   *classStatus  // set by statusView.readReports
+	state   string       // of an app of the last revision: upstream's status, see Snapshot.state
+	ready   *classStatus // set by statusView.readReports
 }
 
 // objectState is the state of an object, and the reason if it needs one.
@@ -81,13 +80,13 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	if err := r.readBundles(ctx, &s); err != nil {
 		return s, err
 	}
+	if s.past {
+		return s, nil
+	}
 	for _, a := range s.apps {
 		for i := range a.places {
-			if p := &a.places[i]; s.past {
-				p.past = s.pastStates(*p)
-			} else {
-				p.state = s.state(*p)
-			}
+			p := &a.places[i]
+			p.state = s.state(*p)
 		}
 	}
 	return s, nil
@@ -301,7 +300,7 @@ func (s Snapshot) holds(d appcontext.Digest, ref appcontext.Ref) (same, other bo
 func (s Snapshot) pastDeployed() string {
 	for _, a := range s.apps {
 		for _, p := range a.places {
-			for _, o := range p.past {
+			for _, o := range s.pastStates(p) {
 				if o.state == string(appcontext.Applied) {
 					continue
 				}

@@ -156,7 +156,8 @@ func (v *statusView) clusters(a appPlaces, counts map[string]int) (out []cluster
 func (v *statusView) objects(p *placeStatus) *objectBlock {
 	switch {
 	case !v.Ready && v.past:
-		return v.block(p, func(i int, _ appcontext.Ref) objectState { return p.past[i] })
+		past := v.pastStates(*p)
+		return v.block(p, func(i int, _ appcontext.Ref) objectState { return past[i] })
 	case !v.Ready:
 		if p.pair != nil && (p.pair.Outcome != nil || p.pair.Halted) {
 			return v.block(p, p.outcomes())

@@ -1,19 +1,43 @@
 package statusview
 
-// Waiting returns how many places rsync has not taken up yet: their pairs do not desire what
-// the head does. While it is not zero, the pairs tell of an earlier revision.
-func (s Snapshot) Waiting() (n int) {
-	for _, a := range s.apps {
-		for _, p := range a.places {
-			if !s.Head.Gone && (p.pair == nil || p.pair.Desired != p.bundle) {
+import (
+	"context"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+)
+
+// Waiting returns the head of a deployment, nil if there is none, and how many places rsync has not taken up yet:
+// their pairs do not desire what the head does. While it is not zero, the pairs tell of an earlier revision. It makes
+// nothing for each place: views ask it every second while something changes.
+func (r *Reader) Waiting(ctx context.Context, id appcontext.HeadID) (head *appcontext.Head, n int, err error) {
+	snap, err := r.mirror.Snapshot(ctx, id)
+	if err != nil || snap.Head == nil {
+		return nil, 0, err
+	}
+	desiring := 0 // pairs that desire something
+	for _, e := range snap.Pairs {
+		if p := e.State.Common(); p != nil && p.Desired != "" {
+			desiring++
+		}
+	}
+	if snap.Head.Gone || snap.Head.Rev == 0 {
+		return snap.Head, desiring, nil
+	}
+	placements, err := r.contexts.Placements(ctx, snap.Head.UID, snap.Head.Rev)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, at := range placements {
+		for app, bundle := range at.Apps {
+			e := snap.Pairs[mirror.Pair{Cluster: at.Cluster, App: app}]
+			if e == nil || e.State == nil || e.State.Common().Desired != bundle {
 				n++
+			}
+			if e != nil && e.State != nil && e.State.Common().Desired != "" {
+				desiring--
 			}
 		}
 	}
-	for _, p := range s.left {
-		if p.Desired != "" {
-			n++
-		}
-	}
-	return n
+	return snap.Head, n + desiring, nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
-	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -30,8 +29,8 @@ type Pairs interface {
 
 // Deployments reads what views need of single deployments.
 type Deployments interface {
-	// Snapshot reads a deployment by the id of its head; zero if it has no head.
-	Snapshot(ctx context.Context, id appcontext.HeadID) (statusview.Snapshot, error)
+	// Waiting returns the head of a deployment, nil if there is none, and how many places rsync has not taken up yet.
+	Waiting(ctx context.Context, id appcontext.HeadID) (head *appcontext.Head, n int, err error)
 }
 
 // Revisions reads revisions.
@@ -178,12 +177,12 @@ func (v *Views) takeUp(ctx context.Context) {
 		if v.takeUps.has(h) {
 			continue
 		}
-		s, err := v.Deployments.Snapshot(ctx, id)
-		if err != nil || s.Waiting() > 0 {
+		head, waiting, err := v.Deployments.Waiting(ctx, id)
+		if err != nil || head == nil || waiting > 0 {
 			continue // the next look is a second later
 		}
 		v.takeUps.mu.Lock()
-		v.takeUps.done[id] = takeUpOf(s.Head)
+		v.takeUps.done[id] = takeUpOf(*head)
 		v.takeUps.mu.Unlock()
 	}
 	v.takeUps.forget(heads)

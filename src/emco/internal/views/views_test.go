@@ -20,7 +20,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -78,10 +77,14 @@ func (w *world) WatchAllEvents(ctx context.Context) iter.Seq2[appcontext.EventCh
 // CatchUp implements Pairs.
 func (w *world) CatchUp(context.Context) {}
 
-// Snapshot implements Deployments; rsync has taken up all that it asks for.
-func (w *world) Snapshot(_ context.Context, uid appcontext.HeadID) (statusview.Snapshot, error) {
+// Waiting implements Deployments; rsync has taken up all that it asks for.
+func (w *world) Waiting(_ context.Context, uid appcontext.HeadID) (*appcontext.Head, int, error) {
 	w.readDeployments++
-	return statusview.Snapshot{Head: w.heads[uid]}, nil
+	head, known := w.heads[uid]
+	if !known {
+		return nil, 0, nil
+	}
+	return &head, 0, nil
 }
 
 // Revision implements Revisions.

@@ -20,8 +20,8 @@ const fields = "key, tag, state, since, uid, rev, parent, refs, claims, blobs, c
 
 // Get implements store.Driver.
 func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
-	row := d.read.QueryRowContext(ctx, "SELECT "+fields+" FROM docs WHERE key = ?", string(k))
-	doc, err := scan(row.Scan)
+	var r row
+	doc, err := r.scan(d.read.QueryRowContext(ctx, "SELECT "+fields+" FROM docs WHERE key = ?", string(k)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Doc{}, errs.E(errs.NotFound, "get", string(k), errors.New("not found"))
 	}
@@ -45,8 +45,9 @@ func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int
 	}
 	defer rows.Close()
 	docs := make([]store.Doc, 0, n)
+	var r row // for all rows
 	for rows.Next() {
-		doc, err := scan(rows.Scan)
+		doc, err := r.scan(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -92,19 +93,30 @@ func slashes(under store.Key) int {
 	return depth(under)
 }
 
-// scan reads one row of fields.
-func scan(into func(...any) error) (store.Doc, error) {
-	var d store.Doc
-	var state, since, created, updated int64
-	var refs, claims, blobs []byte
-	err := into(&d.Key, &d.Tag, &state, &since, &d.UID, &d.Rev, &d.Parent, &refs, &claims, &blobs,
-		&created, &updated, &d.Body, &d.Secret)
-	if err != nil {
+// row is where rows of fields are read into, one after the other.
+type row struct {
+	doc                            store.Doc
+	state, since, created, updated int64
+	refs, claims, blobs            []byte
+	columns                        []any // pointers to the others, in the order of fields
+}
+
+// scan reads one row.
+func (r *row) scan(into func(...any) error) (store.Doc, error) {
+	d := &r.doc
+	if *d = (store.Doc{}); r.columns == nil {
+		r.columns = []any{
+			&d.Key, &d.Tag, &r.state, &r.since, &d.UID, &d.Rev, &d.Parent, &r.refs, &r.claims, &r.blobs,
+			&r.created, &r.updated, &d.Body, &d.Secret,
+		}
+	}
+	if err := into(r.columns...); err != nil {
 		return store.Doc{}, err
 	}
-	d.State = store.State(state)
-	d.Since, d.Created, d.Updated = moment(since), moment(created), moment(updated)
-	return d, errors.Join(decodeList(refs, &d.Refs), decodeList(claims, &d.Claims), decodeList(blobs, &d.Blobs))
+	d.State = store.State(r.state)
+	d.Since, d.Created, d.Updated = moment(r.since), moment(r.created), moment(r.updated)
+	err := errors.Join(decodeList(r.refs, &d.Refs), decodeList(r.claims, &d.Claims), decodeList(r.blobs, &d.Blobs))
+	return *d, err
 }
 
 // decodeList reads a list as JSON. Most lists are empty, and thousands of documents are listed at a time.
