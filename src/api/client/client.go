@@ -53,6 +53,7 @@ type Options struct {
 	Timeout   time.Duration // from the end of the request to the header of the answer; DefaultTimeout if zero
 	MaxBytes  int64         // the largest answer read into memory; DefaultMaxBytes if zero
 	UserAgent string        // "emco-client" if empty
+	Patience  time.Duration // how long a request waits altogether when the server asks it to come back later (429); not at all if zero
 
 	// TokenFor returns the token to send to a server, by its address; empty for none. It is asked before each
 	// request if Token is empty, so that a token can be renewed meanwhile. nil: none.
@@ -201,7 +202,7 @@ func (r *Response) ETag() string { return r.Header.Get("ETag") }
 // answering, TooLarge if the answer is above the limit, Invalid if the request cannot be
 // built, and the context's error if the context ended.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
-	res, err := c.send(ctx, r)
+	res, err := c.patient(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +239,29 @@ func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) (*Response, e
 		return nil, errs.E(errs.TooLarge, r.Method, r.Path, errors.New("file is above 1 GiB"))
 	}
 	return out, nil
+}
+
+// patient sends a request again while the server asks it to come back later, and says when: it has done nothing
+// then.
+func (c *Client) patient(ctx context.Context, r Request) (*http.Response, error) {
+	left := c.opts.Patience
+	for {
+		res, err := c.send(ctx, r)
+		if err != nil || res.StatusCode != http.StatusTooManyRequests {
+			return res, err
+		}
+		wait := retryAfter(res.Header)
+		if wait == 0 || wait > left {
+			return res, nil
+		}
+		left -= wait
+		_ = res.Body.Close()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // send sends a request and returns the answer with its body unread.

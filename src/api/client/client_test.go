@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,5 +222,39 @@ func TestOwnCertificateAuthority(t *testing.T) {
 	}
 	if _, err := client.New(client.Options{BaseURL: s.URL, CAFile: ca + "x"}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("New with a missing CA file: %v, want Invalid", err)
+	}
+}
+
+// The server asks to come back later: with patience the request is sent again, with its body, and not for longer
+// than that.
+func TestAPatientClientComesBackLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		patience time.Duration
+		asks     int // how often the server asks
+		want     int
+	}{"patient": {5 * time.Second, 1, 200}, "not patient": {0, 1, 429}, "for too long": {1500 * time.Millisecond, 9, 429}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if body, err := io.ReadAll(r.Body); err != nil || string(body) != `{"a":1}` {
+					t.Errorf("body %s, %v", body, err)
+				}
+				if int(asked.Add(1)) <= c.asks {
+					w.Header().Set("Retry-After", "1")
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}))
+			defer server.Close()
+			api, err := client.New(client.Options{BaseURL: server.URL, Patience: c.patience})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := api.Do(t.Context(), client.Request{Method: http.MethodPost, Path: "x", Body: client.JSON([]byte(`{"a":1}`))})
+			if err != nil || res.Status != c.want {
+				t.Errorf("got %+v, %v after %d requests, want %d", res, err, asked.Load(), c.want)
+			}
+		})
 	}
 }

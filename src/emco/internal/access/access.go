@@ -3,8 +3,9 @@
 package access
 
 import (
-	"context"
+	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/throttle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -23,6 +25,10 @@ type Guard struct {
 	Authenticator *authn.Authenticator
 	Directory     *directory.Directory
 	Now           func() time.Time
+
+	// Each process counts by itself what it serves.
+	Callers *throttle.Limiter // requests, by subject; nil: no limit
+	Refused *throttle.Limiter // requests with a wrong or missing credential, by address; nil: no limit
 }
 
 // Authenticate returns a handler that passes requests with their callers on to next. Requests without a
@@ -30,8 +36,11 @@ type Guard struct {
 func (g *Guard) Authenticate(next http.Handler) http.Handler {
 	return web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		caller, err := g.Authenticator.Authenticate(r)
+		if err == nil {
+			err = g.count(caller)
+		}
 		if err != nil {
-			return challenge(w, err)
+			return challenge(w, g.refuse(r.RemoteAddr, err))
 		}
 		if caller.Subject != "" {
 			r = r.WithContext(web.WithActor(authn.With(r.Context(), caller), caller.Subject))
@@ -39,6 +48,47 @@ func (g *Guard) Authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// count counts a request of a caller; Throttled if there are too many.
+func (g *Guard) count(caller authn.Caller) error {
+	if caller.Subject == "" {
+		return nil
+	}
+	if wait := g.Callers.Take(caller.Subject); wait > 0 {
+		return errs.Throttle("", "", wait, errors.New(caller.Subject+" sends too many requests (auth.requests); try again in "+seconds(wait)))
+	}
+	return nil
+}
+
+// refuse counts a refusal of a wrong or missing credential; Throttled instead of Unauthorized if too many come
+// from an address. A good credential is never refused for the wrong ones of others at the same address.
+func (g *Guard) refuse(address string, err error) error {
+	if !errs.Is(err, errs.Unauthorized) {
+		return err
+	}
+	from := network(address)
+	if wait := g.Refused.Take(from); wait > 0 {
+		return errs.Throttle("", "", wait, errors.New("too many requests without a good credential come from "+from+"; try again in "+seconds(wait)))
+	}
+	return err
+}
+
+// seconds returns a wait in words.
+func seconds(wait time.Duration) string { return max(wait.Round(time.Second), time.Second).String() }
+
+// network returns the address of a client without its port; of IPv6 the part that belongs to one customer.
+func network(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "an unknown address"
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	const customer = 64 // bits
+	return netip.PrefixFrom(ip, customer).Masked().String()
 }
 
 // challenge says in the answer how to authenticate.
@@ -69,7 +119,7 @@ func (g *Guard) Authorize(next http.Handler) http.Handler {
 		if err != nil {
 			return err
 		}
-		authority, err := g.admit(w, r.Context(), need, PlaceOf(vars))
+		authority, err := g.admit(w, r, need, PlaceOf(vars))
 		if err != nil {
 			return err
 		}
@@ -103,7 +153,7 @@ func changesAccess(r *http.Request, need authz.Permission) bool {
 // Protect returns a handler for what is not on the router.
 func (g *Guard) Protect(need authz.Permission, next http.Handler) http.Handler {
 	return g.Authenticate(web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		authority, err := g.admit(w, r.Context(), need, "")
+		authority, err := g.admit(w, r, need, "")
 		if err != nil {
 			return err
 		}
@@ -112,12 +162,13 @@ func (g *Guard) Protect(need authz.Permission, next http.Handler) http.Handler {
 	}))
 }
 
-func (g *Guard) admit(w http.ResponseWriter, ctx context.Context, need authz.Permission, place string) (*authz.Authority, error) {
-	caller := authn.From(ctx)
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, need authz.Permission, place string) (*authz.Authority, error) {
+	caller := authn.From(r.Context())
 	if caller.Subject == "" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="emco"`)
 	}
 	authority, err := g.Admit(caller, need, place)
+	err = g.refuse(r.RemoteAddr, err)
 	if errs.Is(err, errs.Unavailable) {
 		w.Header().Set("Retry-After", "1")
 	}
@@ -129,7 +180,7 @@ func (g *Guard) admit(w http.ResponseWriter, ctx context.Context, need authz.Per
 // that does not exist; else Forbidden.
 func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) (*authz.Authority, error) {
 	if caller.Subject == "" {
-		return nil, errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate")
+		return nil, errSignIn()
 	}
 	policy, err := g.Directory.Policy()
 	if err != nil {
@@ -143,6 +194,11 @@ func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) 
 		return nil, refusal(caller, a, need, place)
 	}
 	return nil, errs.New(errs.NotFound, "not found in "+place+", or hidden from "+caller.Subject)
+}
+
+// errSignIn is the refusal of a request without a credential.
+func errSignIn() error {
+	return errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate")
 }
 
 // refusal says what is missing, and who can give it.

@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/throttle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -20,6 +21,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Requests without a good credential from one address: ten at once, and then ten a minute.
+const (
+	refusedEach  = 10.0 / 60 // per second
+	refusedBurst = 10
 )
 
 // minBootstrap is the length of the shortest token in auth.bootstrapFile.
@@ -76,7 +83,10 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	if p.issuers != nil {
 		who.Issuers = p.issuers
 	}
-	a.guard = &access.Guard{Authenticator: who, Directory: d, Now: time.Now}
+	a.guard = &access.Guard{Authenticator: who, Directory: d, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil)}
+	if n := c.Auth.Requests; n > 0 {
+		a.guard.Callers = throttle.New(float64(n), 2*n, nil)
+	}
 	r.Use(a.guard.Authorize)
 	return []run.Service{d}, nil
 }

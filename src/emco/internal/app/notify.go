@@ -19,6 +19,7 @@ import (
 func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r *statusview.Reader) ([]run.Service, error) {
 	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log, TLS: a.tls}
 	if a.guard != nil {
+		o.Enter = a.guard.EnterCall
 		o.Admit = func(ctx context.Context, typ, place string) (string, error) {
 			need := authz.Permission{Verb: authz.Get, Type: typ}
 			if typ == "" {

@@ -285,3 +285,106 @@ func TestAStoppingProcessLingers(t *testing.T) {
 		t.Error("it answers after its end")
 	}
 }
+
+// With identity, a certificate names its user, who may do what roles allow: over HTTP and gRPC. Clients with
+// tokens need none; a certificate of another authority is refused.
+func TestCertificatesWithIdentity(t *testing.T) {
+	t.Parallel()
+	const bootstrap = "a-bootstrap-token-of-32-characters"
+	s := newTLSStage(t, func(c *config.Config) {
+		c.Auth.Mode, c.Auth.BootstrapFile = "on", filepath.Join(t.TempDir(), "bootstrap")
+		if err := os.WriteFile(c.Auth.BootstrapFile, []byte(bootstrap), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	ask := func(token, method, path, body string, certs ...tls.Certificate) (code int, text string) {
+		t.Helper()
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.pool(), Certificates: certs}}
+		defer transport.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.app.Address()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		res, err := (&http.Client{Transport: transport}).Do(r)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(answer)
+	}
+	want := func(what string, code int, got int, text string) {
+		t.Helper()
+		if got != code {
+			t.Errorf("%s: got %d %s, want %d", what, got, text, code)
+		}
+	}
+	ann, bob := s.clients.issue("ann"), s.clients.issue("bob")
+	for _, doc := range [][2]string{
+		{"/v2/projects", named("shop")},
+		{"/v2/projects/shop/role-bindings", binding("look", "viewer", "user:cert:ann")},
+		{"/v2/role-bindings", binding("admins", "platform-admin", "user:cert:root")},
+	} {
+		code, text := ask(bootstrap, "POST", doc[0], doc[1])
+		want("POST "+doc[0], 201, code, text)
+	}
+	code, text := ask("", "GET", "/v2/auth/whoami", "", ann)
+	want("whoami of ann", 200, code, text)
+	if !strings.Contains(text, `"subject":"user:cert:ann"`) || !strings.Contains(text, `"via":"certificate"`) {
+		t.Errorf("whoami of ann: %s", text)
+	}
+	for _, c := range []struct {
+		what, method, path string
+		certs              []tls.Certificate
+		want               int
+	}{
+		{"what ann may read", "GET", "/v2/projects/shop", []tls.Certificate{ann}, 200},
+		{"what ann may not change", "DELETE", "/v2/projects/shop", []tls.Certificate{ann}, 403},
+		{"what bob may not read", "GET", "/v2/projects/shop", []tls.Certificate{bob}, 404},
+		{"metrics without a role", "GET", "/metrics", []tls.Certificate{bob}, 403},
+		{"no certificate", "GET", "/v2/projects/shop", nil, 401},
+		{"no certificate, a public page", "GET", "/openapi.json", nil, 200},
+		{"no certificate, the reference", "GET", "/reference", nil, 200},
+		{"root changes it", "DELETE", "/v2/projects/shop/role-bindings/look", []tls.Certificate{s.clients.issue("root")}, 204},
+		{"what ann may not read any more", "GET", "/v2/projects/shop", []tls.Certificate{ann}, 404},
+	} {
+		code, text := ask("", c.method, c.path, "", c.certs...)
+		want(c.what, c.want, code, text)
+	}
+	if code, text := ask("", "GET", "/openapi.json", "", newAuthority(t).issue("ann")); code != 0 {
+		t.Errorf("a certificate of another authority: %d %.80s", code, text)
+	}
+	code, text = ask("wrong", "GET", "/v2/projects/shop", "", ann)
+	want("a wrong token beside a good certificate", 401, code, text)
+
+	register := func(certs ...tls.Certificate) codes.Code {
+		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.pool(), Certificates: certs})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		stream, err := pb.NewStatusNotifyClient(conn).StatusRegister(t.Context(), &pb.StatusRegistration{
+			ClientId: "test", Key: &pb.StatusRegistration_LcKey{LcKey: &pb.LcKey{Project: "shop", LogicalCloud: "stores"}},
+		})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return status.Code(err)
+	}
+	if got := register(); got != codes.Unauthenticated {
+		t.Errorf("gRPC without a certificate: %s", got)
+	}
+	if got := register(bob); got != codes.NotFound {
+		t.Errorf("gRPC as bob: %s", got)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -22,6 +22,9 @@ func (c Config) validateAuth(bad reporter) {
 	if !slices.Contains([]string{"", authOn, "off"}, c.Auth.Mode) {
 		bad("auth.mode", "%q is neither on nor off", c.Auth.Mode)
 	}
+	if c.Auth.Requests < 0 {
+		bad("auth.requests", "must not be negative")
+	}
 	if c.HTTP.TLS != "" && c.HTTP.TLS != tlsTerminated {
 		bad("http.tls", "%q is not terminated", c.HTTP.TLS)
 	}

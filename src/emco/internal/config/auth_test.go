@@ -52,6 +52,7 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 		args []string
 	}{
 		"auth.mode: ":                   {"", []string{"-auth.mode", "perhaps"}},
+		"auth.requests: ":               {"", []string{"-auth.requests", "-1"}},
 		"http.tls: ":                    {"", []string{"-http.tls", "yes"}},
 		"each issuer needs":             {"auth: {issuers: [{name: corp}]}", nil},
 		"two issuers are called":        {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},

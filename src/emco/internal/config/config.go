@@ -49,6 +49,7 @@ type Auth struct {
 	Issuers       []Issuer  `json:"issuers" help:"OpenID Connect providers whose tokens are accepted; only in the file"`
 	BootstrapFile string    `json:"bootstrapFile" help:"file with the token, of at least 32 characters, that lets the first administrator in; empty: a start without an administrator makes one and prints it once"`
 	Proxy         AuthProxy `json:"proxy"`
+	Requests      int       `json:"requests" help:"requests that a caller may send to a process in a second, with bursts of twice as many, with auth.mode on; 0: any number"`
 }
 
 // Issuer is an OpenID Connect provider.
@@ -284,7 +285,7 @@ func Default() Config {
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 
 		Projects: Projects{Weights: []string{}, Requests: 256},
-		Auth:     Auth{Issuers: []Issuer{}, Proxy: AuthProxy{Names: []string{}}},
+		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}},
 	}
 }
 

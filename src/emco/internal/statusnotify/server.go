@@ -42,6 +42,8 @@ type Options struct {
 	Groups Source // nil: not here
 	Clouds Source // nil: not here
 	Follow Follow
+	// Enter is asked once for each call, before Admit, whether the client may make it now; nil: it may.
+	Enter func(ctx context.Context) error
 	// Admit returns the subject of a client that may read things of a type at a place, and refuses others. With an
 	// empty type it asks for the subject only. nil: everyone may.
 	Admit func(ctx context.Context, typ, place string) (subject string, err error)
@@ -144,6 +146,9 @@ func (s *Server) stop(server *grpc.Server) {
 
 // StatusRegister follows a status for a client until one of both ends it.
 func (s *Server) StatusRegister(r *pb.StatusRegistration, stream grpc.ServerStreamingServer[pb.StatusNotification]) error {
+	if err := s.enters(stream.Context()); err != nil {
+		return inCode(err)
+	}
 	again, id, err := s.admit(stream.Context(), r)
 	if err != nil {
 		return inCode(err)
@@ -169,6 +174,9 @@ func (s *Server) StatusRegister(r *pb.StatusRegistration, stream grpc.ServerStre
 
 // StatusDeregister ends the stream of a client.
 func (s *Server) StatusDeregister(ctx context.Context, r *pb.StatusDeregistration) (*pb.StatusDeregistrationResponse, error) {
+	if err := s.enters(ctx); err != nil {
+		return nil, inCode(err)
+	}
 	id := r.GetClientId()
 	if s.o.Admit != nil {
 		subject, err := s.o.Admit(ctx, "", "")
@@ -186,6 +194,14 @@ func (s *Server) StatusDeregister(ctx context.Context, r *pb.StatusDeregistratio
 	}
 	c.end(errLeft)
 	return &pb.StatusDeregistrationResponse{}, nil
+}
+
+// enters asks whether a client may make a call now.
+func (s *Server) enters(ctx context.Context) error {
+	if s.o.Enter == nil {
+		return nil
+	}
+	return s.o.Enter(ctx)
 }
 
 // admit refuses who may not read what a registration is about. It returns the question, to be asked again while

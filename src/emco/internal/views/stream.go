@@ -76,6 +76,10 @@ func (s *sight) topic(t tally.Topic) bool {
 		return s.provider(t.Cluster.Provider())
 	case "group":
 		return s.path(name)
+	case "events":
+		return s.may("deployment-intent-groups", "")
+	case "git":
+		return s.authority.May(authz.List, "branches", "")
 	}
 	return s.may("clusters", "") // the fleet
 }
@@ -85,15 +89,15 @@ func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) 
 	kind, name, _ := strings.Cut(topic, ":")
 	sees := sightOf(ctx)
 	switch {
-	case topic == "fleet" && !sees.may("clusters", ""):
+	case topic == "fleet" && !sees.topic(tally.Topic{Name: topic}):
 		return tally.Topic{}, errs.New(errs.Forbidden, "the topic fleet tells of all clusters; it needs a role that reads clusters everywhere")
 	case topic == "fleet":
 		return tally.Topic{Name: topic}, nil
-	case topic == "events" && !sees.may("deployment-intent-groups", ""):
+	case topic == "events" && !sees.topic(tally.Topic{Name: topic}):
 		return tally.Topic{}, errs.New(errs.Forbidden, "the topic events is about all deployments; it needs a role that reads deployment-intent-groups everywhere")
 	case topic == "events":
 		return tally.Topic{Name: topic, Mark: v.log.lastChange}, nil
-	case topic == "git" && !authz.From(ctx).May(authz.List, "branches", ""):
+	case topic == "git" && !sees.topic(tally.Topic{Name: topic}):
 		return tally.Topic{}, errs.New(errs.Forbidden, "the topic git is about all branches; it needs a role that lists branches")
 	case topic == "git" && v.Lanes == nil:
 		return tally.Topic{}, errs.New(errs.NotFound, "this process writes no branches; ask one that runs rsync for the topic git")

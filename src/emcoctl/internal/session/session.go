@@ -122,11 +122,14 @@ func (s *Session) ClientOptions(servers config.Servers) (client.Options, error) 
 	return o, err
 }
 
+// patience is how long a request waits when the server says that there are too many.
+const patience = 30 * time.Second
+
 // transport returns the options without a token.
 func (s *Session) transport(c config.Context) client.Options {
 	o := client.Options{
 		CertFile: cmp.Or(s.CertFile, s.Sys.Getenv("EMCO_CERT_FILE")), KeyFile: cmp.Or(s.KeyFile, s.Sys.Getenv("EMCO_KEY_FILE")),
-		Timeout: s.timeout, UserAgent: "emcoctl/" + version.Read().Version,
+		Timeout: s.timeout, UserAgent: "emcoctl/" + version.Read().Version, Patience: patience,
 	}
 	if o.CertFile == "" && o.KeyFile == "" {
 		o.CertFile, o.KeyFile = c.CertFile, c.KeyFile
