@@ -68,56 +68,55 @@ func seesAll(ctx context.Context, about []tally.Topic) error {
 	return nil
 }
 
-// topic reports whether the caller may see what a topic is about.
-func (s *sight) topic(t tally.Topic) bool {
-	kind, name, _ := strings.Cut(t.Name, ":")
-	switch kind {
-	case "cluster":
-		return s.provider(t.Cluster.Provider())
-	case "group":
-		return s.path(name)
-	case "events":
-		return s.may("deployment-intent-groups", "")
-	case "git":
-		return s.authority.May(authz.List, "branches", "")
-	}
-	return s.may("clusters", "") // the fleet
+// wholeTopics are the topics about everything, and what their readers need everywhere.
+var wholeTopics = map[string]authz.Permission{
+	"fleet":  {Verb: authz.Get, Type: "clusters"},
+	"events": {Verb: authz.Get, Type: "deployment-intent-groups"},
+	"git":    {Verb: authz.List, Type: "branches"},
 }
 
-// subject reads a topic.
+// topic reports whether the caller may see what a topic is about.
+func (s *sight) topic(t tally.Topic) bool {
+	if need, whole := wholeTopics[t.Name]; whole {
+		return s.authority.May(need.Verb, need.Type, "")
+	}
+	if t.Cluster != "" {
+		return s.provider(t.Cluster.Provider())
+	}
+	return s.path(strings.TrimPrefix(t.Name, "group:"))
+}
+
+// subject reads a topic. What the caller may not see is like what does not exist.
 func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) {
 	kind, name, _ := strings.Cut(topic, ":")
-	sees := sightOf(ctx)
+	need, whole := wholeTopics[topic]
+	t := tally.Topic{Name: topic}
 	switch {
-	case topic == "fleet" && !sees.topic(tally.Topic{Name: topic}):
-		return tally.Topic{}, errs.New(errs.Forbidden, "the topic fleet tells of all clusters; it needs a role that reads clusters everywhere")
+	case whole && !sightOf(ctx).topic(t):
+		return t, errs.New(errs.Forbidden, "the topic "+topic+" is about everything; it needs a role with "+need.String()+" everywhere")
 	case topic == "fleet":
-		return tally.Topic{Name: topic}, nil
-	case topic == "events" && !sees.topic(tally.Topic{Name: topic}):
-		return tally.Topic{}, errs.New(errs.Forbidden, "the topic events is about all deployments; it needs a role that reads deployment-intent-groups everywhere")
+		return t, nil
 	case topic == "events":
-		return tally.Topic{Name: topic, Mark: v.log.lastChange}, nil
-	case topic == "git" && !sees.topic(tally.Topic{Name: topic}):
-		return tally.Topic{}, errs.New(errs.Forbidden, "the topic git is about all branches; it needs a role that lists branches")
+		t.Mark = v.log.lastChange
+		return t, nil
 	case topic == "git" && v.Lanes == nil:
-		return tally.Topic{}, errs.New(errs.NotFound, "this process writes no branches; ask one that runs rsync for the topic git")
+		return t, errs.New(errs.NotFound, "this process writes no branches; ask one that runs rsync for the topic git")
 	case topic == "git":
-		return tally.Topic{Name: topic, Mark: func() string { return laneMark(v.Lanes.Lanes()) }}, nil
+		t.Mark = func() string { return laneMark(v.Lanes.Lanes()) }
+		return t, nil
 	case kind == "cluster":
 		key, err := v2.ParseClusterKey(name)
-		if err == nil && !sees.provider(key.Provider()) {
+		if t.Cluster = key; err == nil && !sightOf(ctx).topic(t) {
 			err = errs.New(errs.NotFound, "Cluster not found: "+name)
 		}
-		return tally.Topic{Name: topic, Cluster: key}, err
+		return t, err
 	case kind == "group" && isGroup(name):
 		doc, err := v.DB.Get(ctx, store.Key(name))
-		if !sees.path(name) {
-			err = errs.New(errs.NotFound, "hidden")
-		}
-		if errs.Is(err, errs.NotFound) {
+		if errs.Is(err, errs.NotFound) || !sightOf(ctx).topic(t) {
 			err = errs.New(errs.NotFound, "DeploymentIntentGroup not found: "+name)
 		}
-		return tally.Topic{Name: topic, Head: appcontext.HeadID(doc.UID)}, err
+		t.Head = appcontext.HeadID(doc.UID)
+		return t, err
 	}
-	return tally.Topic{}, errs.New(errs.Invalid, "Invalid query topics: "+strconv.Quote(topic)+" is none of fleet, events, git, group:PATH and cluster:PROVIDER+CLUSTER")
+	return t, errs.New(errs.Invalid, "Invalid query topics: "+strconv.Quote(topic)+" is none of fleet, events, git, group:PATH and cluster:PROVIDER+CLUSTER")
 }
