@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Text replaces control characters with "?": they could falsify what a terminal shows. Line
-// breaks and tabs stay.
+// Text replaces control characters, and those that turn the direction of text, with "?": they could
+// falsify what a terminal shows. Line breaks and tabs stay.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return '?'
 		}
 		return r
