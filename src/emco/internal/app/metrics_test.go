@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,5 +85,42 @@ func TestF55DashboardsAndAlertsNameMetricsThatExist(t *testing.T) {
 				t.Errorf("%s names %s, which does not exist", path, n)
 			}
 		}
+	}
+}
+
+// Callers invent names, paths and methods; none becomes a label. The number of series is the same whatever
+// they are called.
+func TestH68CallersMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	names := func(round string) {
+		s.Helper()
+		for i := range 5 {
+			name := fmt.Sprintf("canary-%s-%d", round, i)
+			s.do("POST", "projects", `{"metadata":{"name":"`+name+`"}}`)
+			s.do("GET", "projects/"+name, "")
+			s.do("GET", "projects/"+name+"/"+name, "")
+			s.do("GET", name, "")
+			s.do("CANARY"+strings.ToUpper(round)+fmt.Sprint(i), "projects/"+name, "")
+			s.do("DELETE", "projects/"+name, "")
+		}
+	}
+	series := func() (out []string) {
+		s.Helper()
+		for line := range strings.Lines(s.do("GET", "/metrics", "").Body) {
+			if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "emco_http_request_duration_seconds") {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	names("first")
+	before := series()
+	names("second")
+	if after := series(); len(before) == 0 || !slices.Equal(before, after) {
+		t.Errorf("there were %d series, and now there are %d", len(before), len(after))
+	}
+	if text := s.do("GET", "/metrics", "").Body; strings.Contains(strings.ToLower(text), "canary") {
+		t.Error("a name of a caller is in the metrics")
 	}
 }

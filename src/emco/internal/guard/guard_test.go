@@ -186,3 +186,19 @@ func TestTheBoundsOfALogicalCloud(t *testing.T) {
 		t.Errorf("it is called %q", text)
 	}
 }
+
+// Patterns of users are compared in time that grows with their length, and hold no expressions.
+func TestH16PatternsCannotBeSlow(t *testing.T) {
+	t.Parallel()
+	hostile := strings.Repeat("a*", 60) + "b"
+	p := guard.Policy{Name: "walls", Strict: true, Namespaces: []string{hostile, "(a+)+$", ".*"}, Kinds: []string{hostile}}
+	namespace := strings.Repeat("a", 63)
+	objects, err := manifest.Parse("x.yaml", []byte("apiVersion: example.com/v1\nkind: "+strings.Repeat("A", 63)+"\nmetadata: {name: a, namespace: "+namespace+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	breaches, err := guard.Check(objects, p)
+	if err != nil || !slices.ContainsFunc(breaches, func(b guard.Breach) bool { return b.Rule == v2.RuleNamespaces }) {
+		t.Errorf("breaches %+v, %v: no pattern names the namespace", breaches, err)
+	}
+}

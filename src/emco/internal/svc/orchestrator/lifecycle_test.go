@@ -614,3 +614,25 @@ func TestInstantiateFailsIfItsCloudIsTerminatedMeanwhile(t *testing.T) {
 	}
 	g.refused("instantiate", "", 409, "the logical cloud is not instantiated")
 }
+
+// A body gives each member once, in one spelling, and the name of its URL: what one reader takes and another one
+// does not see is refused, with the member's name.
+func TestH12MembersAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"a"},"metadata":{"name":"b"}}`: "- metadata: given twice",
+		`{"metadata":{"name":"a"},"Metadata":{"name":"b"}}`: `- Metadata: given twice, as "metadata" and as "Metadata"`,
+		`{"metadata":{"name":"a","name":"b"}}`:              "- metadata.name: given twice",
+		`{"metadata":{"name":"a","Name":"b"}}`:              "- metadata.Name: given twice",
+	} {
+		if a := p.send(apiRequest{do: "POST projects", body: body}); a.status != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: got %d %s, want 400 with %q", body, a.status, a.body, want)
+		}
+	}
+	p.want(201, "POST projects", name("a"))
+	if a := p.send(apiRequest{do: "PUT projects/a", body: name("b")}); a.status != 400 || !strings.Contains(a.body, "Mismatched name") {
+		t.Errorf("another name than that of the URL: %d %s", a.status, a.body)
+	}
+	p.want(404, "GET projects/b", "")
+}
