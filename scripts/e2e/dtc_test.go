@@ -19,21 +19,27 @@ const (
 	istioAPISum = "h1:jYjcN6Iq0RPtQj/3KMFsybxmfqmjGN/dxhL7FGJEdIM="
 )
 
-// istioDefinitions returns the file of Istio's definitions. It builds nothing.
+// istioDefinitions returns the file of Istio's definitions.
 func istioDefinitions(t *testing.T) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", istioAPI)
+	return filepath.Join(moduleDir(t, istioAPI, istioAPISum), "kubernetes", "customresourcedefinitions.gen.yaml")
+}
+
+// moduleDir returns the folder with the sources of a module, which must have a checksum. It builds nothing.
+func moduleDir(t *testing.T, path, sum string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", path)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("download %s: %v\n%s", istioAPI, err, out)
+		t.Fatalf("download %s: %v\n%s", path, err, out)
 	}
 	var module struct{ Dir, Sum string }
-	if err := json.Unmarshal(out, &module); err != nil || module.Sum != istioAPISum {
-		t.Fatalf("the sources of %s have the sum %q, want %q (%v)", istioAPI, module.Sum, istioAPISum, err)
+	if err := json.Unmarshal(out, &module); err != nil || module.Sum != sum {
+		t.Fatalf("the sources of %s have the sum %q, want %q (%v)", path, module.Sum, sum, err)
 	}
-	return filepath.Join(module.Dir, "kubernetes", "customresourcedefinitions.gen.yaml")
+	return module.Dir
 }
 
 // TestTrafficController runs the suite examples/emco/dtc: c1 is a direct cluster, c2 has Flux, and both

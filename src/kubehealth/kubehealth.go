@@ -44,6 +44,8 @@ const (
 //   - A Pod that failed is Failed, with or without an owner.
 //   - A Pod that runs a task, which is a hook or a Pod of a Job, is Current when it has
 //     succeeded, and Failed only when it has ended: until then its restarts may help.
+//   - An object of cert-manager is InProgress until cert-manager has reported its status. A
+//     CertificateRequest that was denied or could not be signed is Failed: it stays so.
 func Of(u *unstructured.Unstructured) Health {
 	return judge(u, kstatus.Compute)
 }
@@ -73,6 +75,8 @@ func judge(u *unstructured.Unstructured, compute func(*unstructured.Unstructured
 			h = ofJob(u, h)
 		case "Pod":
 			h = ofPod(u, h)
+		case "Certificate.cert-manager.io", "CertificateRequest.cert-manager.io", "ClusterIssuer.cert-manager.io", "Issuer.cert-manager.io":
+			h = ofCertManager(u, h)
 		}
 	}
 	if h.Status == status.Current {
@@ -114,6 +118,18 @@ func ofPod(pod *unstructured.Unstructured, computed Health) Health {
 	return computed
 }
 
+// ofCertManager refines what kstatus computed for an object of cert-manager.
+func ofCertManager(u *unstructured.Unstructured, computed Health) Health {
+	ready := condition(u, "Ready")
+	switch {
+	case ready == nil:
+		return Health{status.InProgress, "cert-manager has not reported its status yet"}
+	case u.GetKind() == "CertificateRequest" && ready.Status == corev1.ConditionFalse && ready.Reason != "Pending":
+		return Health{status.Failed, cmp.Or(ready.Message, ready.Reason)}
+	}
+	return computed
+}
+
 func isHook(u *unstructured.Unstructured) bool {
 	a := u.GetAnnotations()
 	return a[helmHook] != "" || a[emcoHook] != ""
@@ -121,12 +137,20 @@ func isHook(u *unstructured.Unstructured) bool {
 
 // trueCondition returns the condition of a type, nil unless its status is True.
 func trueCondition(u *unstructured.Unstructured, kind string) *kstatus.BasicCondition {
+	if c := condition(u, kind); c != nil && c.Status == corev1.ConditionTrue {
+		return c
+	}
+	return nil
+}
+
+// condition returns the condition of a type, nil if there is none.
+func condition(u *unstructured.Unstructured, kind string) *kstatus.BasicCondition {
 	o, err := kstatus.GetObjectWithConditions(u.Object)
 	if err != nil {
 		return nil
 	}
 	for i, c := range o.Status.Conditions {
-		if c.Type == kind && c.Status == corev1.ConditionTrue {
+		if c.Type == kind {
 			return &o.Status.Conditions[i]
 		}
 	}

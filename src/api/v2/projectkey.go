@@ -112,6 +112,9 @@ func (k LogicalCloudKey) String() string { return k.Project + "/" + k.Name }
 // "<project>+<cloud>".
 func CloudName(project, cloud string) string { return project + "+" + cloud }
 
+// MemberName names a cluster of a logical cloud within its project: "<cloud>+<provider>+<cluster>".
+func MemberName(cloud string, cluster ClusterKey) string { return cloud + "+" + string(cluster) }
+
 // LogicalCloudOf returns the logical cloud whose document has a key of the document store, and
 // whether it is such a key.
 func LogicalCloudOf(storeKey string) (LogicalCloudKey, bool) {

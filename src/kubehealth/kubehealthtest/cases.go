@@ -85,6 +85,17 @@ func Cases(labels map[string]string) []Case {
 		pod("a Pod of a Job that succeeded", ofJob, succeeded, status.Current, ""),
 		pod("a Pod of a Job that failed", ofJob, failed, status.Failed, "the Pod failed"),
 
+		// kstatus calls an object without a status Current. cert-manager has a condition for whatever it
+		// has looked at, and does not try a request again.
+		other("a request for a certificate that cert-manager has not seen", "cert-manager.io/v1", "CertificateRequest", nil, nil, status.InProgress, "has not reported"),
+		other("an approved request", "cert-manager.io/v1", "CertificateRequest", nil, tree{"status": tree{"conditions": conditions("Approved", "True", "")}}, status.InProgress, "has not reported"),
+		other("a request that waits", "cert-manager.io/v1", "CertificateRequest", nil, certState("False", "Pending", "waiting"), status.InProgress, "waiting"),
+		other("a request that was denied", "cert-manager.io/v1", "CertificateRequest", nil, certState("False", "Denied", "not by policy"), status.Failed, "not by policy"),
+		other("a request that cannot be signed", "cert-manager.io/v1", "CertificateRequest", nil, certState("False", "Failed", "no key"), status.Failed, "no key"),
+		other("a signed request", "cert-manager.io/v1", "CertificateRequest", nil, certState("True", "Issued", ""), status.Current, ""),
+		other("an issuer that cert-manager has not seen", "cert-manager.io/v1", "ClusterIssuer", nil, nil, status.InProgress, "has not reported"),
+		other("an issuer whose Secret is missing", "cert-manager.io/v1", "ClusterIssuer", nil, certState("False", "ErrGetKeyPair", "no secret"), status.InProgress, "no secret"),
+
 		// All else follows kstatus.
 		other("a Service that is a hook", "v1", "Service", helmHook, nil, status.Current, ""),
 		other("an object that is being deleted", "v1", "Service", tree{"deletionTimestamp": began}, nil, status.Terminating, ""),
@@ -117,6 +128,10 @@ func with(metadata tree, key string, value any) tree {
 
 func controller(apiVersion, kind string) tree {
 	return tree{"ownerReferences": []any{tree{"apiVersion": apiVersion, "kind": kind, "name": "o", "uid": "u", "controller": true}}}
+}
+
+func certState(value, reason, message string) tree {
+	return tree{"status": tree{"conditions": []any{tree{"type": "Ready", "status": value, "reason": reason, "message": message}}}}
 }
 
 func conditions(kind, value, message string) []any {

@@ -226,8 +226,14 @@ func (s *Server) admitLocked(r request, o *unstructured.Unstructured) error {
 			}
 		}
 	}
-	if kind, _, _ := unstructured.NestedString(o.Object, "type"); kind == string(corev1.SecretTypeTLS) {
-		return apierrors.NewInvalid(r.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("data", "tls.crt"), o.Object["stringData"], "is not a certificate with a key")})
+	if kind, _, _ := unstructured.NestedString(o.Object, "type"); kind != string(corev1.SecretTypeTLS) {
+		return nil
+	}
+	for _, k := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
+		_, encoded, _ := unstructured.NestedString(o.Object, "data", k)
+		if _, plain, _ := unstructured.NestedString(o.Object, "stringData", k); !encoded && !plain {
+			return apierrors.NewInvalid(r.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("data").Key(k), o.Object["stringData"], "must be there")})
+		}
 	}
 	return nil
 }

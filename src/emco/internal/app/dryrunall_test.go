@@ -56,9 +56,17 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", g.path+"/network-chains/chain/provider-networks", `{"metadata":{"name":"network"},"spec":{"chainEnd":"left","providerNetwork":"n","gatewayIp":"10.1.0.1","subnet":"10.1.0.0/16"}}`)
 	s.expect(201, "POST", g.path+"/sfc-clients", `{"metadata":{"name":"guest"},"spec":{"chainEnd":"left","sfcIntent":"chain","app":"cache","workloadResource":"cache","resourceType":"Deployment"}}`)
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
+	issuing := newCertCluster(s.T)
+	issuing.signs.Store(true)
+	if a := s.register("direct", named("direct"), string(issuing.Kubeconfig())); a.Status != http.StatusCreated {
+		s.Fatalf("register a direct cluster: %+v", a)
+	}
+	s.expect(201, "POST", cloud+"/cluster-references", `{"metadata":{"name":"direct"},"spec":{"clusterProvider":"edge","cluster":"direct"}}`)
+	s.authorities("authority")
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	return map[string]string{
+		"caCert": "authority", "caCertCluster": "direct", "caCertLogicalCloud": "stores",
 		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "inboundServerIntent": "server", "inboundClientsIntent": "client", "inboundClientsAccessIntent": "point", "hpaIntent": "needs", "hpaConsumer": "consumer", "hpaResource": "need", "logicalCloudKv": "facts", "dtcController": "traffic",
 		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
@@ -66,6 +74,25 @@ func (s *testStage) everything() map[string]string {
 		"role": "restarter", "roleBinding": "team", "token": "ci",
 		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",
 	}
+}
+
+// authorities makes certificate authorities of a name, in the provider and in the project, with the clusters that they
+// are for.
+func (s *testStage) authorities(name string) {
+	s.Helper()
+	const direct = `{"metadata":{"name":"direct"},"spec":{"scope":"name","clusterProvider":"edge","cluster":"direct"}}`
+	for _, root := range []string{provider, "projects/shop"} {
+		s.authority(root, name)
+	}
+	s.expect(201, "POST", provider+"/ca-certs/"+name+"/clusters", direct)
+	s.expect(201, "POST", "projects/shop/ca-certs/"+name+"/logical-clouds", `{"metadata":{"name":"stores"},"spec":{"logicalCloud":"stores"}}`)
+	s.expect(201, "POST", "projects/shop/ca-certs/"+name+"/logical-clouds/stores/clusters", direct)
+}
+
+// authority makes a certificate authority without clusters.
+func (s *testStage) authority(root, name string) {
+	s.Helper()
+	s.expect(201, "POST", root+"/ca-certs", `{"metadata":{"name":"`+name+`"},"spec":{"isCA":true,"issuerRef":{"name":"root"},"issuingCluster":{"clusterProvider":"edge","cluster":"direct"},"csrInfo":{"algorithm":{"publicKeyAlgorithm":"Ed25519"},"subject":{"names":{"commonNamePrefix":"edge"}}}}}`)
 }
 
 // writes returns the method and the template of every declared route that writes.

@@ -276,6 +276,9 @@ func (x explorer) writes(op *openapi.Operation, method, template string) {
 		put(path)
 		put(path, "If-Match", `"other"`)
 		put(path + "-new")
+		if strings.HasSuffix(template, "/ca-certs/{caCert}") { // whose issuing cluster must exist
+			x.ask(op, method, template, path, strings.Replace(now.Body, `"cluster":"direct"`, `"cluster":"nowhere"`, 1))
+		}
 		if strings.Count(template, "/") > 3 { // it has a parent
 			put(nowhere(template))
 		}
@@ -346,6 +349,9 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 		x.ask(op, method, template, path, `[`)
 	}
 	x.ask(op, method, template, path, body)
+	if strings.Contains(template, "/ca-certs/") {
+		x.ask(op, method, template, strings.Replace(path, "/"+x.names["caCert"]+"/", "/untouched/", 1), body)
+	}
 	if strings.HasPrefix(template, groupTemplate+"/") && !strings.HasSuffix(template, "/approve") {
 		x.ask(op, method, template, strings.Replace(path, "/"+x.names["deploymentIntentGroup"]+"/", "/untouched/", 1), body)
 	}
@@ -401,7 +407,16 @@ func (x explorer) fresh() map[string]string {
 		"logicalCloud": "spare", "clusterReference": "b", "userPermission": "copy", "clusterQuota": "copy", "logicalCloudKv": "copy", "policy": "copy",
 		"compositeProfile": "second", "appProfile": "copy", "deploymentIntentGroup": "spring", "groupIntent": "copy", "genericResource": "copy", "customization": "copy",
 		"trafficGroupIntent": "copy", "inboundServerIntent": "copy", "inboundClientsIntent": "copy", "inboundClientsAccessIntent": "copy",
+		"caCert": "enrolled",
 	})
+	x.authorities("enrolled")
+	for _, root := range []string{provider, "projects/shop"} {
+		x.authority(root, "untouched")
+		for _, stage := range []string{"authority/enrollment", "enrolled/enrollment", "authority/distribution"} {
+			x.expect(202, "POST", root+"/ca-certs/"+stage+"/instantiate", "")
+			x.stage(root+"/ca-certs/"+stage, `"deployedStatus":"Instantiated","readyStatus":"Ready"`)
+		}
+	}
 	x.expect(201, "POST", till+"/composite-profiles", named("second"))
 	x.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"spare"},"spec":{"namespace":"shop","user":{"userName":"shop","type":"certificate"}}}`)
 	x.expect(201, "POST", spare+"/cluster-references", `{"metadata":{"name":"b"},"spec":{"clusterProvider":"edge","cluster":"b"}}`)
@@ -428,7 +443,8 @@ func (x explorer) idle() map[string]string {
 	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"untouched"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	x.expect(201, "POST", till+"/deployment-intent-groups/idle/generic-placement-intents", named("places"))
 	out := maps.Clone(x.worlds[0])
-	maps.Copy(out, map[string]string{"logicalCloud": "idle", "deploymentIntentGroup": "idle", "cluster": "c", "genericAppPlacementIntent": "other"})
+	x.authorities("idle")
+	maps.Copy(out, map[string]string{"caCert": "idle", "logicalCloud": "idle", "deploymentIntentGroup": "idle", "cluster": "c", "genericAppPlacementIntent": "other"})
 	return out
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/cacert"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
@@ -46,6 +47,8 @@ func declaredRoutes() *mux.Router {
 	r := web.NewRouter()
 	clm.Resources{}.Mount(r)
 	placementintent.Resources{}.Mount(r)
+	cacert.Resources{}.Mount(r)
+	cacert.New(nil, nil, nil).Mount(r)
 	dcm.Resources{}.Mount(r)
 	dcm.NewClouds(nil, nil).Mount(r)
 	orchestrator.Resources{}.Mount(r)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
@@ -36,6 +35,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/upkeep"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/cacert"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
 	dtcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
@@ -107,13 +107,18 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		clouds.Mount(r)
 	}
 	if c.Runs("orchestrator") {
+		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
+		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
+		certificates.Mount(r)
+		addons := certificates.Publishers()
+		addons["logical-clouds"] = clouds
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		gacapi.Resources{DB: st.db}.Mount(r)
 		dtcapi.Resources{DB: st.db}.Mount(r)
 		hpaapi.Resources{DB: st.db}.Mount(r)
 		sfcapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
-		services = append(services, orchestrator.NewWorker(groups, addon.Publishers{"logical-clouds": clouds}, renderer, member(c), a.panics(m), a.log))
+		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log))
 	}
 	var lanes views.LaneWriters // nil without rsync
 	if c.Runs("rsync") {

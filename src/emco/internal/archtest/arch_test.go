@@ -187,7 +187,7 @@ var homes = map[string][]string{
 	"k8s.io/kms/":               {"internal/store/kek"},
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},
-	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/dcm"}, // dcm makes objects
+	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
 	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
 	"oras.land/":                {"internal/sink/oci"},
 	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},

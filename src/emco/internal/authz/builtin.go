@@ -23,11 +23,11 @@ func deployed() []string {
 
 // inProjects are the types of what an administrator of a project adds to what is deployed.
 func inProjects() []string {
-	return []string{"cluster-quotas", "cluster-references", "logical-clouds", "policies", "user-permissions"}
+	return []string{"ca-certs", "cluster-quotas", "cluster-references", "logical-clouds", "policies", "user-permissions"}
 }
 
 func inProviders() []string {
-	return []string{"cluster-sync-objects", "clusters", "kv-pairs", "labels"}
+	return []string{"ca-certs", "cluster-sync-objects", "clusters", "kv-pairs", "labels"}
 }
 
 // seen are further types that viewers read.
@@ -54,13 +54,14 @@ func BuiltIn() map[string][]Rule {
 			approve,
 			{write, slices.Concat(inProjects(), []string{"kv-pairs", "role-bindings"})},
 			{[]string{Update}, []string{"projects"}},
-			{[]string{anyAction}, []string{"logical-clouds"}},
+			{[]string{anyAction}, []string{"ca-certs", "logical-clouds"}},
 			{[]string{Reveal}, []string{"cluster-references"}},
 		}),
 		ClusterRegistrar: {
 			view,
 			{write, slices.Concat(inProviders(), []string{"report-tokens"})},
 			{[]string{Act("move")}, []string{"clusters"}},
+			{[]string{anyAction}, []string{"ca-certs"}},
 		},
 		Auditor:       {view, {read, []string{"audit", "tokens", "report-tokens"}}},
 		PlatformAdmin: {{[]string{Any}, []string{Any}}},

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -18,6 +19,8 @@ const (
 	groupRoute      = "/v2/" + web.GroupPath
 	cloudRoute      = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 	clusterRoute    = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
+	providerCerts   = "/v2/cluster-providers/{clusterProvider}/ca-certs/{caCert}/"
+	projectCerts    = "/v2/projects/{project}/ca-certs/{caCert}/"
 	viewRoute       = "/v2/views/" + web.GroupPath
 	pageQuery       = "`limit`, `continue`, `sort`, `q`"
 	viewAnswers     = "200; 304; 400; 503 the records are still being read"
@@ -33,7 +36,7 @@ const (
 
 // Actions returns the routes that are no documents, by method and path template.
 func Actions() map[string]Action {
-	return map[string]Action{
+	out := map[string]Action{
 		"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
 		"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
 		"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
@@ -87,5 +90,24 @@ func Actions() map[string]Action {
 		"GET /v2/views/git":                                           {"a page of the branches that EMCO writes", pageQuery + ", `state`", "", "200; 304; 400"},
 		"GET /v2/views/search":                                        {"clusters, labels, deployments and apps by a part of their names", "`q`", "", viewAnswers},
 		"GET /v2/views/stream":                                        {"server-sent events about what has changed", "`topics=fleet`", "", "200; 400; 404; 429; 503"},
+	}
+	for _, root := range []string{providerCerts, projectCerts} {
+		maps.Copy(out, certificateStages(root))
+	}
+	return out
+}
+
+// certificateStages returns the routes of the two stages of certificate authorities.
+func certificateStages(root string) map[string]Action {
+	status := strings.Replace(statusQuery, "`app`, ", "", 1)
+	return map[string]Action{
+		"POST " + root + "enrollment/instantiate":   {"has the issuer sign a certificate for each cluster", stateQuery, "", actionAnswers},
+		"POST " + root + "enrollment/update":        {"has the issuer sign what is new, has changed or ends soon", stateQuery, "", actionAnswers},
+		"POST " + root + "enrollment/terminate":     {"removes the requests from the issuing cluster", stateQuery, "", actionAnswers},
+		"GET " + root + "enrollment/status":         {"the [status](../status.md) of the requests", status, "", "200; 304; 400; 404"},
+		"POST " + root + "distribution/instantiate": {"gives each cluster its certificate with the key, and an issuer that signs with it", stateQuery, "", actionAnswers},
+		"POST " + root + "distribution/update":      {"gives clusters what the enrollment has now", stateQuery, "", actionAnswers},
+		"POST " + root + "distribution/terminate":   {"removes certificates, keys and issuers from the clusters", stateQuery, "", actionAnswers},
+		"GET " + root + "distribution/status":       {"the [status](../status.md) of what clusters have", status, "", "200; 304; 400; 404"},
 	}
 }

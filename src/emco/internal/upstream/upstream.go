@@ -26,8 +26,6 @@ var absent = []struct{ prefix, service string }{
 	{cluster + "/terminate", "ncm"},
 	{cluster + "/stop", "ncm"},
 	{cluster + "/status", "ncm"},
-	{"cluster-providers/*/ca-certs", "ca-certs"},
-	{"projects/*/ca-certs", "ca-certs"},
 	{group + "/network-controller-intent", "ovnaction"},
 	{group + "/temporal-action-controller", "tac"},
 	{group + "/temporal-workflow-intents", "workflowmgr"},

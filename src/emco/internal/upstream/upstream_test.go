@@ -29,7 +29,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 		"/v2/policy/agents":                                     "policy",
 		"/v2/cluster-providers/p/clusters/c/networks":           "ncm",
 		"/v2/cluster-providers/p/clusters/c/apply":              "ncm",
-		"/v2/cluster-providers/p/ca-certs/x/enrollment/status":  "ca-certs",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			w := httptest.NewRecorder()

@@ -152,9 +152,22 @@ func IsCollection(path string) bool {
 	return false
 }
 
-// Collection returns the collection of an item's path or of an anchor, such as "apps".
+// certificates is the collection below which collections of other documents have the names of clusters and
+// logical clouds.
+const certificates = "ca-certs"
+
+// Collection returns the collection of an item's path or of an anchor, such as "apps". That of a
+// collection below ca-certs is "ca-certs/clusters" or the like.
 func Collection(path string) string {
 	path, _, _ = strings.Cut(path, "?")
+	last, s := lastCollection(path), strings.Split(path, "/")
+	if len(s) > 4 && s[2] == certificates {
+		return certificates + "/" + last
+	}
+	return last
+}
+
+func lastCollection(path string) string {
 	if IsCollection(path) {
 		return Last(path)
 	}

@@ -86,19 +86,24 @@ func TestCollections(t *testing.T) {
 		whole bool
 		word  string
 	}{
-		"projects":                                      {true, "projects"},
-		"projects/p":                                    {false, "projects"},
-		"projects/labels":                               {false, "projects"},
-		"projects/p/composite-apps":                     {true, "composite-apps"},
-		"projects/p/composite-apps/a/v1":                {false, "composite-apps"},
-		"projects/p/composite-apps/a/v1/apps":           {true, "apps"},
-		"projects/p/composite-apps/a/v1/apps/x":         {false, "apps"},
-		dig:                                             {false, "deployment-intent-groups"},
-		dig + "/status?output=all":                      {true, "status"},
-		"policy/agents":                                 {true, "agents"},
-		"policy/agents/a":                               {false, "agents"},
-		"cluster-providers/p/clusters?label=x":          {true, "clusters"},
-		"projects/p/logical-clouds/l/cluster-quotas/q1": {false, "cluster-quotas"},
+		"projects":                                          {true, "projects"},
+		"projects/p":                                        {false, "projects"},
+		"projects/labels":                                   {false, "projects"},
+		"projects/p/composite-apps":                         {true, "composite-apps"},
+		"projects/p/composite-apps/a/v1":                    {false, "composite-apps"},
+		"projects/p/composite-apps/a/v1/apps":               {true, "apps"},
+		"projects/p/composite-apps/a/v1/apps/x":             {false, "apps"},
+		dig:                                                 {false, "deployment-intent-groups"},
+		dig + "/status?output=all":                          {true, "status"},
+		"policy/agents":                                     {true, "agents"},
+		"policy/agents/a":                                   {false, "agents"},
+		"cluster-providers/p/clusters?label=x":              {true, "clusters"},
+		"projects/p/logical-clouds/l/cluster-quotas/q1":     {false, "cluster-quotas"},
+		"projects/p/ca-certs/x":                             {false, "ca-certs"},
+		"projects/p/ca-certs/x/logical-clouds":              {true, "ca-certs/logical-clouds"},
+		"projects/p/ca-certs/x/logical-clouds/l/clusters/c": {false, "ca-certs/clusters"},
+		"cluster-providers/p/ca-certs/x/clusters":           {true, "ca-certs/clusters"},
+		"cluster-providers/ca-certs/clusters/c":             {false, "clusters"},
 	} {
 		if got := anchor.IsCollection(path); got != want.whole {
 			t.Errorf("IsCollection(%s) = %v, want %v", path, got, want.whole)

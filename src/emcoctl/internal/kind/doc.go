@@ -9,6 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/nearest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 )
 
 // comments are the comments of the types of documents, by type and by field: TestComments
@@ -79,14 +80,14 @@ func missing(name, what string, known []string) error {
 
 // Path returns the anchors of a kind, with the names of items in braces.
 func (k Kind) Path() string {
-	path := k.Collection
+	path := anchor.Last(k.Collection)
 	for parents := k.Parents; len(parents) > 0 && parents[0] != ""; {
 		parent, _ := Of(parents[0])
 		name := "{name}"
 		if parent.Collection == "composite-apps" {
 			name = "{name}/{version}"
 		}
-		path, parents = parent.Collection+"/"+name+"/"+path, parent.Parents
+		path, parents = anchor.Last(parent.Collection)+"/"+name+"/"+path, parent.Parents
 	}
 	return path
 }

@@ -17,9 +17,15 @@ const (
 	Clouds = "logical-clouds"
 )
 
+// The stages of certificate authorities, which have a lifecycle too, as anchor.Collection names them.
+const (
+	Enrollment   = "ca-certs/enrollment"
+	Distribution = "ca-certs/distribution"
+)
+
 // Kind is a kind of documents.
 type Kind struct {
-	Collection string   // as in URLs
+	Collection string   // as in URLs; below ca-certs as anchor.Collection names it
 	Parents    []string // collections whose items it is below; "" is the root
 	Short      []string // other names of the collection
 	Singular   string   // the name of one of them, for commands; not in URLs
@@ -71,6 +77,12 @@ var table = []Kind{
 	typed[v2.ClusterReference](Kind{Collection: "cluster-references", Parents: []string{Clouds}, Short: []string{"ref"}}, "ClusterReference"),
 	typed[v2.UserPermission](Kind{Collection: "user-permissions", Parents: []string{Clouds}}, "UserPermission"),
 	typed[v2.ClusterQuota](Kind{Collection: "cluster-quotas", Parents: []string{Clouds}}, "ClusterQuota"),
+	typed[v2.CACert](Kind{Collection: "ca-certs", Parents: []string{"cluster-providers", "projects"}, Actions: []string{
+		"enrollment/instantiate", "enrollment/update", "enrollment/terminate", "enrollment/status",
+		"distribution/instantiate", "distribution/update", "distribution/terminate", "distribution/status",
+	}}, "CACert"),
+	typed[v2.CACertLogicalCloud](Kind{Collection: "ca-certs/logical-clouds", Parents: []string{"ca-certs"}}, "CACertLogicalCloud"),
+	typed[v2.CACertCluster](Kind{Collection: "ca-certs/clusters", Parents: []string{"ca-certs", "ca-certs/logical-clouds"}}, "CACertCluster"),
 	typed[v2.CompositeApp](Kind{Collection: "composite-apps", Parents: []string{"projects"}, Short: []string{"ca"}}, "CompositeApp"),
 	typed[v2.App](Kind{Collection: "apps", Parents: []string{"composite-apps"}, File: true}, "App"),
 	typed[v2.AppDependency](Kind{Collection: "dependency", Parents: []string{"apps"}, Short: []string{"dep"}}, "AppDependency"),
@@ -142,7 +154,7 @@ func Named(word string) (Kind, bool) {
 func Below(collection string) (names []string) {
 	for _, k := range table {
 		if slices.Contains(k.Parents, collection) {
-			names = append(names, k.Collection)
+			names = append(names, anchor.Last(k.Collection))
 		}
 		if k.Collection == collection {
 			names = append(names, k.Actions...)
@@ -223,11 +235,11 @@ func Expand(path string) string {
 	path, query, asked := strings.Cut(path, "?")
 	segments := strings.Split(path, "/")
 	for i, collection := 0, ""; i < len(segments); {
-		k, ok := Of(segments[i])
-		if !ok || !slices.Contains(k.Parents, collection) {
+		k, ok := below(collection, segments[i])
+		if !ok {
 			break
 		}
-		segments[i], collection = k.Collection, k.Collection
+		segments[i], collection = anchor.Last(k.Collection), k.Collection
 		i += width(collection)
 	}
 	path = strings.Join(segments, "/")
@@ -235,6 +247,16 @@ func Expand(path string) string {
 		path += "?" + query
 	}
 	return path
+}
+
+// below returns the kind that a name means below an item of a collection.
+func below(collection, name string) (Kind, bool) {
+	for _, k := range table {
+		if slices.Contains(k.Parents, collection) && (anchor.Last(k.Collection) == name || slices.Contains(k.Short, name)) {
+			return k, true
+		}
+	}
+	return Kind{}, false
 }
 
 // width is the number of segments of a collection with an item's name.

@@ -88,6 +88,7 @@ func TestF58SuggestCorrectsEveryLevel(t *testing.T) {
 		dig + "/generic-placement-intent/i/ap": dig + "/generic-placement-intents/i/ap",
 		"projects/p/composite-aps/a/v1/deployment-intent-group/d/aprove": dig + "/approve",
 		"cluster-providers/e/clusters/c/label?x=y":                       "cluster-providers/e/clusters/c/labels?x=y",
+		"cluster-providers/e/ca-cert/x/cluster/y":                        "cluster-providers/e/ca-certs/x/clusters/y",
 		dig: "", dig + "/status?output=all": "", "projects": "", dig + "/sfc-clients": "", "zebra/x": "",
 	} {
 		got, ok := kind.Suggest(path)
@@ -100,13 +101,15 @@ func TestF58SuggestCorrectsEveryLevel(t *testing.T) {
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"cp":                     "cluster-providers",
-		"cp/cl/cl":               "cluster-providers/cl/clusters",
-		"proj/p/ca/a/v1/dig/d":   dig,
-		"proj/p/lc?x=lc":         "projects/p/logical-clouds?x=lc",
-		"projects/p/zebra/dig/d": "projects/p/zebra/dig/d",
-		dig + "/approve":         dig + "/approve",
-		"dig":                    "dig",
+		"cp":                       "cluster-providers",
+		"cp/cl/cl":                 "cluster-providers/cl/clusters",
+		"proj/p/ca/a/v1/dig/d":     dig,
+		"proj/p/lc?x=lc":           "projects/p/logical-clouds?x=lc",
+		"projects/p/zebra/dig/d":   "projects/p/zebra/dig/d",
+		dig + "/approve":           dig + "/approve",
+		"dig":                      "dig",
+		"cp/e/ca-certs/x/clusters": "cluster-providers/e/ca-certs/x/clusters",
+		"proj/p/ca-certs/x/logical-clouds/l/clusters": "projects/p/ca-certs/x/logical-clouds/l/clusters",
 	} {
 		if got := kind.Expand(path); got != want {
 			t.Errorf("Expand(%s) = %q, want %q", path, got, want)

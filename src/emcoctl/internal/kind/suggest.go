@@ -17,18 +17,27 @@ func Suggest(path string) (string, bool) {
 	for i := 0; i < len(segments); i += width(collection) {
 		names := Below(collection)
 		if slices.Contains(names, segments[i]) {
-			collection = segments[i]
+			collection = collectionOf(collection, segments[i])
 			continue
 		}
 		name, ok := nearest.To(segments[i], names)
 		if !ok {
 			break
 		}
-		segments[i], collection, changed = name, name, true
+		segments[i], collection, changed = name, collectionOf(collection, name), true
 	}
 	path = strings.Join(segments, "/")
 	if asked {
 		path += "?" + query
 	}
 	return path, changed
+}
+
+// collectionOf returns the collection that a segment below an item of another one stands for; the segment
+// itself for actions.
+func collectionOf(parent, segment string) string {
+	if k, ok := below(parent, segment); ok {
+		return k.Collection
+	}
+	return segment
 }

@@ -34,8 +34,8 @@ func ClusterPath(word string) (string, error) {
 	return key.StoreKey(), nil
 }
 
-// Deployment returns the path of the deployment intent group or logical cloud of an
-// argument.
+// Deployment returns the path of the deployment intent group, logical cloud or stage of a certificate
+// authority of an argument.
 func Deployment(word string) (string, error) {
 	if meant, ok := kind.Suggest(word); ok && Followable(meant) {
 		return "", Usagef("%s: there is no such collection; did you mean %q?", word, meant)
@@ -57,10 +57,16 @@ func Deployment(word string) (string, error) {
 	return path, nil
 }
 
-// Followable reports whether path is a deployment intent group or a logical cloud.
+// Followable reports whether path is a deployment intent group, a logical cloud, or a stage of a certificate
+// authority.
 func Followable(path string) bool {
-	c := anchor.Collection(path)
-	return !anchor.IsCollection(path) && (c == kind.Groups || c == kind.Clouds)
+	switch anchor.Collection(path) {
+	case kind.Groups, kind.Clouds:
+		return !anchor.IsCollection(path)
+	case kind.Enrollment, kind.Distribution:
+		return anchor.IsCollection(path)
+	}
+	return false
 }
 
 // Subject returns the anchor, or "" if documents are given by -f.
