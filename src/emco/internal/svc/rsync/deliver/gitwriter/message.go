@@ -20,14 +20,33 @@ type commitTitle struct {
 	updates  bool // something is added or changed, not only removed
 }
 
-func (c *commitTitle) add(subject string, t pair.Target, pairs []appcontext.Pair) {
+// pairsSummary is what a commit says of the pairs of a target.
+type pairsSummary struct {
+	revisions   []int64 // each once, in order
+	updates     bool    // something is added or changed, not only removed
+	urgent      bool    // something is due to be removed or rolled back
+	interactive bool    // something is due that was not tried before
+}
+
+func summaryOf(pairs []appcontext.Pair) (out pairsSummary) {
+	for _, p := range pairs {
+		if !slices.Contains(out.revisions, p.Rev) {
+			out.revisions = append(out.revisions, p.Rev)
+		}
+		out.updates = out.updates || p.Desired != ""
+		out.urgent = out.urgent || urgent(p)
+		out.interactive = out.interactive || pair.Deliverable(p) && p.Attempt == 0
+	}
+	slices.Sort(out.revisions)
+	return out
+}
+
+func (c *commitTitle) add(subject string, t pair.Target, about pairsSummary) {
 	if c.subjects == nil {
 		c.subjects, c.clusters = map[string]bool{}, map[v2.ClusterKey]bool{}
 	}
 	c.subjects[subject], c.clusters[t.Cluster] = true, true
-	for _, p := range pairs {
-		c.updates = c.updates || p.Desired != ""
-	}
+	c.updates = c.updates || about.updates
 }
 
 // String is such as "Update shop/till/v1/autumn on 3 clusters".
@@ -51,11 +70,11 @@ func (c *commitTitle) String() string {
 // among them: git/batch adds it from the fence of the job.
 type trailerSet map[string]map[string]bool
 
-func (s trailerSet) addTarget(t pair.Target, pairs []appcontext.Pair) {
+func (s trailerSet) addTarget(t pair.Target, about pairsSummary) {
 	s.add("Emco-Clusters", string(t.Cluster))
 	s.add("Emco-Deployment", string(t.Deployment))
-	for _, p := range pairs {
-		s.add("Emco-Revision", string(t.Deployment)+"."+strconv.FormatInt(p.Rev, 10))
+	for _, rev := range about.revisions {
+		s.add("Emco-Revision", string(t.Deployment)+"."+strconv.FormatInt(rev, 10))
 	}
 }
 

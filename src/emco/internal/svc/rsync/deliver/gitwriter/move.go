@@ -17,8 +17,9 @@ import (
 func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
 	var parts []contribution
 	for _, t := range due {
-		c := contribution{target: t, pairs: w.Pairs.Of(t), derived: derivedOf(t, r)}
-		plan, err := w.plan(ctx, t, r, c.pairs)
+		pairs := w.Pairs.Of(t)
+		c := contribution{target: t, about: summaryOf(pairs), derived: derivedOf(t, r)}
+		plan, err := w.plan(ctx, t, r, pairs)
 		if err != nil {
 			return "", err
 		}
@@ -55,7 +56,7 @@ func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (g
 		if err != nil {
 			return "", err
 		}
-		trailers.addTarget(t, nil)
+		trailers.addTarget(t, pairsSummary{})
 		job.Edits = append(job.Edits, edits...)
 	}
 	if from.Settings.DerivedBranch != r.Settings.DerivedBranch && from.Settings.DerivedBranch != "" {

@@ -121,10 +121,10 @@ func urgent(p appcontext.Pair) bool {
 	return pair.Deliverable(p) && (p.Desired == "" || p.Change == appcontext.RollBack)
 }
 
-// contribution is one target's part of a commit.
+// contribution is one target's part of a commit. It keeps no pairs: there may be ten thousand contributions at a time.
 type contribution struct {
 	target   pair.Target
-	pairs    []appcontext.Pair
+	about    pairsSummary
 	edits    []git.Edit
 	derived  []git.DerivedBranch // of the target's cluster
 	expected []pair.Result       // what is true when the commit is there
@@ -187,21 +187,22 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 
 // contribution plans one target. It returns the results of pairs that fail already.
 func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route) (contribution, []pair.Result) {
-	c := contribution{target: t, pairs: w.Pairs.Of(t)}
-	if !slices.ContainsFunc(c.pairs, pair.Deliverable) {
+	pairs := w.Pairs.Of(t)
+	c := contribution{target: t, about: summaryOf(pairs)}
+	if !slices.ContainsFunc(pairs, pair.Deliverable) {
 		return c, nil
 	}
-	if err := pair.HeldEditOf(c.pairs); err != nil {
-		return c, pair.Failures(c.pairs, err)
+	if err := pair.HeldEditOf(pairs); err != nil {
+		return c, pair.Failures(pairs, err)
 	}
-	plan, err := w.plan(ctx, t, r, c.pairs)
+	plan, err := w.plan(ctx, t, r, pairs)
 	if err != nil {
-		return c, pair.Failures(c.pairs, err)
+		return c, pair.Failures(pairs, err)
 	}
 	c.edits, c.derived = plan.edits, derivedOf(t, r)
-	c.expected = make([]pair.Result, 0, len(c.pairs))
+	c.expected = make([]pair.Result, 0, len(pairs))
 	var failed []pair.Result
-	for _, p := range c.pairs {
+	for _, p := range pairs {
 		if !pair.Deliverable(p) {
 			continue
 		}
@@ -294,12 +295,9 @@ func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
 	for _, c := range parts {
 		job.Edits = append(job.Edits, c.edits...)
 		job.Derived = append(job.Derived, c.derived...)
-		for _, p := range c.pairs {
-			job.Urgent = job.Urgent || urgent(p)
-			job.Interactive = job.Interactive || pair.Deliverable(p) && p.Attempt == 0
-		}
-		trailers.addTarget(c.target, c.pairs)
-		title.add(w.Pairs.Subject(c.target.Deployment), c.target, c.pairs)
+		job.Urgent, job.Interactive = job.Urgent || c.about.urgent, job.Interactive || c.about.interactive
+		trailers.addTarget(c.target, c.about)
+		title.add(w.Pairs.Subject(c.target.Deployment), c.target, c.about)
 	}
 	// Contributions are in order of clusters, so equal branches stand next to each other.
 	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch })
