@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -29,12 +31,12 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
-// Edge writes for one real cluster, whose Flux applies the content.
+// Edge writes for real clusters, whose Flux applies the content.
 type Edge interface {
 	// Prepare starts everything. Flux checks its branch once per interval every.
 	Prepare(ctx context.Context, s world.Spec, every time.Duration) error
 	// Converge writes a change of a shared world. It returns the time from the durable change in Git
-	// until the cluster had it.
+	// until the last cluster had it.
 	Converge(ctx context.Context, t Turn) (time.Duration, error)
 	Close(ctx context.Context) error
 }
@@ -48,13 +50,13 @@ type EdgeMaker struct {
 // EmcoEdge is the program emco with its backend for Flux.
 func EmcoEdge(bin string) EdgeMaker {
 	return EdgeMaker{figures.Process, func(dir string) Edge {
-		return &emcoEdge{Emco: NewEmco(bin, dir), fluxCluster: fluxCluster{dir: dir}}
+		return &emcoEdge{Emco: NewEmco(bin, dir), clusters: fluxClusters{dir: dir}}
 	}}
 }
 
 type emcoEdge struct {
 	*Emco
-	fluxCluster
+	clusters fluxClusters
 }
 
 func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
@@ -62,32 +64,34 @@ func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duratio
 	if err := e.Emco.Prepare(ctx, s, nil); err != nil {
 		return err
 	}
-	return e.start(ctx, e.Site(), flux.Sync{Path: "clusters/" + v2.NewClusterKey(fleet.Provider, world.Cluster(0)).String(), Interval: every})
+	return e.clusters.start(ctx, s.Clusters, e.Site(), func(i int) flux.Sync {
+		return flux.Sync{Path: "clusters/" + v2.NewClusterKey(fleet.Provider, world.Cluster(i)).String(), Interval: every}
+	})
 }
 
 func (e *emcoEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) {
 	if _, err := e.Apply(ctx, t); err != nil {
 		return 0, err
 	}
-	return e.live(ctx, t.World, e.Site().LastPush())
+	return e.clusters.live(ctx, t.World, e.Site().LastPush())
 }
 
 func (e *emcoEdge) Close(ctx context.Context) error {
-	e.stop()
+	e.clusters.stop()
 	return e.Emco.Close(ctx)
 }
 
 // HandEdge is the layout of Flux's documentation: a Kustomization for each app that points to a folder
-// of the bootstrapped repository.
+// of the bootstrapped repository. All clusters read the same.
 func HandEdge() EdgeMaker {
 	return EdgeMaker{"a repository written by hand", func(dir string) Edge {
-		return &handEdge{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, fluxCluster: fluxCluster{dir: dir}}
+		return &handEdge{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, clusters: fluxClusters{dir: dir}}
 	}}
 }
 
 type handEdge struct {
 	siteOrigin
-	fluxCluster
+	clusters fluxClusters
 }
 
 func (e *handEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
@@ -101,7 +105,7 @@ func (e *handEdge) Prepare(ctx context.Context, s world.Spec, every time.Duratio
 	if _, err := e.site.Bare.CommitExternal(ctx, site.Branch, files); err != nil {
 		return err
 	}
-	return e.start(ctx, e.site, flux.Sync{Path: "clusters/one", Interval: every})
+	return e.clusters.start(ctx, s.Clusters, e.site, func(int) flux.Sync { return flux.Sync{Path: "clusters/one", Interval: every} })
 }
 
 const kustomization = `apiVersion: kustomize.toolkit.fluxcd.io/v1
@@ -130,12 +134,50 @@ func (e *handEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) 
 	if _, err := e.site.Bare.CommitExternal(ctx, site.Branch, files); err != nil {
 		return 0, err
 	}
-	return e.live(ctx, t.World, time.Now())
+	return e.clusters.live(ctx, t.World, time.Now())
 }
 
 func (e *handEdge) Close(ctx context.Context) error {
-	e.stop()
+	e.clusters.stop()
 	return e.siteOrigin.Close(ctx)
+}
+
+// fluxClusters are clusters with Flux.
+type fluxClusters struct {
+	dir string
+	all []*fluxCluster
+}
+
+// start starts n clusters, and points the Flux of each to its path of a site.
+func (l *fluxClusters) start(ctx context.Context, n int, s *site.Site, of func(i int) flux.Sync) error {
+	for i := range n {
+		one := &fluxCluster{dir: filepath.Join(l.dir, "cluster"+strconv.Itoa(i))}
+		l.all = append(l.all, one)
+		if err := os.MkdirAll(one.dir, 0o700); err != nil {
+			return err
+		}
+		if err := one.start(ctx, s, of(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *fluxClusters) stop() {
+	for _, one := range l.all {
+		one.stop()
+	}
+}
+
+// live waits until all clusters have the desired objects, and returns the time since a moment.
+func (l *fluxClusters) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
+	failed := make([]error, len(l.all))
+	var all sync.WaitGroup
+	for i, one := range l.all {
+		all.Go(func() { failed[i] = one.live(ctx, w) })
+	}
+	all.Wait()
+	return time.Since(since), errors.Join(failed...)
 }
 
 // fluxCluster is a cluster with Flux.
@@ -200,12 +242,11 @@ func (l *fluxCluster) connect() error {
 	return nil
 }
 
-// live waits until the cluster has the desired objects, and returns the time since a moment.
-func (l *fluxCluster) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
+// live waits until the cluster has the desired objects.
+func (l *fluxCluster) live(ctx context.Context, w *world.World) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	err := program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
-	return time.Since(since), err
+	return program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
 }
 
 func (l *fluxCluster) holds(ctx context.Context, w *world.World) error {

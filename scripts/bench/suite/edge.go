@@ -18,19 +18,25 @@ const (
 	edgePeriod = time.Second
 )
 
-// edge measures the way from Git to a real cluster with real Flux: P17. It belongs to the full set.
+// edge measures the way from Git to the last of some real clusters with real Flux: P17. It belongs to the full set.
 func (s *Suite) edge(ctx context.Context) error {
 	if !s.Full && !slices.Contains(s.Only, "P17") || !s.built(ctx, "P17", "etcd", "kube", "kwok", "flux") {
 		return nil
 	}
-	spec := world.Spec{Apps: apps, Clusters: 1, Resources: resources, Bytes: bytesEach, Shared: true}
-	for _, m := range shuffled(s, []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge()}) {
-		s.turn("P17 "+m.Name, func() {
-			sample := s.converge(ctx, m, spec)
-			sample.Metric, sample.Peer = "P17", m.Name
-			sample.Case = fmt.Sprintf("%d apps x %d, Flux looks every %s", spec.Apps, spec.Resources, edgePeriod)
-			s.add(sample)
-		})
+	sizes := []int{1, 3}
+	if len(s.Sizes) > 0 {
+		sizes = s.Sizes
+	}
+	for _, clusters := range sizes {
+		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
+		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod)
+		for _, m := range shuffled(s, []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge()}) {
+			s.turn("P17 "+of+", "+m.Name, func() {
+				sample := s.converge(ctx, m, spec)
+				sample.Metric, sample.Peer, sample.Case = "P17", m.Name, of
+				s.add(sample)
+			})
+		}
 	}
 	return ctx.Err()
 }

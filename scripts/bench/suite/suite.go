@@ -68,7 +68,7 @@ func FullParts() (out []Part) {
 		{8, []string{"P10", "P11", "P13"}},
 		{4, []string{"P14"}},
 		{4, []string{"P16"}},
-		{15, []string{"P17"}},
+		{25, []string{"P17"}},
 		{20, []string{"P18"}},
 		{25, []string{"P15"}},
 	} {
