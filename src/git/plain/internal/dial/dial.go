@@ -7,6 +7,8 @@ import (
 	"context"
 	"io"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/transport"
@@ -41,6 +43,9 @@ type Dialer struct {
 	Git       string                 // the git program
 	SSH       string                 // the ssh program for repositories with SSHProgram
 	SSHConfig string                 // file with settings for it, as in ~/.ssh/config; none
+
+	mu    sync.Mutex
+	swept time.Time // when leftovers were last looked for; guarded by mu
 }
 
 // Dial starts a service for a repository, whose parsed URL is a. The scheme file runs the service of

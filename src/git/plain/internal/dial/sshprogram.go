@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -34,7 +35,8 @@ var sshEnvironment = []string{
 // The repository brings the credentials. The operator's SSHConfig determines how
 // servers are reached (jump hosts, hardware keys, proxies).
 func (d *Dialer) dialSSHProgram(ctx context.Context, r git.Repo, a git.Address, service string) (Session, error) {
-	dir, err := os.MkdirTemp("", "emco-ssh-")
+	d.sweepLeftovers(os.TempDir(), time.Now())
+	dir, err := os.MkdirTemp("", sessionPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (d *Dialer) sshOptions(ctx context.Context, r git.Repo, a git.Address, dir 
 	if r.SSHKey == "" && d.SSHConfig != "" {
 		return options, nil, nil
 	}
-	socket := filepath.Join(dir, "agent")
+	socket := filepath.Join(dir, agentSocket)
 	keys, err := startAgent(socket, r.SSHKey)
 	return append(options, "IdentityAgent="+socket, "IdentityFile=none", "PreferredAuthentications=publickey"), keys, err
 }
