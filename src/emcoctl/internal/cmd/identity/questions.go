@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,7 +117,7 @@ func question(args []string) (v2.Access, error) {
 	if len(args) > 2 {
 		return v2.Access{}, session.Usagef("%s is a path, which has a place already; leave %s out", what, args[2])
 	}
-	path := "/" + kind.Expand(anchor.Expand(strings.Trim(what, "/")))
+	path := "/" + pathOf(strings.Trim(what, "/"))
 	switch {
 	case verb == "reveal":
 		return v2.Access{}, session.Usagef("reveal needs a type and a place, such as: reveal cluster-references projects/shop")
@@ -127,4 +128,13 @@ func question(args []string) (v2.Access, error) {
 		path = path[:strings.LastIndex(path, of+"/")+len(of)]
 	}
 	return v2.Access{Method: method, Path: "/v2" + path}, nil
+}
+
+// pathOf returns a path with the full names of its collections, or that of a deployment in short.
+func pathOf(what string) string {
+	first, _, _ := strings.Cut(what, "/")
+	if k, ok := kind.Of(first); ok && slices.Contains(k.Parents, "") {
+		return kind.Expand(what)
+	}
+	return anchor.Expand(what)
 }
