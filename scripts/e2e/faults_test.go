@@ -88,14 +88,9 @@ func newFaultStorm(t *testing.T, whole bool, seed uint64) *faultStorm {
 	f := &faultStorm{random: &lockedRand{r: rand.New(rand.NewPCG(seed, 1))}}
 	flags := []string{"-tags", "failpoints"}
 	if whole {
-		dir := t.TempDir()
-		overlay, err := clock.Overlay(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		flags = append(flags, "-overlay", overlay)
-		f.clock = filepath.Join(dir, "jump")
-		t.Setenv(clock.Variable, f.clock)
+		var more []string
+		more, f.clock = jumpingClock(t)
+		flags = append(flags, more...)
 	}
 	f.testStage = newStage(t, "-retry.first=100ms", "-retry.longest=1s", "-git.rest=1s", "-git.look=5s", "-git.timeout=5s",
 		"-render.timeout=2s", "-diskReserve=134217728", "-lease=3s")
@@ -130,6 +125,19 @@ func newFaultStorm(t *testing.T, whole bool, seed uint64) *faultStorm {
 	}
 	f.must("onboard a hostile tenant", c.Onboard(t.Context(), f.dir, hostile()))
 	return f
+}
+
+// jumpingClock returns the flags that build a program whose clock jumps, and the file with the jump.
+func jumpingClock(t *testing.T) (flags []string, file string) {
+	t.Helper()
+	dir := t.TempDir()
+	overlay, err := clock.Overlay(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(dir, "jump")
+	t.Setenv(clock.Variable, file)
+	return []string{"-overlay", overlay}, file
 }
 
 // buildEmco builds the program with flags of go build and returns its folder.
