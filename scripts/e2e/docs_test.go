@@ -313,6 +313,12 @@ func TestF35GatewayPage(t *testing.T) {
 	}
 }
 
+// TestF35IdentityPage runs the commands of the page about identity.
+func TestF35IdentityPage(t *testing.T) {
+	t.Parallel()
+	newReader(t).reads("docs/operate/identity.md")
+}
+
 // TestF35Guides runs the other guides, each in an empty folder.
 func TestF35Guides(t *testing.T) {
 	t.Parallel()
