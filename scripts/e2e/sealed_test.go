@@ -23,12 +23,9 @@ const (
 	unsealed   = "apiVersion: v1\nkind: Secret\nmetadata: {name: sealed}\nstringData:\n  a: first\n  b: " + plainValue + "\n"
 )
 
-// TestFluxDecryptsAndWaits deploys an app with a Secret that only the edge can decrypt, and another app
-// that depends on it. Without the key on the edge Flux applies neither, although the files of both are
-// there; with the key, it decrypts the first and continues with the second.
-func TestFluxDecryptsAndWaits(t *testing.T) {
-	do := steps{TB: t}
-	do.next("a chart with an encrypted Secret, and one that depends on it")
+// newAgeKey returns the program sops, and a key for it.
+func newAgeKey(t *testing.T) (sops.Tool, sops.Key) {
+	t.Helper()
 	tool, err := sops.Open(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +34,16 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tool, key
+}
+
+// TestFluxDecryptsAndWaits deploys an app with a Secret that only the edge can decrypt, and another app
+// that depends on it. Without the key on the edge Flux applies neither, although the files of both are
+// there; with the key, it decrypts the first and continues with the second.
+func TestFluxDecryptsAndWaits(t *testing.T) {
+	do := steps{TB: t}
+	do.next("a chart with an encrypted Secret, and one that depends on it")
+	tool, key := newAgeKey(t)
 	sealed, err := tool.Encrypt(t.Context(), key, unsealed)
 	if err != nil || strings.Contains(sealed, plainValue) {
 		t.Fatalf("encrypt: %v\n%s", err, sealed)
@@ -99,14 +106,7 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 func TestFluxDecryptsWhatIsSealed(t *testing.T) {
 	do := steps{TB: t}
 	do.next("a cluster with a recipient, and a policy that encrypts Secrets")
-	tool, err := sops.Open(t.Context(), os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := tool.NewKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool, key := newAgeKey(t)
 	l, s := clustersOf(t), newStage(t)
 	f := s.fleet()
 	s.must("register the fleet", f.Found(t.Context(), s.repository()))
