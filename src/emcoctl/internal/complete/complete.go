@@ -70,6 +70,18 @@ func (p completer) Context(_ *cobra.Command, args []string, word string) (names 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// Documents offers the names of the documents of a collection, without those that are given already.
+func (p completer) Documents(collection string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
+		for _, name := range p.names(c.Context(), collection) {
+			if strings.HasPrefix(name, word) && !slices.Contains(args, name) {
+				names = append(names, name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // names lists the items of a collection; none if the server does not answer in
 // time.
 func (p completer) names(ctx context.Context, collection string) []string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,7 +159,7 @@ func newTokenRevokeCommand(s *session.Session) *cobra.Command {
 		Long:              "Revoke ends tokens: within two seconds no process of the server accepts them, and streams that use them end.",
 		Example:           "  emcoctl auth token revoke ci",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeToken(s),
+		ValidArgsFunction: complete.New(s).Documents(collection),
 		RunE: s.Own(func(c *cobra.Command, args []string) error {
 			server, err := s.Dial(anyPath)
 			if err != nil {
@@ -174,28 +173,5 @@ func newTokenRevokeCommand(s *session.Session) *cobra.Command {
 			}
 			return nil
 		}),
-	}
-}
-
-// completeToken offers the names of tokens.
-func completeToken(s *session.Session) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), complete.CompletionTime)
-		defer cancel()
-		server, err := s.Dial(anyPath)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		all, err := client.Get[[]v2.APIToken](ctx, server, collection)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []string
-		for _, t := range all {
-			if name := t.Metadata.Name; strings.HasPrefix(name, word) && !slices.Contains(args, name) {
-				out = append(out, name)
-			}
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
 	}
 }
