@@ -35,7 +35,6 @@ const (
 	readers    = 32
 	readEvery  = 100 * time.Millisecond // by each reader
 	smallEvery = 200 * time.Millisecond // small changes beside large ones
-	manyCalls  = 8                      // callers that prepare
 	settleTime = 2 * time.Minute        // time limit until changes are durable
 )
 
@@ -112,7 +111,7 @@ func (m *manyRun) prepare(ctx context.Context) (figures.Sample, error) {
 		return figures.Sample{}, err
 	}
 	blocks := min(m.size.clusters/places, m.size.deployments)
-	err := inParallel(ctx, blocks*places, func(ctx context.Context, i int) error { return m.emco.Label(ctx, i, block(i/places)) })
+	err := fleet.Each(ctx, blocks*places, func(ctx context.Context, i int) error { return m.emco.Label(ctx, i, block(i/places)) })
 	if err != nil {
 		return figures.Sample{}, err
 	}
@@ -122,26 +121,11 @@ func (m *manyRun) prepare(ctx context.Context) (figures.Sample, error) {
 		where := v2.PlacementSelection{AllOf: []v2.AllOf{{Selector: v2.Selector{Provider: fleet.Provider, Label: block(i % blocks)}}}}
 		m.small = append(m.small, fleet.Deployment{Name: name, Apps: []fleet.App{{Chart: peers.Chart(name, one), Intent: where}}})
 	}
-	return figures.Sample{}, inParallel(ctx, len(m.small), func(ctx context.Context, i int) error { return m.emco.Fleet.Onboard(ctx, m.dir, m.small[i]) })
+	return figures.Sample{}, fleet.Each(ctx, len(m.small), func(ctx context.Context, i int) error { return m.emco.Fleet.Onboard(ctx, m.dir, m.small[i]) })
 }
 
 // block is the label of ten clusters.
 func block(i int) string { return fmt.Sprintf("block%04d", i) }
-
-// inParallel calls do for 0 to n-1, a few at a time, until one fails.
-func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
-	var all sync.WaitGroup
-	failed := make([]error, manyCalls)
-	for k := range failed {
-		all.Go(func() {
-			for i := k; i < n && failed[k] == nil; i += len(failed) {
-				failed[k] = do(ctx, i)
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
-}
 
 // changeLarge changes the large deployment, and waits until that is durable.
 func (m *manyRun) changeLarge(ctx context.Context, change world.Change) error {
@@ -157,7 +141,7 @@ func (m *manyRun) install(ctx context.Context) (figures.Sample, error) {
 		for _, d := range m.small {
 			due[d.Name] = began
 		}
-		return due, inParallel(ctx, len(m.small), func(ctx context.Context, i int) error {
+		return due, fleet.Each(ctx, len(m.small), func(ctx context.Context, i int) error {
 			return m.emco.Fleet.Act(ctx, m.small[i].Path(), "instantiate")
 		})
 	})

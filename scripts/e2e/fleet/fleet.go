@@ -119,7 +119,7 @@ func (f Fleet) registerAs(ctx context.Context, name string, how v2.GitOps) error
 // Register adds n clusters that pull from the repository of Found, with the label and a
 // reference in the logical cloud.
 func (f Fleet) Register(ctx context.Context, n int) error {
-	return each(ctx, n, func(ctx context.Context, i int) error {
+	return Each(ctx, n, func(ctx context.Context, i int) error {
 		return f.RegisterAs(ctx, GitCluster(i), v2.PureGit)
 	})
 }
@@ -183,8 +183,8 @@ func create[D any](ctx context.Context, f Fleet, path string, doc D) error {
 	return err
 }
 
-// each calls do for 0 to n-1, a few at a time, until one fails.
-func each(ctx context.Context, n int, do func(context.Context, int) error) error {
+// Each calls do for 0 to n-1, a few at a time, until one fails.
+func Each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	jobs := make(chan int)
