@@ -31,6 +31,8 @@ type Status struct {
 	Outdated   string      `json:"outdated,omitempty"`   // ours: what an update would place elsewhere
 	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
+
+	Hooks []WorkflowStatus `json:"hooks,omitempty"` // ours: the last run of each hook, in order of type and name
 }
 
 // Use is what a deployment uses on its clusters, as quotas count it.

@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
 // App is the program, ready to run.
@@ -47,6 +48,9 @@ type App struct {
 	announce func(bootstrapToken string)
 	linger   time.Duration // how long it goes on accepting when it stops
 	stopping atomic.Bool
+
+	temporal  func(config.Temporal) (TemporalRunner, error) // nil: this program has none
+	workflows workflow.Runners
 
 	renderHere bool // render in this process
 	noFsync    bool // do not wait for the disk
@@ -96,6 +100,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		return nil, err
 	}
 	a.onClose(p.azure.Close)
+	if a.workflows, err = a.runners(c, p); err != nil {
+		return nil, err
+	}
 	a.linger = c.HTTP.LingerTime()
 	if p.tls != nil {
 		if a.tls, err = tlsfiles.Load(*p.tls, a.log); err != nil {

@@ -65,8 +65,12 @@ func (s *testStage) everything() map[string]string {
 	s.authorities("authority")
 	g.act("instantiate")
 	g.becomes("Instantiated")
+	g.expect(201, "POST", g.path+"/temporal-action-controller", silentHook("gate"))
+	g.expect(201, "POST", g.path+"/temporal-action-controller/gate/workers", `{"metadata":{"name":"crew"},"spec":{"deploymentIntentGroup":"autumn","compositeApp":"till","compositeAppVersion":"v1"}}`)
+	g.expect(201, "POST", g.path+"/temporal-workflow-intents", `{"metadata":{"name":"index"},"spec":{`+silentWorkflow+`}}`)
 	return map[string]string{
 		"caCert": "authority", "caCertCluster": "direct", "caCertLogicalCloud": "stores",
+		"hookIntent": "gate", "workerIntent": "crew", "workflowIntent": "index",
 		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "inboundServerIntent": "server", "inboundClientsIntent": "client", "inboundClientsAccessIntent": "point", "hpaIntent": "needs", "hpaConsumer": "consumer", "hpaResource": "need", "logicalCloudKv": "facts", "dtcController": "traffic",
 		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
@@ -93,6 +97,14 @@ func (s *testStage) authorities(name string) {
 func (s *testStage) authority(root, name string) {
 	s.Helper()
 	s.expect(201, "POST", root+"/ca-certs", `{"metadata":{"name":"`+name+`"},"spec":{"isCA":true,"issuerRef":{"name":"root"},"issuingCluster":{"clusterProvider":"edge","cluster":"direct"},"csrInfo":{"algorithm":{"publicKeyAlgorithm":"Ed25519"},"subject":{"names":{"commonNamePrefix":"edge"}}}}}`)
+}
+
+// silentWorkflow is a workflow on a server that does not answer.
+const silentWorkflow = `"workflowClient":{"clientEndpointName":"127.0.0.1","clientEndpointPort":9},"temporal":{"workflowClientName":"w"}`
+
+// silentHook returns a hook before updates whose server does not answer.
+func silentHook(name string) string {
+	return `{"metadata":{"name":"` + name + `"},"spec":{"hookType":"pre-update",` + silentWorkflow + `}}`
 }
 
 // writes returns the method and the template of every declared route that writes.

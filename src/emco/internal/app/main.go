@@ -49,7 +49,7 @@ Flags, and the environment variables that set them:
 `
 
 // Main runs the command that args name and returns the exit code.
-func Main(args []string, std IO) int {
+func Main(args []string, std IO, opts ...Option) int {
 	if version.Requested(args) {
 		return printVersion(std.Out)
 	}
@@ -57,7 +57,7 @@ func Main(args []string, std IO) int {
 	case renderChild:
 		return child(args[1:], std)
 	case "config":
-		return configCommand(args[1:], std)
+		return configCommand(args[1:], std, opts)
 	case "backup":
 		return backupCommand(args[1:], std)
 	case "restore":
@@ -74,7 +74,7 @@ func Main(args []string, std IO) int {
 	if code != exitOK || c == nil {
 		return code
 	}
-	return serve(*c, warnings, std)
+	return serve(*c, warnings, std, opts)
 }
 
 // child renders one chart for the parent process; args holds the Kubernetes version that
@@ -98,7 +98,7 @@ func first(args []string) string {
 	return args[0]
 }
 
-func configCommand(args []string, std IO) int {
+func configCommand(args []string, std IO, opts []Option) int {
 	verb := first(args)
 	if verb != "check" && verb != "print" {
 		_, _ = fmt.Fprintln(std.Err, "emco config: use check or print")
@@ -109,7 +109,7 @@ func configCommand(args []string, std IO) int {
 		return code
 	}
 	if verb == "check" {
-		return check(*c, std)
+		return check(*c, std, opts)
 	}
 	text, err := config.Print(*c)
 	if err != nil {
@@ -121,8 +121,8 @@ func configCommand(args []string, std IO) int {
 }
 
 // check reports what a start would refuse.
-func check(c config.Config, std IO) int {
-	if err := Check(c); err != nil {
+func check(c config.Config, std IO, opts []Option) int {
+	if err := Check(c, opts...); err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)
 		return exitUsage
 	}
@@ -159,7 +159,7 @@ func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*con
 
 // serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at once;
 // a second SIGTERM does not, because tools that signal a process group may send two.
-func serve(c config.Config, warnings []string, std IO) int {
+func serve(c config.Config, warnings []string, std IO, opts []Option) int {
 	log := NewLogger(c.Log)
 	logs.CaptureLibraries(log)
 	for _, text := range warnings {
@@ -168,9 +168,9 @@ func serve(c config.Config, warnings []string, std IO) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
-	opts, err := failpoints()
+	faults, err := failpoints()
 	if err == nil {
-		err = runWith(ctx, c, log, opts)
+		err = runWith(ctx, c, log, append(faults, opts...))
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)

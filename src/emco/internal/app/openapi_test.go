@@ -175,6 +175,41 @@ func (x explorer) reads(op *openapi.Operation, template string) {
 	}
 }
 
+// prepareRun brings the run of a hook or a workflow into a state that allows an action.
+func (x explorer) prepareRun(template, path string) {
+	x.Helper()
+	at, action := path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]
+	switch {
+	case !strings.HasPrefix(template, groupTemplate+"/temporal-") || x.names["hookIntent"] == "" || x.names["deploymentIntentGroup"] != "autumn":
+		return
+	case action == "start":
+		x.do("POST", at+"/cancel", "")
+	case strings.Contains(template, "/temporal-workflow-intents/"):
+		x.do("POST", at+"/start", "")
+	default:
+		x.expect(202, "POST", path[:strings.Index(path, "/temporal-")]+"/update", "")
+	}
+	state := func() string {
+		var st v2.WorkflowStatus
+		x.must("read a status", json.Unmarshal([]byte(x.expect(200, "GET", at+"/status", "")), &st))
+		return st.State
+	}
+	if action == "start" {
+		x.eventually("the workflow has ended", func() string {
+			if s := state(); s == v2.RunRunning || s == v2.RunWaiting {
+				return s
+			}
+			return ""
+		})
+		return
+	}
+	x.eventually("the workflow runs", func() string { return unless(state(), v2.RunRunning) })
+	if action == "retry" || action == "skip" {
+		x.expect(202, "POST", at+"/cancel", "")
+		x.eventually("the workflow is canceled", func() string { return unless(state(), v2.RunCanceled) })
+	}
+}
+
 // nowhere returns a path of documents that do not exist.
 func nowhere(template string) string {
 	path := strings.ReplaceAll(filled(template, nil), "fresh", "nowhere")
@@ -186,18 +221,21 @@ func nowhere(template string) string {
 
 // examples are documents that cannot be copied from those that are there, by collection.
 var examples = map[string]string{
-	"inbound-intents":  `{"metadata":{"name":"copy"},"spec":{"app":"web","appLabel":"app=web","serviceName":"r1-web","port":8080,"protocol":"TCP"}}`,
-	"clients":          `{"metadata":{"name":"copy"},"spec":{"app":"cache","appLabel":"app=cache","serviceName":"r1-cache","namespaces":["shop"],"cidrs":["10.1.0.0/16"]}}`,
-	"access-points":    `{"metadata":{"name":"copy"},"spec":{"action":"ALLOW","url":["/items"],"access":["GET"]}}`,
-	"composite-apps":   `{"metadata":{"name":"copy"},"spec":{"compositeAppVersion":"v1"}}`,
-	"app-intents":      `{"metadata":{"name":"copy"},"spec":{"app":"cache","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`,
-	"intents":          `{"metadata":{"name":"copy"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`,
-	"profiles":         `{"metadata":{"name":"copy"},"spec":{"app":"web"}}`,
-	"policies":         `{"metadata":{"name":"copy"},"spec":{"mode":"report"}}`,
-	"cluster-quotas":   `{"metadata":{"name":"copy"},"spec":{"pods":"50"}}`,
-	"user-permissions": `{"metadata":{"name":"copy"},"spec":{"namespace":"shop","apiGroups":[""],"resources":["*"],"verbs":["*"]}}`,
-	"resources":        `{"metadata":{"name":"copy"},"spec":{"app":"web","newObject":"false","resourceGVK":{"apiVersion":"v1","kind":"ConfigMap","name":"r1-web"}}}`,
-	"customizations":   `{"metadata":{"name":"copy"},"spec":{"clusterSpecific":"false","clusterInfo":{"scope":"","clusterProvider":"","cluster":"","clusterLabel":"","mode":""},"patchType":"json","patchJson":[{"op":"replace","path":"/data/greeting","value":"x"}]}}`,
+	"inbound-intents":            `{"metadata":{"name":"copy"},"spec":{"app":"web","appLabel":"app=web","serviceName":"r1-web","port":8080,"protocol":"TCP"}}`,
+	"clients":                    `{"metadata":{"name":"copy"},"spec":{"app":"cache","appLabel":"app=cache","serviceName":"r1-cache","namespaces":["shop"],"cidrs":["10.1.0.0/16"]}}`,
+	"access-points":              `{"metadata":{"name":"copy"},"spec":{"action":"ALLOW","url":["/items"],"access":["GET"]}}`,
+	"composite-apps":             `{"metadata":{"name":"copy"},"spec":{"compositeAppVersion":"v1"}}`,
+	"app-intents":                `{"metadata":{"name":"copy"},"spec":{"app":"cache","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`,
+	"intents":                    `{"metadata":{"name":"copy"},"spec":{"intent":{"genericPlacementIntent":"places"}}}`,
+	"profiles":                   `{"metadata":{"name":"copy"},"spec":{"app":"web"}}`,
+	"policies":                   `{"metadata":{"name":"copy"},"spec":{"mode":"report"}}`,
+	"cluster-quotas":             `{"metadata":{"name":"copy"},"spec":{"pods":"50"}}`,
+	"user-permissions":           `{"metadata":{"name":"copy"},"spec":{"namespace":"shop","apiGroups":[""],"resources":["*"],"verbs":["*"]}}`,
+	"temporal-action-controller": strings.Replace(silentHook("copy"), "pre-update", "post-termination", 1),
+	"temporal-workflow-intents":  `{"metadata":{"name":"copy"},"spec":{` + silentWorkflow + `}}`,
+	"workers":                    `{"metadata":{"name":"copy"},"spec":{"deploymentIntentGroup":"autumn","compositeApp":"till","compositeAppVersion":"v1"}}`,
+	"resources":                  `{"metadata":{"name":"copy"},"spec":{"app":"web","newObject":"false","resourceGVK":{"apiVersion":"v1","kind":"ConfigMap","name":"r1-web"}}}`,
+	"customizations":             `{"metadata":{"name":"copy"},"spec":{"clusterSpecific":"false","clusterInfo":{"scope":"","clusterProvider":"","cluster":"","clusterLabel":"","mode":""},"patchType":"json","patchJson":[{"op":"replace","path":"/data/greeting","value":"x"}]}}`,
 }
 
 // newDocument returns a document for a collection, which is named "copy", with its file.
@@ -335,6 +373,7 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 		"migrate": `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`,
 	}
 	body := bodies[template[strings.LastIndex(template, "/")+1:]]
+	x.prepareRun(template, path)
 	if res := x.ask(op, method, template, path+"?dryRun=true", body); res.StatusCode == http.StatusConflict {
 		x.Logf("%s %s is refused in this state", method, path) // as documented
 	}
@@ -351,6 +390,9 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	x.ask(op, method, template, path, body)
 	if strings.Contains(template, "/ca-certs/") {
 		x.ask(op, method, template, strings.Replace(path, "/"+x.names["caCert"]+"/", "/untouched/", 1), body)
+	}
+	if strings.HasPrefix(template, groupTemplate+"/temporal-") { // what cannot be done twice
+		x.ask(op, method, template, path, body)
 	}
 	if strings.HasPrefix(template, groupTemplate+"/") && !strings.HasSuffix(template, "/approve") {
 		x.ask(op, method, template, strings.Replace(path, "/"+x.names["deploymentIntentGroup"]+"/", "/untouched/", 1), body)

@@ -45,9 +45,17 @@ type parts struct {
 
 // Check reports all that a start with this configuration would refuse, without changing
 // anything: it opens no store and does not listen.
-func Check(c config.Config) error {
-	_, err := readParts(c)
-	return err
+func Check(c config.Config, opts ...Option) error {
+	p, err := readParts(c)
+	if err != nil {
+		return err
+	}
+	a := &App{}
+	for _, o := range opts {
+		o(a)
+	}
+	_, err = a.runners(c, p)
+	return errors.Join(err, a.close())
 }
 
 func readParts(c config.Config) (parts, error) {

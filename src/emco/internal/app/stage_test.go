@@ -69,6 +69,7 @@ func newStageWith(t *testing.T, change func(*config.Config), options ...app.Opti
 	s.config.HTTP.Address, s.config.GRPC.Address = "127.0.0.1:0", "127.0.0.1:0"
 	s.config.Git.Window = config.Duration(time.Millisecond)
 	s.config.Retry = config.Retry{First: config.Duration(50 * time.Millisecond), Longest: config.Duration(300 * time.Millisecond)}
+	s.config.Workflows.Endpoints = []string{"http://127.0.0.1:9/"}
 	change(&s.config)
 	var err error
 	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"), gittest.User{Name: writer, Token: s.token, Write: true})

@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -46,6 +47,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	sfcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
@@ -118,6 +120,10 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		hpaapi.Resources{DB: st.db}.Mount(r)
 		sfcapi.Resources{DB: st.db}.Mount(r)
 		groups.Mount(r)
+		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
+		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
+			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: member(c), Log: a.log, Now: time.Now,
+		}))
 		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log))
 	}
 	var lanes views.LaneWriters // nil without rsync
@@ -148,7 +154,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
 	out := map[string]customize.Controller{
 		dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit),
-		sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db),
+		sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db), tac.Name: tac.New(db),
 	}
 	for _, name := range hpa.ActionNames {
 		out[name] = hpa.New(db)

@@ -23,6 +23,8 @@ type Record struct {
 	Key     PairKey // of a pair, a table or a report; Cluster alone for an agent
 	HeadID  HeadID
 	Head    *Head
+	Run     *WorkflowRun // of a workflow of HeadID
+	RunName RunName
 	Pair    *Pair                  // a record of its own
 	Table   *pairstore.Table       // of the pairs with Key's Deployment and App in Shard
 	Reports *pairstore.ReportTable // on the pairs with Key's Deployment and App in Shard
@@ -42,6 +44,7 @@ type Space string
 const (
 	HeadSpace        Space = "head"
 	AgentSpace       Space = "heard"
+	HookSpace        Space = "hook"
 	PairSpace        Space = "pair"
 	RosterSpace      Space = "pairroster"
 	TableSpace       Space = "pairtable"
@@ -49,8 +52,8 @@ const (
 	ReportTableSpace Space = "reporttable"
 )
 
-// ChangeFeed is one watch of seven key spaces (Space), so that records arrive in the order in
-// which they were written, across all seven.
+// ChangeFeed is one watch of eight key spaces (Space), so that records arrive in the order in
+// which they were written, across all eight.
 type ChangeFeed struct {
 	s      *Store
 	stream string // gives the watch a stream of its own: other watches cannot delay its UpTo
@@ -65,7 +68,7 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // two UpTo. An error stands for one record that cannot be read (Space, and HeadID or Key, are set); the
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
-	// Heads, agents, operations, ownerships, pairs, rosters, reports and tables are neighbours in
+	// Heads, agents, runs, operations, ownerships, pairs, rosters, reports and tables are neighbours in
 	// this order: a roster is listed before the tables that name its numbers. Keys outside of this
 	// range do not arrive.
 	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(string(ReportTableSpace))+"/")
@@ -117,6 +120,11 @@ func (s *Store) decodeChange(c etcdkv.Change, reports reportDecoder) (out Record
 		out.HeadID = HeadID(p[1])
 		if !c.Deleted {
 			out.Head, err = pointer(s.parseHead(c.KV))
+		}
+	case out.Space == HookSpace && len(p) == 3:
+		out.HeadID, out.RunName = HeadID(p[1]), RunName(p[2])
+		if !c.Deleted {
+			out.Run, err = pointer(s.parseRun(c.KV))
 		}
 	case out.Space == AgentSpace && len(p) == 2:
 		out.Key.Cluster = v2.ClusterKey(p[1])

@@ -179,6 +179,7 @@ func (s *HeadStore) deletions(uid HeadID) []clientv3.Op {
 		clientv3.OpDelete(s.kv.Key("dep", string(uid))+"/", clientv3.WithPrefix()),
 		clientv3.OpDelete(s.kv.Key("op", string(uid))+"/", clientv3.WithPrefix()),
 		clientv3.OpDelete(s.kv.Key("event", string(uid))+"/", clientv3.WithPrefix()),
+		clientv3.OpDelete(runPrefix(s.kv, uid), clientv3.WithPrefix()),
 	}
 }
 
@@ -196,6 +197,7 @@ type HeadChange struct {
 	Acts     []HistoryEntry // for the history
 	Events   []Event        // for the event log; ChangeHeads fills in the deployment, and the time if it is zero
 	Op       *Operation     // to queue; nil for none
+	Runs     []WorkflowRun  // of hooks; each replaces the last run of its hook
 
 	// Needs is another head that must be as it was read, such as that of a logical cloud;
 	// the change is recorded as a use of it. Nil for none.
@@ -309,6 +311,9 @@ func (s *HeadStore) addChange(t *headTxn, m HeadChange) error {
 		e = s.events.complete(e, to.UID)
 		addPut(t, s.events.newKey(e), e)
 	}
+	for _, r := range m.Runs {
+		addPut(t, runKey(s.kv, to.UID, r.Name), r)
+	}
 	if m.Op != nil {
 		addPut(t, operationKey(s.kv, to.UID, to.Op.ID), to.Op)
 	}
@@ -331,8 +336,13 @@ func (m HeadChange) check() error {
 	if m.From.Mod != 0 && m.From.UID != m.To.UID {
 		return errs.E(errs.Invalid, "step", string(m.To.UID), fmt.Errorf("it was read as %s", m.From.UID))
 	}
-	if n := len(m.Acts) + len(m.Events); n > maxActions {
-		return errs.E(errs.TooLarge, "step", string(m.To.UID), fmt.Errorf("%d actions and events are above the limit of %d", n, maxActions))
+	if n := len(m.Acts) + len(m.Events) + len(m.Runs); n > maxActions {
+		return errs.E(errs.TooLarge, "step", string(m.To.UID), fmt.Errorf("%d actions, events and hooks are above the limit of %d", n, maxActions))
+	}
+	for _, r := range m.Runs {
+		if err := etcdkv.CheckParts(string(r.Name)); err != nil {
+			return err
+		}
 	}
 	if m.Op != nil {
 		return etcdkv.CheckParts(string(m.To.UID), m.Op.ID)

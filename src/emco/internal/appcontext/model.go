@@ -79,7 +79,7 @@ func (h Head) TookOver() bool {
 type Operation struct {
 	ID       string    `json:"id"`
 	UID      HeadID    `json:"uid"`
-	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"
+	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"; with hooks also "terminate"
 	Instance string    `json:"instance"` // upstream's context id of the revision to write
 	Rev      int64     `json:"rev"`
 	From     int64     `json:"from,omitempty"`    // for a rollback: the revision to restore
@@ -88,7 +88,15 @@ type Operation struct {
 	Actor    string    `json:"actor,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`
+	Hooks    bool      `json:"hooks,omitempty"`  // hooks run before it: nothing is done until these are complete
+	Before   State     `json:"before,omitempty"` // of a termination with hooks: the state to which an abort returns
 }
+
+// Terminates reports whether the operation ends the deployment. Others make a revision.
+func (o Operation) Terminates() bool { return o.Kind == OperationTerminate }
+
+// OperationTerminate is the kind of operations that wait for hooks before a termination.
+const OperationTerminate = "terminate"
 
 // HistoryEntry is one line of a deployment's history, as upstream's states.actions.
 type HistoryEntry struct {

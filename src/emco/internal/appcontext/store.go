@@ -10,6 +10,7 @@
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once; the list of clusters is content
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
 //	event/<uid>/<time>-<random>[-user]  Event; the newest few hundred of a deployment, and of its users
+//	hook/<uid>/<kind>.<intent>          WorkflowRun: the last run of a workflow
 //	use/<uid>                           the last use of a head by another head's change
 //	op/<uid>/<id>                       Operation that waits for the orchestrator
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
@@ -63,6 +64,7 @@ type Store struct {
 	*ReportStore
 	*EventStore
 	*AgentStore
+	*WorkflowStore
 	*BranchStore
 	*RelocationStore
 
@@ -152,6 +154,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 		ReportStore:     pairstore.NewReports(pairs, agents),
 		EventStore:      events,
 		AgentStore:      agents,
+		WorkflowStore:   &WorkflowStore{kv: kv},
 		BranchStore:     gitstate.NewBranchStore(kv),
 		RelocationStore: gitstate.NewRelocationStore(kv, o.now),
 		kv:              kv,

@@ -53,7 +53,7 @@ var groups = map[string]packageGroup{
 			"internal/authn/oidc", "internal/access", "internal/access/directory", "internal/access/throttle",
 			"internal/planview", // plans of dry runs, in parts
 			"internal/openapi",  // describes what resources declare
-			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream",
+			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report
@@ -75,7 +75,7 @@ var groups = map[string]packageGroup{
 		packages: []string{
 			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
-			"internal/store/", "internal/syncer/",
+			"internal/store/", "internal/syncer/", "internal/workflow/",
 		},
 		may:     []string{"ground", "kernel", "port", "client", "intake"},
 		outside: []string{"git", "api/status"}, // what agents report

@@ -17,7 +17,7 @@ const (
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
-		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "profiles", "resource-requirements", "resources", "sfc-clients", "traffic-group-intents",
+		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers",
 	}
 }
 
@@ -43,6 +43,7 @@ func BuiltIn() map[string][]Rule {
 	deploy := []Rule{
 		view,
 		{write, deployed()},
+		{[]string{Act("start"), Act("cancel"), Act("retry"), Act("skip"), Act("abort")}, []string{"temporal-action-controller", "temporal-workflow-intents"}},
 		{[]string{Act("instantiate"), Act("update"), Act("rollback"), Act("migrate"), Act("terminate"), Act("stop")}, []string{"deployment-intent-groups"}},
 	}
 	approve := Rule{[]string{Act("approve")}, []string{"deployment-intent-groups"}}

@@ -36,9 +36,10 @@ type Config struct {
 	S3     S3     `json:"s3"`
 	Retry  Retry  `json:"retry"`
 
-	Outbound Outbound `json:"outbound"`
-	Projects Projects `json:"projects"`
-	Auth     Auth     `json:"auth"`
+	Outbound  Outbound  `json:"outbound"`
+	Workflows Workflows `json:"workflows"`
+	Projects  Projects  `json:"projects"`
+	Auth      Auth      `json:"auth"`
 
 	Debug Debug `json:"debug"`
 }
@@ -228,6 +229,24 @@ type Outbound struct {
 	Values      []string `json:"values" help:"URLs, each ending in /, below which patches of the generic action controller may read values ($(http://…)$); none: no values are read"`
 }
 
+// Workflows are what hooks, and workflows that users start, may use. Without a list nothing runs.
+type Workflows struct {
+	Endpoints []string `json:"endpoints" help:"URLs, each ending in /, of servers that workflows may call (http://workflows.example.org:9090/); none: the runner http is off"`
+	Programs  []string `json:"programs" help:"programs that workflows may run, each as name=/path; they run as this program's user; none: the runner command is off"`
+	Memory    int64    `json:"memory" help:"most memory of one run of such a program, in bytes"`
+
+	Temporal Temporal `json:"temporal"`
+}
+
+// Temporal is the server of the runner temporal. The program emco-temporal has it; emco refuses an address.
+type Temporal struct {
+	Address   string `json:"address" help:"HOST:PORT of Temporal's frontend; empty: the runner temporal is off. Needs the program emco-temporal"`
+	Namespace string `json:"namespace" help:"of Temporal, in which workflows run"`
+	CA        string `json:"ca" help:"certificates in PEM that sign the frontend's; empty without cert: no TLS"`
+	Cert      string `json:"cert" help:"client certificate in PEM, with key"`
+	Key       string `json:"key" help:"private key of cert"`
+}
+
 // Projects divide the program among projects.
 type Projects struct {
 	Weights  []string `json:"weights" help:"projects with more than one share of renderings, deliveries and requests while others wait, each as project=number"`
@@ -274,8 +293,9 @@ func Default() Config {
 			Look: Duration(2 * time.Minute), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", SSHProgram: "ssh",
 			GitHub: Rates(budget.GitHub()), GitLab: Rates(budget.GitLab()),
 		},
-		Sync: Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
-		Kube: Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
+		Workflows: Workflows{Endpoints: []string{}, Programs: []string{}, Memory: 256 << 20, Temporal: Temporal{Namespace: "default"}},
+		Sync:      Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
+		Kube:      Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
 		Azure: Azure{
 			Authority: "https://login.microsoftonline.com", Manager: "https://management.azure.com",
 			Timeout: Duration(30 * time.Second), Writes: 600,

@@ -73,6 +73,7 @@ func (c Config) Validate() error {
 	positive(bad, "git.timeout", int64(c.Git.Timeout))
 	positive(bad, "sync.timeout", int64(c.Sync.Timeout))
 	positive(bad, "sync.memory", c.Sync.Memory)
+	positive(bad, "workflows.memory", c.Workflows.Memory)
 	positive(bad, "git.hostedWindow", int64(c.Git.Hosted))
 	c.Git.GitHub.validate(bad, "git.github")
 	c.Git.GitLab.validate(bad, "git.gitlab")

@@ -15,10 +15,11 @@ const (
 	Orchestrator = "orchestrator"
 	Reports      = "reports"
 	Rsync        = "rsync"
+	Workflows    = "workflows"
 )
 
 // Parts returns all parts.
-func Parts() []string { return []string{Git, Orchestrator, Reports, Rsync} }
+func Parts() []string { return []string{Git, Orchestrator, Reports, Rsync, Workflows} }
 
 // Panics logs and counts panics. A nil Panics contains them without a word.
 type Panics struct {

@@ -3,16 +3,20 @@ package statusview
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
 // Reasons that several conditions share.
 const (
 	reasonPending     = "Pending"
 	reasonMaking      = "RevisionPending"
+	reasonHooks       = "HooksPending"
 	reasonFailed      = "Failed"
 	reasonRetrying    = "Retrying"
 	reasonBlocked     = "Blocked"
@@ -112,6 +116,13 @@ func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 	switch head := v.Head; {
 	case c.Type == v2.Stalled && head.Stopped:
 		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "a user stopped it", Since: v.lastAction}
+	case c.Type == v2.Stalled && v.failedHook() != nil:
+		r := v.failedHook()
+		name, _ := r.Name.Intent()
+		return v2.Condition{
+			Type: v2.Stalled, Status: v2.True, Reason: "HookFailed", Since: r.Since,
+			Message: fmt.Sprintf("hook %s (%s): %s; %s", name, r.Hook, r.Message, strings.Join(workflow.Actions(*r, &head), ", ")+" it"),
+		}
 	case head.Op == nil && head.Failure != "" && (c.Type == v2.Stalled || c.Type == v2.Placed || c.Type == v2.Rendered):
 		bad := map[bool]string{true: v2.True, false: v2.False}[c.Type == v2.Stalled]
 		return v2.Condition{Type: c.Type, Status: bad, Reason: reasonOperation, Message: head.Failure}
@@ -127,6 +138,27 @@ func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 		return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
 	}
 	return c
+}
+
+// failedHook returns the first hook that a user must decide about; nil if there is none.
+func (v *statusView) failedHook() *appcontext.WorkflowRun {
+	for i, r := range v.runs {
+		if r.Hook != "" && workflow.Undecided(r) && workflow.Wanted(r, &v.Head) {
+			return &v.runs[i]
+		}
+	}
+	return nil
+}
+
+// hooks returns the last run of each hook, in order of type and name.
+func (v *statusView) hooks() (out []v2.WorkflowStatus) {
+	for _, r := range v.runs {
+		if r.Hook != "" {
+			out = append(out, workflow.Status(r, &v.Head))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b v2.WorkflowStatus) int { return cmp.Compare(a.HookType, b.HookType) })
+	return out
 }
 
 // leftStalled returns Stalled if something cannot be removed.
@@ -153,8 +185,12 @@ func (v *statusView) ofApp(a appPlaces) []v2.Condition {
 	}
 	out := []v2.Condition{v.placed(a), v.rendered(a), v.committed(a), v.synced(a)}
 	if op := v.Head.Op; op != nil { // the next revision is not known yet, and the previous one is no longer desired
+		reason, message := reasonMaking, fmt.Sprintf("revision %d is being made", op.Rev)
+		if op.Hooks {
+			reason, message = reasonHooks, op.Kind+" waits for the hooks before it"
+		}
 		for i := range out {
-			out[i] = v2.Condition{Type: out[i].Type, Status: v2.Unknown, Reason: reasonMaking, Message: fmt.Sprintf("revision %d is being made", op.Rev), Since: op.At}
+			out[i] = v2.Condition{Type: out[i].Type, Status: v2.Unknown, Reason: reason, Message: message, Since: op.At}
 		}
 	}
 	return append(out, v.healthy(a), v.stalled(a))

@@ -139,6 +139,25 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 	return out, nil
 }
 
+// Standing is how far a deployment is.
+type Standing struct {
+	Head     appcontext.Head
+	Deployed string // deployedStatus
+	Ready    string // readyStatus
+}
+
+// Standing returns how far the deployment of a head is; zero if there is no such head.
+func (r *Reader) Standing(ctx context.Context, id appcontext.HeadID) (Standing, error) {
+	s, err := r.Snapshot(ctx, id)
+	if err != nil || s.Head.UID == "" {
+		return Standing{}, err
+	}
+	var out Answer
+	v := statusView{Snapshot: s, Query: Query{Ready: true, Output: Summary}, reader: r, now: r.options.Now(), blocks: map[objectClass]*classStatus{}}
+	err = v.write(&out)
+	return Standing{Head: s.Head, Deployed: s.Deployed(), Ready: out.status.ReadyStatus}, err
+}
+
 // begin reads the head and the history, and returns an answer with these.
 func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror.Snapshot, []appcontext.HistoryEntry, error) {
 	out := Answer{list: q.List, topics: topicsOf(of.Doc)}

@@ -19,7 +19,8 @@ type Snapshot struct {
 
 	past    bool // Rev is an older one
 	apps    []appPlaces
-	left    []appcontext.Pair // pairs that exist and Rev does not desire, in order; all pairs if nothing is desired
+	runs    []appcontext.WorkflowRun // the last ones of the workflows
+	left    []appcontext.Pair        // pairs that exist and Rev does not desire, in order; all pairs if nothing is desired
 	bundles map[appcontext.Digest]appcontext.Bundle
 }
 
@@ -56,7 +57,7 @@ func (r *Reader) Snapshot(ctx context.Context, id appcontext.HeadID) (Snapshot, 
 // snapshotAt returns the snapshot for a revision. It costs one read for the revision, and
 // one for every few thousand placements.
 func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64) (Snapshot, error) {
-	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev}
+	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev, runs: snap.Runs}
 	content := &revisionContent{}
 	if rev > 0 {
 		var err error
@@ -187,10 +188,12 @@ func (s Snapshot) Deployed() string {
 	switch {
 	case s.past:
 		return s.pastDeployed()
-	case s.Head.Stopped && s.Head.Gone && !s.Head.State.Live(): // if it is live, a new deployment was stopped before its first revision
+	case s.Head.Stopped && !s.Head.State.Live():
 		return v2.StatusTerminateFailed
 	case s.Head.Stopped:
 		return v2.StatusInstantiateFailed
+	case s.Head.Op != nil && s.Head.Op.Terminates():
+		return v2.StatusTerminating
 	case s.Head.Op != nil:
 		return v2.StatusInstantiating
 	case s.Head.Failure != "":

@@ -66,6 +66,7 @@ func (v *statusView) write(out *Answer) error {
 		if v.Head.Use != (appcontext.Use{}) && !v.Head.Gone {
 			out.status.Use = &v2.Use{Clusters: v.Head.Use.Clusters, Objects: v.Head.Use.Objects, Bytes: v.Head.Use.Bytes}
 		}
+		out.status.Hooks = v.hooks()
 	}
 	if !v.past && v.Output != Summary {
 		out.status.Leaving = v.leaving()

@@ -27,8 +27,6 @@ var absent = []struct{ prefix, service string }{
 	{cluster + "/stop", "ncm"},
 	{cluster + "/status", "ncm"},
 	{group + "/network-controller-intent", "ovnaction"},
-	{group + "/temporal-action-controller", "tac"},
-	{group + "/temporal-workflow-intents", "workflowmgr"},
 	{group + "/policy-intents", "policy"},
 	{"policy", "policy"},
 	{"health", "policy"},

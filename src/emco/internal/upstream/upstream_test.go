@@ -23,8 +23,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		group + "/network-controller-intent/n/workload-intents": "ovnaction",
-		group + "/temporal-action-controller/t/cancel":          "tac",
-		group + "/temporal-workflow-intents/w/start":            "workflowmgr",
 		group + "/policy-intents/p":                             "policy",
 		"/v2/policy/agents":                                     "policy",
 		"/v2/cluster-providers/p/clusters/c/networks":           "ncm",

@@ -106,6 +106,9 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s tally.Deployme
 	out.Deployed = s.Deployed(takenUp, appFailed)
 	if out.Why == "" && s.Head.Op != nil {
 		out.Why = s.Head.Op.Kind + ": the revision is being made"
+		if s.Head.Op.Hooks {
+			out.Why = s.Head.Op.Kind + ": it waits for hooks"
+		}
 	}
 	return out, nil
 }

@@ -46,9 +46,9 @@ func (c Call) Skip() bool { return c.Method == "" }
 var (
 	actions = []string{
 		"instantiate", "apply", "approve", "terminate", "stop", "update", "migrate", "rollback",
-		"cancel", "start",
+		"cancel", "start", "retry", "skip", "abort",
 	}
-	deleteSkips = []string{"approve", "status", "migrate", "update", "rollback", "terminate", "stop", "cancel", "start"}
+	deleteSkips = []string{"approve", "status", "migrate", "update", "rollback", "terminate", "stop", "cancel", "start", "retry", "skip", "abort"}
 )
 
 // IsAction reports whether the anchor names an action, such as "…/instantiate".

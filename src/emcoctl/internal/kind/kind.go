@@ -109,6 +109,15 @@ var table = []Kind{
 	typed[v2.ChainClientSelector](Kind{Collection: "client-selectors", Parents: []string{"network-chains"}}, "ChainClientSelector"),
 	typed[v2.ChainProviderNetwork](Kind{Collection: "provider-networks", Parents: []string{"network-chains"}}, "ChainProviderNetwork"),
 	typed[v2.ChainClient](Kind{Collection: "sfc-clients", Parents: []string{Groups}}, "ChainClient"),
+	typed[v2.HookIntent](Kind{
+		Collection: "temporal-action-controller", Parents: []string{Groups}, Short: []string{"tac", "hooks"}, Singular: "hook",
+		Actions: []string{"abort", "cancel", "retry", "skip", "status"},
+	}, "HookIntent"),
+	typed[v2.WorkerIntent](Kind{Collection: "workers", Parents: []string{"temporal-action-controller"}}, "WorkerIntent"),
+	typed[v2.WorkflowIntent](Kind{
+		Collection: "temporal-workflow-intents", Parents: []string{Groups}, Short: []string{"workflows"}, Singular: "workflow",
+		Actions: []string{"cancel", "start", "status"},
+	}, "WorkflowIntent"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 

@@ -19,6 +19,7 @@ import (
 type index struct {
 	mark        int64
 	heads       map[appcontext.HeadID]*appcontext.Head
+	runs        map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun
 	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
 	deployments map[v2.DeploymentID]map[Pair]*Entry
 	lent        map[v2.DeploymentID]bool        // a snapshot has the deployment's map: the next change copies it
@@ -34,15 +35,18 @@ type index struct {
 type recordKey struct {
 	space appcontext.Space
 	head  appcontext.HeadID
+	run   appcontext.RunName
 	key   appcontext.PairKey
 	shard string // of a table or a roster
 }
 
-func recordKeyOf(r appcontext.Record) recordKey { return recordKey{r.Space, r.HeadID, r.Key, r.Shard} }
+func recordKeyOf(r appcontext.Record) recordKey {
+	return recordKey{r.Space, r.HeadID, r.RunName, r.Key, r.Shard}
+}
 
 func newIndex() *index {
 	return &index{
-		heads: map[appcontext.HeadID]*appcontext.Head{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
+		heads: map[appcontext.HeadID]*appcontext.Head{}, runs: map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
 		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
 		lent: map[v2.DeploymentID]bool{}, clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
@@ -61,6 +65,8 @@ func (x *index) apply(r appcontext.Record) (news bool) {
 		x.setTable(r)
 	case r.Reports != nil, r.Space == appcontext.ReportTableSpace && r.Gone:
 		x.setReports(r)
+	case r.Run != nil, r.Space == appcontext.HookSpace && r.Gone:
+		x.setRun(r)
 	case r.Space == appcontext.HeadSpace && r.Gone:
 		x.setHead(r.HeadID, nil)
 	case r.Head != nil:
@@ -89,6 +95,20 @@ func (x *index) setHead(id appcontext.HeadID, h *appcontext.Head) {
 	if h.Inherited != "" && h.Owns() {
 		x.heirs[h.Inherited] = id
 	}
+}
+
+// setRun replaces the last run of a workflow.
+func (x *index) setRun(r appcontext.Record) {
+	if r.Run == nil {
+		if delete(x.runs[r.HeadID], r.RunName); len(x.runs[r.HeadID]) == 0 {
+			delete(x.runs, r.HeadID)
+		}
+		return
+	}
+	if x.runs[r.HeadID] == nil {
+		x.runs[r.HeadID] = map[appcontext.RunName]*appcontext.WorkflowRun{}
+	}
+	x.runs[r.HeadID][r.RunName] = r.Run
 }
 
 // setTable replaces the states of pairs that stand alike.
@@ -273,6 +293,9 @@ func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 	}
 	if s.Pairs = x.deployments[deployment]; s.Pairs != nil {
 		x.lent[deployment] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.runs[id])) {
+		s.Runs = append(s.Runs, *x.runs[id][name])
 	}
 	return s, true
 }

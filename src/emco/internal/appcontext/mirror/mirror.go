@@ -139,7 +139,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 		case appcontext.AgentSpace:
 			m.agentReportedLocked(r.Key.Cluster)
 		case appcontext.RosterSpace:
-		case appcontext.HeadSpace:
+		case appcontext.HeadSpace, appcontext.HookSpace:
 			notify(m.subs.heads[r.HeadID], news)
 		default:
 			notify(m.subs.deployments[r.Key.Deployment], news)
@@ -169,8 +169,9 @@ func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 
 // Snapshot is a deployment at one moment. It is shared and must not be changed.
 type Snapshot struct {
-	Head  *appcontext.Head // nil: it does not exist
-	Pairs map[Pair]*Entry  // of Head.Deployment
+	Head  *appcontext.Head         // nil: it does not exist
+	Pairs map[Pair]*Entry          // of Head.Deployment
+	Runs  []appcontext.WorkflowRun // the last ones of the head's workflows, in order of name
 }
 
 // Pair is one app on one cluster.
@@ -339,6 +340,9 @@ func (m *Mirror) read(ctx context.Context, id appcontext.HeadID) (Snapshot, erro
 	case err == nil:
 		s.Head, deployment = &head, head.Deployment()
 	case !errs.Is(err, errs.NotFound):
+		return s, err
+	}
+	if s.Runs, err = m.store.Runs(ctx, id); err != nil {
 		return s, err
 	}
 	pairs, err := m.store.PairsOf(ctx, deployment)

@@ -25,7 +25,7 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 		o.HeadChanged(r.HeadID, x.heads[r.HeadID])
 	case appcontext.AgentSpace:
 		o.AgentHeard(r.Key.Cluster, x.lives[r.Key.Cluster].At())
-	case appcontext.RosterSpace:
+	case appcontext.RosterSpace, appcontext.HookSpace:
 	case appcontext.TableSpace, appcontext.ReportTableSpace:
 		for _, k := range x.moved {
 			o.PairChanged(k, x.deployments[k.Deployment][Pair{k.Cluster, k.App}])

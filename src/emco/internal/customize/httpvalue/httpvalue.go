@@ -10,9 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -27,7 +24,7 @@ const (
 
 // Reader reads values. It is safe for concurrent use.
 type Reader struct {
-	allowed []*url.URL
+	allowed outbound.Prefixes
 	client  *http.Client
 }
 
@@ -35,7 +32,11 @@ type Reader struct {
 // "http://clm.example.org:9061/v2/cluster-providers/", and whose addresses admit returns no
 // error for. The error is Invalid for a prefix that is no URL of a directory.
 func New(allowed []string, admit func(netip.Addr) error) (*Reader, error) {
-	r := &Reader{client: &http.Client{
+	prefixes, err := outbound.ReadPrefixes(allowed)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{allowed: prefixes, client: &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
 			DialContext: outbound.Dialer(admit).DialContext, TLSHandshakeTimeout: outbound.DialTimeout,
@@ -43,45 +44,17 @@ func New(allowed []string, admit func(netip.Addr) error) (*Reader, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	for _, text := range allowed {
-		u, err := parse(text)
-		if err != nil {
-			return nil, errs.New(errs.Invalid, fmt.Sprintf("%q: %s", text, err))
-		}
-		if !strings.HasSuffix(u.Path, "/") {
-			return nil, errs.New(errs.Invalid, fmt.Sprintf("%q must end in /, as all below it is allowed", text))
-		}
-		r.allowed = append(r.allowed, u)
-	}
 	return r, nil
-}
-
-// parse reads a URL whose parts cannot be mistaken.
-func parse(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, errors.New("it is no URL")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("it must begin with http:// or https:// and a host")
-	case u.User != nil:
-		return nil, errors.New("it must not have credentials")
-	case slices.Contains(strings.Split(u.Path, "/"), ".."), strings.Contains(u.Path, `\`):
-		return nil, errors.New("its path must not lead upwards")
-	}
-	return u, nil
 }
 
 // Admit returns Forbidden for a URL that is not allowed, and Invalid for what is no URL.
 func (r *Reader) Admit(text string) error {
-	u, err := parse(text)
+	u, err := outbound.ReadURL(text)
 	if err != nil {
 		return errs.New(errs.Invalid, fmt.Sprintf("URL of a value: %s", err))
 	}
-	for _, a := range r.allowed {
-		if outbound.Server(a) == outbound.Server(u) && strings.HasPrefix(u.Path, a.Path) {
-			return nil
-		}
+	if r.allowed.Allow(u) {
+		return nil
 	}
 	return errs.New(errs.Forbidden, fmt.Sprintf("values from %s are not allowed; the operator allows them with outbound.values", outbound.Server(u)+u.Path))
 }

@@ -150,6 +150,9 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 		to.Inherited, to.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
 	m := queueOperation(s, to, op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	if err := g.addHooks(ctx, s.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+		return nil, err
+	}
 	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
@@ -168,6 +171,9 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	m := queueOperation(s, s.Head, op, ready.cloud,
 		req.request.NewEntry(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
 		req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	if err := g.addHooks(ctx, s.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+		return nil, err
+	}
 	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
 	if req.from > 0 {
 		event = req.request.NewEvent("RolledBack", fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
@@ -194,10 +200,14 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	}
 	op := newOperation(target.Head, req)
 	op.Outcome = ready.outcome
+	m := queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	if err := g.addHooks(ctx, target.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+		return nil, err
+	}
 	return []appcontext.HeadChange{
 		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewEntry(next, s.LastInstance(), s.Head.LastRev)),
 			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
-		withEvents(queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev)),
+		withEvents(m,
 			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
 	}, nil
 }
@@ -250,7 +260,7 @@ func (g *Groups) migrationTarget(ctx context.Context, source store.Doc, to v2.Mi
 
 // terminate makes nothing the desired state. A revision that is being made is dropped when
 // its worker publishes it, because the head has changed. A termination that failed is tried
-// again.
+// again. Hooks run before the first removal only.
 func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Terminate)
 	if err != nil {
@@ -259,9 +269,25 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	if err := g.checkCondition(ctx, s.Head, lifecycle.Terminate); err != nil {
 		return nil, err
 	}
-	to := s.Head
-	to.State, to.Gone, to.Op, to.Failure, to.Stopped, to.Terminated = next, true, nil, "", false, req.request.At
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent("Terminated", "nothing is desired any longer", 0))}, nil
+	to, when := s.Head, momentsOf(lifecycle.Terminate)
+	to.State, to.Op, to.Failure, to.Stopped, to.Terminated = next, nil, "", false, req.request.At
+	if to.Gone || to.Rev == 0 { // nothing is left to prepare
+		when.before = ""
+	}
+	m := s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0))
+	op := appcontext.Operation{
+		ID: appcontext.NewContextID(), Kind: appcontext.OperationTerminate, Rev: s.Head.Rev, Actor: req.request.Actor,
+		Reason: req.request.Reason, At: req.request.At, Before: s.Head.State,
+	}
+	if err := g.addHooks(ctx, s.Doc.Key, &m, op, when); err != nil {
+		return nil, err
+	}
+	event := req.request.NewEvent("Terminated", "nothing is desired when the hooks before it are complete", 0)
+	if m.Op == nil {
+		m.To.Gone = true
+		event = req.request.NewEvent("Terminated", "nothing is desired any longer", 0)
+	}
+	return []appcontext.HeadChange{withEvents(m, event)}, nil
 }
 
 // stop stops reconciling the deployment. What is done stays: a revision that is being made

@@ -13,14 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
@@ -59,34 +58,11 @@ type Programs struct {
 // Find returns the Programs of the configuration's entries "name=/path". A path that is not
 // an executable file is an error, so that it is noticed before a cluster needs it.
 func Find(entries []string, l Limits) (*Programs, error) {
-	p := &Programs{paths: map[string]string{}, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}
-	for _, e := range entries {
-		name, path, split := strings.Cut(e, "=")
-		switch {
-		case !split || name == "" || strings.ContainsAny(name, " /\\"):
-			return nil, fmt.Errorf("%q is not of the form name=/path", e)
-		case !filepath.IsAbs(path):
-			return nil, fmt.Errorf("%s: %s is not an absolute path", name, path)
-		case p.paths[name] != "":
-			return nil, fmt.Errorf("%s is given twice", name)
-		}
-		if err := executable(path); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		p.paths[name] = path
+	paths, err := confined.FindPrograms(entries)
+	if err != nil {
+		return nil, err
 	}
-	return p, nil
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s is not an executable file", path)
-	}
-	return nil
+	return &Programs{paths: paths, limits: l, slots: make(chan struct{}, max(1, l.Parallel))}, nil
 }
 
 // Names returns the names of the executables, sorted; none for nil.

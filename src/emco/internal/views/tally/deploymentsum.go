@@ -42,10 +42,12 @@ func (s DeploymentSum) Deployed(takenUp, appFailed bool) string {
 	switch h := s.Head; {
 	case !h.Owns():
 		return ""
-	case h.Stopped && h.Gone && !h.State.Live():
+	case h.Stopped && !h.State.Live():
 		return v2.StatusTerminateFailed
 	case h.Stopped:
 		return v2.StatusInstantiateFailed
+	case h.Op != nil && h.Op.Terminates():
+		return v2.StatusTerminating
 	case h.Op != nil:
 		return v2.StatusInstantiating
 	case h.Failure != "":

@@ -1,0 +1,32 @@
+// Package tac is the controller that group intents of upstream EMCO name when they have hooks. It edits nothing: all
+// hooks of a group run, and svc/workflowmgr runs them. It finds a hook that is named and does not exist.
+package tac
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
+)
+
+// Name is what group intents call the controller.
+const Name = "tac"
+
+// Controller checks that named hooks exist.
+type Controller struct{ db *store.DB }
+
+// New returns a controller over the documents.
+func New(db *store.DB) Controller { return Controller{db} }
+
+// Customize returns no edits. The error is Invalid if the named hook does not exist.
+func (c Controller) Customize(ctx context.Context, d customize.Deployment) (customize.Edits, error) {
+	hooks := store.Key(d.Group + "/" + workflow.HookCollection)
+	_, err := c.db.Get(ctx, hooks+"/"+store.Key(d.Intent))
+	if errs.Is(err, errs.NotFound) {
+		err = errs.New(errs.Invalid, fmt.Sprintf("HookIntent not found: %s; add it below %s", d.Intent, hooks))
+	}
+	return customize.Edits{}, err
+}

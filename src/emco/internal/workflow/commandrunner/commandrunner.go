@@ -1,0 +1,88 @@
+// Package commandrunner runs workflows by programs that the operator allows. They run without a shell,
+// arguments or environment, with limits on time, memory and output. A program gets the job as JSON from stdin, and
+// its exit code is the outcome: 0 for success, 75 to be run again later, any other for a failure.
+package commandrunner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
+)
+
+const (
+	exitAgain = 75 // EX_TEMPFAIL of sysexits.h
+	maxOutput = 64 << 10
+)
+
+// Runner runs programs. It is safe for concurrent use.
+type Runner struct {
+	paths  map[string]string
+	memory uint64
+	slots  chan struct{}
+}
+
+// New returns a runner of the entries "name=/path", each run with at most memory bytes.
+func New(entries []string, memory uint64) (*Runner, error) {
+	paths, err := confined.FindPrograms(entries)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{paths: paths, memory: memory, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}, nil
+}
+
+// Admit returns Forbidden for a program that the operator does not allow.
+func (r *Runner) Admit(s v2.WorkflowSpec) error {
+	if r.paths[s.Command] != "" {
+		return nil
+	}
+	return errs.New(errs.Forbidden, fmt.Sprintf("program %q is not allowed; the operator allows %s with workflows.programs", s.Command, strings.Join(slices.Sorted(maps.Keys(r.paths)), ", ")))
+}
+
+// Run starts the program and waits for its end.
+func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
+	if err := r.Admit(j.Spec); err != nil {
+		return "", err
+	}
+	question, err := json.Marshal(j.Call())
+	if err != nil {
+		return "", errs.E(errs.Internal, "encode", j.ID, err)
+	}
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return "", errs.E(errs.Unavailable, "run", j.Spec.Command, context.Cause(ctx))
+	}
+	defer func() { <-r.slots }()
+	left := j.Spec.Limit()
+	if at, limited := ctx.Deadline(); limited {
+		left = time.Until(at)
+	}
+	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput}}
+	a, err := child.Ask(ctx, question)
+	if err == nil {
+		return string(a.Text), nil
+	}
+	kind := errs.Invalid
+	if exit, ok := errors.AsType[*exec.ExitError](err); ctx.Err() != nil || errors.Is(err, confined.ErrLate) || ok && exit.ExitCode() == exitAgain {
+		kind = errs.Unavailable
+	}
+	if said := strings.TrimSpace(strings.ToValidUTF8(a.Stderr, "")); said != "" {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return "", errs.E(kind, "run", "program "+j.Spec.Command, err)
+}
+
+// Cancel does nothing: a program ends with its run. After the death of EMCO it may end later.
+func (r *Runner) Cancel(context.Context, workflow.Job) error { return nil }
