@@ -184,7 +184,7 @@ func (s WorkflowSpec) check(c *violationList) {
 		field = "spec.temporal.workflowStartOptions." + field
 		c.text(field, text, maxWorkflowID)
 		if !printablePart.MatchString(text) {
-			c.fail(field, "%s has other characters than printable ones of ASCII", quote(text))
+			c.fail(field, "%s is no text of printable ASCII characters", quote(text))
 		}
 	}
 	size := 0
@@ -252,7 +252,6 @@ const (
 
 // WorkflowCancel is the optional body of a cancellation, as upstream EMCO has it.
 type WorkflowCancel struct {
-	Named
 	Spec WorkflowCancelSpec `json:"spec"` // why
 }
 

@@ -178,10 +178,11 @@ func (x explorer) reads(op *openapi.Operation, template string) {
 // prepareRun brings the run of a hook or a workflow into a state that allows an action.
 func (x explorer) prepareRun(template, path string) {
 	x.Helper()
+	if !strings.HasPrefix(template, groupTemplate+"/temporal-") || x.names["deploymentIntentGroup"] != "autumn" {
+		return
+	}
 	at, action := path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]
 	switch {
-	case !strings.HasPrefix(template, groupTemplate+"/temporal-") || x.names["hookIntent"] == "" || x.names["deploymentIntentGroup"] != "autumn":
-		return
 	case action == "start":
 		x.do("POST", at+"/cancel", "")
 	case strings.Contains(template, "/temporal-workflow-intents/"):

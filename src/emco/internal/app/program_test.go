@@ -81,6 +81,10 @@ func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {
 		"data":               "-data " + file,
 		"etcd.quota":         "-etcd.quota 1",
 		"git.window":         "-git.window -1s",
+
+		"workflows.endpoints":        "-workflows.endpoints http://x",
+		"workflows.programs":         "-workflows.programs mine=" + file,
+		"workflows.temporal.address": "-workflows.temporal.address 127.0.0.1:7233",
 	} {
 		if !strings.Contains(args, "-data") {
 			args += " -data " + filepath.Join(dir, "absent")

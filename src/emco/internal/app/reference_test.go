@@ -29,6 +29,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -55,6 +56,7 @@ func declaredRoutes() *mux.Router {
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	gac.Resources{}.Mount(r)
 	dtc.Resources{}.Mount(r)
+	workflowmgr.Resources{}.Mount(r)
 	identity.Resources{}.Mount(r)
 	hpa.Resources{}.Mount(r)
 	sfc.Resources{}.Mount(r)

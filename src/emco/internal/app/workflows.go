@@ -44,7 +44,7 @@ func (a *App) runners(c config.Config, p parts) (workflow.Runners, error) {
 		return out, nil
 	}
 	if a.temporal == nil {
-		return nil, errors.New("workflows.temporal.address: this program has no client of Temporal; run emco-temporal, or remove the setting")
+		return nil, errors.New("workflows.temporal.address: this program is built without a client of Temporal; remove the setting")
 	}
 	r, err := a.temporal(c.Workflows.Temporal)
 	if err != nil {

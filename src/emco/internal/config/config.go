@@ -238,9 +238,10 @@ type Workflows struct {
 	Temporal Temporal `json:"temporal"`
 }
 
-// Temporal is the server of the runner temporal. The program emco-temporal has it; emco refuses an address.
+// Temporal is the server of the runner temporal. Programs that are built with a client of Temporal have it; emco
+// refuses an address.
 type Temporal struct {
-	Address   string `json:"address" help:"HOST:PORT of Temporal's frontend; empty: the runner temporal is off. Needs the program emco-temporal"`
+	Address   string `json:"address" help:"HOST:PORT of Temporal's frontend; empty: the runner temporal is off. emco is built without a client of Temporal and refuses an address"`
 	Namespace string `json:"namespace" help:"of Temporal, in which workflows run"`
 	CA        string `json:"ca" help:"certificates in PEM that sign the frontend's; empty without cert: no TLS"`
 	Cert      string `json:"cert" help:"client certificate in PEM, with key"`

@@ -37,7 +37,7 @@ const (
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HookIntent]{
-		Kind: "HookIntent", Orphan: "DeploymentIntentGroup not found", Explicit: true,
+		Kind: "HookIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: hookPath, Item: "{hookIntent}", Put: resource.PutUpsert,
 		Check: func(_ context.Context, _ resource.Place, h v2.HookIntent) error {
 			return s.Runners.Admit(h.Spec.WorkflowSpec)
@@ -49,7 +49,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Collection: workerPath, Item: "{workerIntent}", Put: resource.PutUpsert,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.WorkflowIntent]{
-		Kind: "WorkflowIntent", Orphan: "DeploymentIntentGroup not found", Explicit: true,
+		Kind: "WorkflowIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: workflowsPath, Item: "{workflowIntent}",
 		Check:  func(_ context.Context, _ resource.Place, w v2.WorkflowIntent) error { return s.Runners.Admit(w.Spec) },
 		Guards: s.guards(appcontext.StartedRun),

@@ -49,7 +49,7 @@ func TestHookIntents(t *testing.T) {
 	workers := hooks + "/h/workers"
 	s.Run(t,
 		step{Do: "GET " + hooks, Status: 200, Text: "=[]"},
-		step{Do: "POST " + strings.Replace(hooks, "/g/", "/x/", 1), Body: document("h", `{"hookType":"pre-install",`+server+`}`), Status: 404, Text: "DeploymentIntentGroup not found"},
+		step{Do: "POST " + strings.Replace(hooks, "/g/", "/x/", 1), Body: document("h", `{"hookType":"pre-install",`+server+`}`), Status: 409, Text: "Parent resource not found"},
 		// Members of upstream's examples that the server does not know are dropped, and names match in any case.
 		step{Do: "POST " + hooks, Body: document("h", `{"hookType":"pre-install","hookBlocking":true,`+server+`}`), Status: 201, Text: `"workflowStartOptions":{"ID":"i","TaskQueue":"q"}`},
 		step{Do: "POST " + hooks, Body: document("h", `{"hookType":"pre-install",`+server+`}`), Status: 409, Text: "=HookIntent already exists"},
@@ -60,7 +60,7 @@ func TestHookIntents(t *testing.T) {
 - spec.timeoutSeconds: 90000 is not between 0 and 86400`},
 		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install","after":"ready","workflowClient":{"scheme":"ftp","clientEndpointName":"a b","clientEndpointPort":0},"temporal":{"workflowClientName":"","workflowStartOptions":{"ID":"a\nb"}}}`), Status: 400, Text: `- spec.after: only hooks of the types post-install and post-update have it
 - spec.temporal.workflowClientName: missing
-- spec.temporal.workflowStartOptions.ID: "a\nb" has other characters than printable ones of ASCII
+- spec.temporal.workflowStartOptions.ID: "a\nb" is no text of printable ASCII characters
 - spec.workflowClient.clientEndpointName: "a b" is no host name or address
 - spec.workflowClient.clientEndpointPort: 0 is not between 1 and 65535
 - spec.workflowClient.scheme: "ftp" is neither http nor https`},
