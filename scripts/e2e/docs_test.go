@@ -319,6 +319,12 @@ func TestF35IdentityPage(t *testing.T) {
 	newReader(t).reads("docs/operate/identity.md")
 }
 
+// TestF35AuditPage runs the page of the audit log.
+func TestF35AuditPage(t *testing.T) {
+	t.Parallel()
+	newReader(t).reads("docs/operate/audit.md")
+}
+
 // TestF35Guides runs the other guides, each in an empty folder.
 func TestF35Guides(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ const module = "github.com/emco-orchestrator/emco/src/api"
 // arrows lists for each package the others of the module that it may import. Nothing else
 // may be imported but the standard library, by tests neither.
 var arrows = map[string][]string{
+	"audit":    {},
 	"errs":     {},
 	"v2":       {"errs", "outbound"},
 	"client":   {"errs"},

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
@@ -25,10 +23,19 @@ type Guard struct {
 	Authenticator *authn.Authenticator
 	Directory     *directory.Directory
 	Now           func() time.Time
+	Witness       Witness // nil: none
 
 	// Each process counts by itself what it serves.
 	Callers *throttle.Limiter // requests, by subject; nil: no limit
 	Refused *throttle.Limiter // requests with a wrong or missing credential, by address; nil: no limit
+}
+
+// Witness is told of what a Guard decides.
+type Witness interface {
+	// Known is told of each request whose caller is known.
+	Known(r *http.Request, caller authn.Caller)
+	// Refused is told of each request that is not let in: what it needs is zero if the caller could not be found out.
+	Refused(r *http.Request, caller authn.Caller, need authz.Permission, err error)
 }
 
 // Authenticate returns a handler that passes requests with their callers on to next. Requests without a
@@ -40,9 +47,13 @@ func (g *Guard) Authenticate(next http.Handler) http.Handler {
 			err = g.count(caller)
 		}
 		if err != nil {
+			g.refused(r, caller, authz.Permission{}, err)
 			return challenge(w, g.refuse(r.RemoteAddr, err))
 		}
 		if caller.Subject != "" {
+			if g.Witness != nil {
+				g.Witness.Known(r, caller)
+			}
 			r = r.WithContext(web.WithActor(authn.With(r.Context(), caller), caller.Subject))
 		}
 		next.ServeHTTP(w, r)
@@ -91,6 +102,13 @@ func network(address string) string {
 	return netip.PrefixFrom(ip, customer).Masked().String()
 }
 
+// refused tells the witness.
+func (g *Guard) refused(r *http.Request, caller authn.Caller, need authz.Permission, err error) {
+	if g.Witness != nil {
+		g.Witness.Refused(r, caller, need, err)
+	}
+}
+
 // challenge says in the answer how to authenticate.
 func challenge(w http.ResponseWriter, err error) error {
 	switch errs.KindOf(err) {
@@ -106,11 +124,10 @@ func challenge(w http.ResponseWriter, err error) error {
 // do, if they may do what the route needs. A route that declares nothing is refused.
 func (g *Guard) Authorize(next http.Handler) http.Handler {
 	return web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		declared, ok := mux.CurrentRoute(r).GetHandler().(web.Declared)
+		need, ok := web.Needed(r)
 		if !ok {
 			return errs.New(errs.Internal, "the route declares no permission: "+r.URL.Path)
 		}
-		need := declared.Permission()
 		if need.Verb == authz.Public {
 			next.ServeHTTP(w, r)
 			return nil
@@ -168,7 +185,10 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, need authz.Permiss
 		w.Header().Set("WWW-Authenticate", `Bearer realm="emco"`)
 	}
 	authority, err := g.Admit(caller, need, place)
-	err = g.refuse(r.RemoteAddr, err)
+	if err != nil {
+		g.refused(r, caller, need, err)
+		err = g.refuse(r.RemoteAddr, err)
+	}
 	if errs.Is(err, errs.Unavailable) {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -3,7 +3,9 @@ package access
 import (
 	"context"
 	"net/http"
+	"net/url"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -22,23 +24,36 @@ func (g *Guard) EnterCall(ctx context.Context) error {
 	if err == nil {
 		err = g.count(caller)
 	}
+	if err != nil {
+		g.refused(r, caller, authz.Permission{}, err)
+	}
 	return g.refuse(r.RemoteAddr, err)
 }
 
 // AdmitCall is Admit for a call by gRPC, whose metadata and certificate are those of a request. It returns the
 // caller's subject.
 func (g *Guard) AdmitCall(ctx context.Context, need authz.Permission, place string) (subject string, err error) {
-	caller, err := g.Authenticator.Authenticate(request(ctx))
+	r := request(ctx)
+	caller, err := g.Authenticator.Authenticate(r)
 	if err != nil {
+		g.refused(r, caller, need, err)
 		return "", err
 	}
-	_, err = g.Admit(caller, need, place)
+	if g.Witness != nil && caller.Subject != "" {
+		g.Witness.Known(r, caller)
+	}
+	if _, err = g.Admit(caller, need, place); err != nil {
+		g.refused(r, caller, need, err)
+	}
 	return caller.Subject, err
 }
 
 // request returns a call as the request that its metadata, its certificate and its address make.
 func request(ctx context.Context) *http.Request {
-	r := (&http.Request{Header: http.Header{}}).WithContext(ctx)
+	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
+	if method, ok := grpc.Method(ctx); ok {
+		r.URL.Path = method
+	}
 	for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
 		r.Header.Add("Authorization", value)
 	}

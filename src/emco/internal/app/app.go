@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -41,10 +42,11 @@ type App struct {
 	disk     *diskspace.Reserve
 	exposed  []string // settings of addresses that other machines reach
 	listener net.Listener
-	grpc     string        // address
-	ops      string        // address
-	tls      *tls.Config   // of listeners of the API; nil: plain HTTP
-	guard    *access.Guard // of the API; nil: everyone may do everything
+	grpc     string           // address
+	ops      string           // address
+	tls      *tls.Config      // of listeners of the API; nil: plain HTTP
+	guard    *access.Guard    // of the API; nil: everyone may do everything
+	witness  *witness.Witness // of requests; nil: no audit log
 	announce func(bootstrapToken string)
 	linger   time.Duration // how long it goes on accepting when it stops
 	stopping atomic.Bool
@@ -142,12 +144,15 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk, st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
+	all := slices.Concat([]run.Service{disk}, a.auditing(c, st), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}
 	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
+	if a.witness != nil {
+		door.Refused = a.witness.Foreign
+	}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
 	identified := a.identified(c, shares.Wrap(api.routes))
 	handler := a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(api.ahead(identified)))), m)

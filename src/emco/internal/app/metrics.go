@@ -130,6 +130,20 @@ func (m *metrics) documents() func(result string) {
 	return func(result string) { all.WithLabelValues(result).Inc() }
 }
 
+// audit returns what counts the lines of the audit log, and requests that it could not record.
+func (m *metrics) audit() (lines func(int), failed func(), missed func(int), trimmed func(early bool, n int)) {
+	written := counter("emco_audit_lines_total", "Lines written to the audit log.")
+	failures := counter("emco_audit_failed_total", "Writes of the audit log that failed; requests that change something are refused then.")
+	few := counter("emco_audit_missed_total", "Refused requests and sign-ins that the audit log counts and does not describe, because they were too many.")
+	early := counter("emco_audit_trimmed_early_total", "Lines of the audit log that were removed before audit.keep, because of audit.bytes.")
+	m.registry.MustRegister(written, failures, few, early)
+	return func(n int) { written.Add(float64(n)) }, failures.Inc, func(n int) { few.Add(float64(n)) }, func(soon bool, n int) {
+		if soon {
+			early.Add(float64(n))
+		}
+	}
+}
+
 // etcdFenced counts a write that etcd refused because another process owns the work.
 func (m *metrics) etcdFenced() { m.fenced.WithLabelValues("etcd").Inc() }
 

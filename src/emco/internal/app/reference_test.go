@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/audit"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/cacert"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
@@ -58,6 +59,7 @@ func declaredRoutes() *mux.Router {
 	dtc.Resources{}.Mount(r)
 	workflowmgr.Resources{}.Mount(r)
 	identity.Resources{}.Mount(r)
+	audit.New(nil).Mount(r)
 	hpa.Resources{}.Mount(r)
 	sfc.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)

@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 )
 
 // openStores are the stores that services share.
@@ -37,6 +38,7 @@ type openStores struct {
 	embedded *embedded.Server // nil for another etcd
 	source   backup.Source    // of an embedded etcd
 	keys     *keyrotation.Service
+	trail    *trail.Trail // nil: no audit log
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -66,8 +68,12 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
+	records, err := a.openTrail(c, client, m)
+	if err != nil {
+		return openStores{}, err
+	}
 	return openStores{
-		db: db, contexts: contexts, embedded: server,
+		trail: records, db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil
@@ -176,7 +182,7 @@ func (a *App) local(c config.Config, st openStores) run.Service {
 	if st.embedded != nil && st.source.Driver != drivers.Mongo { // others are backed up with their own tools
 		mux.Handle("GET "+backup.Target, backup.Handler(st.source, a.log))
 	}
-	return &socket.Service{Path: localSocket(c), Handler: mux, Log: a.log}
+	return &socket.Service{Path: localSocket(c), Handler: a.recordLocal(mux), Log: a.log}
 }
 
 func localSocket(c config.Config) string { return c.Path("emco.sock") }

@@ -98,6 +98,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		return out, nil, err
 	}
 	services = append(services, guarding...)
+	a.audit(st, r)
 	if c.Runs("clm") {
 		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
 	}
@@ -124,7 +125,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
 			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: member(c), Log: a.log, Now: time.Now,
 		}))
-		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log))
+		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log).WithWitness(a.carriedOut))
 	}
 	var lanes views.LaneWriters // nil without rsync
 	if c.Runs("rsync") {

@@ -57,6 +57,7 @@ func BuiltIn() map[string][]Rule {
 			{[]string{Update}, []string{"projects"}},
 			{[]string{anyAction}, []string{"ca-certs", "logical-clouds"}},
 			{[]string{Reveal}, []string{"cluster-references"}},
+			{read, []string{"audit"}}, // the lines of the project
 		}),
 		ClusterRegistrar: {
 			view,

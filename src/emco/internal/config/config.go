@@ -40,6 +40,7 @@ type Config struct {
 	Workflows Workflows `json:"workflows"`
 	Projects  Projects  `json:"projects"`
 	Auth      Auth      `json:"auth"`
+	Audit     Audit     `json:"audit"`
 
 	Debug Debug `json:"debug"`
 }
@@ -307,6 +308,7 @@ func Default() Config {
 
 		Projects: Projects{Weights: []string{}, Requests: 256},
 		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}},
+		Audit:    defaultAudit(),
 	}
 }
 

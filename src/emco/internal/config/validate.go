@@ -59,6 +59,7 @@ func (c Config) Validate() error {
 		bad("http.clientCA", "client certificates need TLS: set http.cert and http.certKey")
 	}
 	c.validateAuth(bad)
+	c.validateAudit(bad)
 	notNegative(bad, "http.drain", c.HTTP.Drain)
 	notNegative(bad, "http.linger", c.HTTP.Linger)
 	notNegative(bad, "git.window", c.Git.Window)

@@ -89,6 +89,9 @@ func Actions() map[string]Action {
 		"POST /v2/auth/can-i":       {"whether the caller may do something, and why", tryQuery, "`{\"method\": \"PUT\", \"path\": \"/v2/projects/shop\"}` or `{\"verb\": \"update\", \"type\": \"projects\", \"place\": \"projects/shop\"}`", "200; 400; 404 there is no such route; 422"},
 		"POST /v2/auth/who-can":     {"the subjects that may do something", tryQuery, "as of can-i", "200; 400; 403 the caller may not list bindings there; 404; 422"},
 
+		"GET /v2/audit":        {"a page of the [audit log](../operate/audit.md), newest first: the lines of places whose log the caller may read", "`since=TIME`, `until=TIME`, `subject`, `project`, `path`, `phase`, `request`, `limit`, `continue`", "", "200; 400"},
+		"GET /v2/audit/export": {"all lines of the [audit log](../operate/audit.md), in a form that can be verified", "", "", "200; 400; 429"},
+
 		"GET /v2/views/fleet":                                         {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
 		"GET /v2/views/fleet/nth":                                     {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
 		"GET /v2/views/clusters":                                      {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},

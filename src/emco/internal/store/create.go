@@ -15,7 +15,11 @@ func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 	if err := w.check("create"); err != nil {
 		return Doc{}, err
 	}
-	return again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
+	d, err := again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
+	if err == nil {
+		db.tell(ctx, Doc{}, d)
+	}
+	return d, err
 }
 
 // create tries a creation once.

@@ -18,16 +18,19 @@ import (
 // over. It may run again after a crash, so it must be idempotent.
 func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc) error) error {
 	var uid string // of the document that we marked
-	_, err := again(ctx, "delete", k, func() (Doc, error) {
+	removed, err := again(ctx, "delete", k, func() (Doc, error) {
 		d, err := db.mark(ctx, k, uid)
 		if err != nil {
 			return Doc{}, err
 		}
 		uid = d.UID
-		return Doc{}, db.finish(ctx, d, guard)
+		return d, db.finish(ctx, d, guard)
 	})
 	if errors.Is(err, errGone) {
 		return nil
+	}
+	if err == nil {
+		db.tell(ctx, removed, Doc{})
 	}
 	return err
 }

@@ -14,27 +14,35 @@ func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	if err := w.check("replace"); err != nil {
 		return Doc{}, err
 	}
-	return again(ctx, "replace", w.Key, func() (Doc, error) { return db.replace(ctx, w, at) })
+	var before Doc
+	d, err := again(ctx, "replace", w.Key, func() (d Doc, err error) {
+		before, d, err = db.replace(ctx, w, at)
+		return d, err
+	})
+	if err == nil {
+		db.tell(ctx, before, d)
+	}
+	return d, err
 }
 
-// replace tries a replacement once.
-func (db *DB) replace(ctx context.Context, w Write, at int64) (Doc, error) {
-	old, err := db.replaceable(ctx, w, at)
-	if err != nil {
-		return Doc{}, err
+// replace tries a replacement once. It returns the document before and after.
+func (db *DB) replace(ctx context.Context, w Write, at int64) (old, next Doc, err error) {
+	if old, err = db.replaceable(ctx, w, at); err != nil {
+		return Doc{}, Doc{}, err
 	}
 	fctx, cancel := detached(ctx)
 	defer cancel()
-	next := db.fill(old, w)
+	next = db.fill(old, w)
 	next.Rev++
 	if old, err = db.claim(fctx, old, next.Refs); err != nil {
-		return Doc{}, err
+		return Doc{}, Doc{}, err
 	}
 	if err := db.confirmRefs(fctx, "replace", w, setOf(old.Refs)); err != nil {
 		db.disclaim(fctx, old)
-		return Doc{}, err
+		return Doc{}, Doc{}, err
 	}
-	return db.put(fctx, next, old.Tag)
+	next, err = db.put(fctx, next, old.Tag)
+	return old, next, err
 }
 
 // replaceable returns the stored document if w may replace it.

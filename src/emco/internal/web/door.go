@@ -23,6 +23,8 @@ import (
 type Door struct {
 	Hosts    []string // names of the API, in any letter case, without ports
 	AnyTypes []string // paths that take any type of body, because they check signatures
+
+	Refused func(r *http.Request, err error) // told of requests from pages of other origins; may be nil
 }
 
 // Wrap returns a handler that passes what may enter on to next.
@@ -33,7 +35,11 @@ func (d Door) Wrap(next http.Handler) http.Handler {
 			return err
 		}
 		if err := origins.Check(r); err != nil {
-			return errs.New(errs.Forbidden, "a web page of another origin sent this request; requests that may change something are taken from the API's own origin and from programs only")
+			err := errs.New(errs.Forbidden, "a web page of another origin sent this request; requests that may change something are taken from the API's own origin and from programs only")
+			if d.Refused != nil {
+				d.Refused(r, err)
+			}
+			return err
 		}
 		if err := d.checkType(r); err != nil {
 			return err

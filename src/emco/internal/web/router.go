@@ -77,6 +77,15 @@ type declared struct {
 
 func (d declared) Permission() authz.Permission { return d.need }
 
+// Needed returns what the route of a request declares that its caller must be allowed; false if it declares nothing.
+func Needed(r *http.Request) (authz.Permission, bool) {
+	d, ok := mux.CurrentRoute(r).GetHandler().(Declared)
+	if !ok {
+		return authz.Permission{}, false
+	}
+	return d.Permission(), true
+}
+
 // Route is Handle for handlers that describe themselves.
 func Route(r *mux.Router, method, template string, h Declared) {
 	segments := strings.Count(template, "/")

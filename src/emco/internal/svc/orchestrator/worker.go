@@ -55,6 +55,7 @@ type Worker struct {
 	panics   *contain.Panics
 	shares   *fairshare.Shares // one permit per running operation, by project
 	addons   addon.Publishers
+	witness  func(op appcontext.Operation, subject string, failed bool) // nil: none
 
 	operations, sweep *shards.Runner
 }
@@ -68,6 +69,19 @@ func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me 
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
 	w.sweep = g.contexts.ShardRunner(sweeperGroup, me, w.runSweep)
 	return w
+}
+
+// WithWitness has f told of each operation that ended: what it made for which document, or that it failed.
+func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, failed bool)) *Worker {
+	w.witness = f
+	return w
+}
+
+// tell tells the witness that the operation of a head ended.
+func (w *Worker) tell(head appcontext.Head, failed bool) {
+	if w.witness != nil && head.Op != nil {
+		w.witness(*head.Op, head.Subject, failed)
+	}
 }
 
 // Name is "orchestrator".
@@ -145,6 +159,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 			head, unrecorded := currentHead(ctx, b.Contexts, op)
 			if unrecorded == nil {
 				unrecorded = recordFailure(ctx, b.Contexts, head, err)
+				w.tell(head, true)
 			}
 			if unrecorded != nil {
 				log.Error("cannot record the failure", "err", unrecorded)
@@ -169,7 +184,7 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and another one was created under its name"))
 	}
 	if err != nil {
-		return recordPermanent(ctx, b.Contexts, head, err)
+		return w.recordPermanent(ctx, b.Contexts, head, err)
 	}
 	var next appcontext.Head
 	owner, isAddon := w.addons.Of(doc.Key)
@@ -179,7 +194,7 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 	case head.Op.From > 0:
 		policies, policyErr := w.planner.PoliciesOf(ctx, doc)
 		if policyErr != nil {
-			return recordPermanent(ctx, b.Contexts, head, policyErr)
+			return w.recordPermanent(ctx, b.Contexts, head, policyErr)
 		}
 		next, err = b.Restore(ctx, head, policies)
 	default:
@@ -188,17 +203,18 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 			planErr = p.CheckOutcome(head.Op, b.Renderer)
 		}
 		if planErr != nil {
-			return recordPermanent(ctx, b.Contexts, head, planErr)
+			return w.recordPermanent(ctx, b.Contexts, head, planErr)
 		}
 		next, err = b.Publish(ctx, head, p)
 	}
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
-		return recordPermanent(ctx, b.Contexts, head, err)
+		return w.recordPermanent(ctx, b.Contexts, head, err)
 	}
 	if err != nil {
 		return err
 	}
 	took := time.Since(start)
+	w.tell(head, false)
 	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "took", took)
 	if err := recordPublished(ctx, b.Contexts, *head.Op, took); err != nil {
 		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
@@ -218,12 +234,16 @@ func currentHead(ctx context.Context, contexts *appcontext.Store, op appcontext.
 
 // recordPermanent records errors that users can fix in the head, and returns all others,
 // which are retried.
-func recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
+func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Internal, errs.Unavailable, errs.Throttled:
 		return err
 	}
-	return recordFailure(ctx, contexts, head, err)
+	err = recordFailure(ctx, contexts, head, err)
+	if err == nil {
+		w.tell(head, true)
+	}
+	return err
 }
 
 // recordFailure records why the head's operation failed. What a migration handed over keeps

@@ -47,7 +47,7 @@ Without GROUP it lists the newest events of all deployments and logical clouds; 
 			if l.form, err = s.Form(); err != nil {
 				return err
 			}
-			if l.since, err = moment(since, time.Now()); err != nil {
+			if l.since, err = session.Moment("since", since, time.Now()); err != nil {
 				return err
 			}
 			if len(args) == 0 {
@@ -87,21 +87,6 @@ Without GROUP it lists the newest events of all deployments and logical clouds; 
 	f.IntVar(&l.lines, "lines", 0, "with --follow: stop after this number of lines; 0 is unlimited")
 	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning", "action"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
-}
-
-// moment reads a time, or a duration before now; the zero time for nothing.
-func moment(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, session.Usagef("--since: %q is neither a time such as 2026-11-21T12:00:00Z nor a duration such as 10m", text)
-	}
-	return at, nil
 }
 
 // eventLog is one run of events.

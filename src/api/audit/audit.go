@@ -1,0 +1,112 @@
+// Package audit is the form of the audit log: its lines, how they are chained by hash, and how to check that
+// none is missing or changed.
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Version is the version of lines.
+const Version = 1
+
+// The phases of lines.
+const (
+	Intent  = "intent"  // a request is about to be carried out
+	Outcome = "outcome" // a request has been carried out; its intent is Of
+	Refused = "refused" // a request was refused before anything was done
+	SignIn  = "sign-in" // a caller was seen for the first time in a while
+	Read    = "read"    // a request that only read
+	Start   = "start"   // a process began to write this stream; Heads are those of all streams
+	Stop    = "stop"    // the process has stopped
+	Mark    = "mark"    // Heads are those of all streams
+	Trim    = "trim"    // old lines were removed; Heads are the last removed line of each stream
+	Missed  = "missed"  // Count refusals were not recorded one by one
+	Program = "program" // the program changed something on behalf of Subject
+)
+
+// Line is a line of the log. Lines hold neither bodies nor credentials.
+type Line struct {
+	Version int       `json:"v"`
+	Stream  string    `json:"stream"`
+	Seq     int64     `json:"seq"`            // 1 for the first line of a stream, then one more each
+	Prev    string    `json:"prev,omitempty"` // SHA-256 of the line before, in hexadecimal; empty for the first
+	Time    time.Time `json:"time"`
+	Phase   string    `json:"phase"`
+	Of      int64     `json:"of,omitempty"` // of an outcome: the number of its intent, in the same stream or, after a restart, in another
+
+	Request string `json:"request,omitempty"` // id of the request
+	Trace   string `json:"trace,omitempty"`   // id of the trace that the client sent
+
+	Subject string `json:"subject,omitempty"` // who; empty: nobody said who
+	Via     string `json:"via,omitempty"`     // how the caller was known: oidc, token, certificate, proxy, bootstrap, header, program, socket
+	Address string `json:"address,omitempty"` // from where
+
+	Verb  string `json:"verb,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Path  string `json:"path,omitempty"`
+	Place string `json:"place,omitempty"` // projects/NAME or cluster-providers/NAME that the request concerns
+
+	Code      int    `json:"code,omitempty"` // status of the answer
+	UID       string `json:"uid,omitempty"`  // of the document
+	Rev       int64  `json:"rev,omitempty"`
+	Before    string `json:"before,omitempty"`    // SHA-256 of the document before, without what is secret
+	After     string `json:"after,omitempty"`     // SHA-256 of the document after, without what is secret
+	Body      string `json:"body,omitempty"`      // SHA-256 of the body of an action
+	Documents int    `json:"documents,omitempty"` // changed ones, if more than one; UID, Rev, Before and After are of the first
+	Reason    string `json:"reason,omitempty"`
+
+	Count int64  `json:"count,omitempty"`
+	Heads []Head `json:"heads,omitempty"`
+}
+
+// Head names a line of a stream: its last one so far, or the last one that was removed.
+type Head struct {
+	Stream string `json:"stream"`
+	Seq    int64  `json:"seq"`
+	Hash   string `json:"hash"` // SHA-256 of the line, in hexadecimal
+}
+
+// Encode returns the line as it is stored, without a line end.
+func (l Line) Encode() ([]byte, error) { return json.Marshal(l) }
+
+// Hash returns the SHA-256 of a stored line.
+func Hash(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}
+
+// Digest returns the SHA-256 of a document's text; empty for none.
+func Digest(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	return Hash(text)
+}
+
+// Page is a page of lines, newest first.
+type Page struct {
+	Items    []json.RawMessage `json:"items"` // lines as they are stored
+	Continue string            `json:"continue,omitempty"`
+}
+
+// Note is what an export holds besides lines: Anchor before the first line of a stream whose older lines were
+// removed, Head after the last line of each stream, and End with the names of all streams as the last line.
+type Note struct {
+	Anchor *Head    `json:"anchor,omitempty"`
+	Head   *Head    `json:"head,omitempty"`
+	End    []string `json:"end,omitempty"`
+}
+
+// isNote reports whether a line of an export is a note.
+func isNote(line []byte) bool {
+	for _, name := range []string{`{"anchor":`, `{"head":`, `{"end":`} {
+		if bytes.HasPrefix(line, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/gorilla/mux"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
+	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
+)
+
+// openTrail returns the audit log; nil with audit.mode off.
+func (a *App) openTrail(c config.Config, etcd *clientv3.Client, m *metrics) (*trail.Trail, error) {
+	if c.AuditMode() == config.AuditOff {
+		return nil, nil
+	}
+	o := trail.Options{
+		KV:     etcdkv.New(etcd, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcdOperation, OnFenced: m.etcdFenced}),
+		Holder: holder(c), TTL: time.Duration(c.Lease), Strict: c.AuditMode() == config.AuditStrict,
+		Keep: time.Duration(c.Audit.Keep), Bytes: c.Audit.Bytes, Now: time.Now, Log: a.log,
+	}
+	if len(c.Etcd.Endpoints) == 0 {
+		o.Spool = c.Path("audit.spool")
+	}
+	var missed func(int)
+	o.OnLines, o.OnFailed, missed, o.OnTrim = m.audit()
+	t, err := trail.New(o)
+	if err != nil {
+		return nil, err
+	}
+	a.witness = &witness.Witness{Trail: t, Reads: c.Audit.Reads, Veils: holdsValues, Now: time.Now, Count: missed}
+	return t, nil
+}
+
+// audit records the requests of a router, and serves the audit log. It must come after what refuses requests.
+func (a *App) audit(st openStores, r *mux.Router) {
+	if st.trail == nil {
+		return
+	}
+	if a.guard != nil {
+		a.guard.Witness = a.witness
+	}
+	r.Use(a.witness.Route)
+	audit.New(st.trail).Mount(r)
+}
+
+// carriedOut records that the program did what somebody asked for.
+func (a *App) carriedOut(op appcontext.Operation, subject string, failed bool) {
+	if a.witness != nil {
+		a.witness.CarriedOut(op.Actor, op.Kind, subject, op.Rev, failed)
+	}
+}
+
+// auditing returns the services that write the audit log. They end after those whose requests they record.
+func (a *App) auditing(c config.Config, st openStores) []run.Service {
+	if st.trail == nil {
+		return nil
+	}
+	out := []run.Service{st.trail, a.witness}
+	if c.Audit.File != "" {
+		out = append(out, &trail.Copy{Trail: st.trail, File: c.Audit.File, Bytes: c.Audit.FileBytes, Files: c.Audit.Files, Log: a.log})
+	}
+	return out
+}
+
+// recordLocal records what an operator of this machine does over the socket in the data folder.
+func (a *App) recordLocal(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case a.witness == nil:
+		case r.URL.Path == backup.Target:
+			a.witness.Local(authz.Reveal, "backups")
+		case r.Method == http.MethodPost:
+			a.witness.Local(authz.Act(path.Base(r.URL.Path)), "keys")
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,30 @@
+package store
+
+import "context"
+
+type witnessKey struct{}
+
+// Witness is told of each document that was created, replaced or deleted on behalf of a request: the document
+// before, with an empty key for a creation, and after, with an empty key for a deletion. It may be called by
+// several goroutines.
+type Witness func(before, after Doc)
+
+// WithWitness returns a context whose writes of documents w is told of, after they were made. Writes of a Trial are none.
+func WithWitness(ctx context.Context, w Witness) context.Context {
+	return context.WithValue(ctx, witnessKey{}, w)
+}
+
+// tell is Tell for writes that are none if they are tried only.
+func (db *DB) tell(ctx context.Context, before, after Doc) {
+	if _, trial := db.driver.(*trialDriver); trial {
+		return
+	}
+	Tell(ctx, before, after)
+}
+
+// Tell tells the witness of ctx of a write.
+func Tell(ctx context.Context, before, after Doc) {
+	if w, ok := ctx.Value(witnessKey{}).(Witness); ok {
+		w(before, after)
+	}
+}

@@ -1,0 +1,143 @@
+package trail
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+)
+
+// Copy keeps a copy of all lines in files: each line at least once, those of a stream in order.
+type Copy struct {
+	Trail *Trail
+	File  string
+	Bytes int64 // at which the file is full
+	Files int   // full files to keep: File.1 is the newest
+	Log   *slog.Logger
+
+	size int64 // of File; only the run goroutine
+}
+
+// copyEvery is the pause between two looks for new lines.
+const copyEvery = time.Second
+
+// Name is "audit copy".
+func (c *Copy) Name() string { return "audit copy" }
+
+// Ready returns nil: the log itself is in etcd.
+func (c *Copy) Ready() error { return nil }
+
+// Run copies lines until ctx ends.
+func (c *Copy) Run(ctx context.Context) error {
+	var last error
+	for ctx.Err() == nil {
+		err := c.Once(ctx)
+		if err != nil && ctx.Err() == nil && (last == nil || last.Error() != err.Error()) {
+			c.Log.Error("the audit log cannot be copied; it is tried again", "file", c.File, "err", err)
+		}
+		last = err
+		pause(ctx, copyEvery)
+	}
+	return nil
+}
+
+// Once copies the lines that are new.
+func (c *Copy) Once(ctx context.Context) error {
+	at, err := c.read()
+	if err != nil {
+		return err
+	}
+	heads, rev, err := c.Trail.headsAt(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range heads {
+		if at[h.Stream] == h.Seq {
+			continue
+		}
+		if at[h.Stream] > h.Seq { // etcd was restored from a backup
+			at[h.Stream] = 0
+		}
+		if err := c.stream(ctx, h, at[h.Stream], rev); err != nil {
+			return err
+		}
+		at[h.Stream] = h.Seq
+		if err := c.write(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream appends the lines of a stream after one.
+func (c *Copy) stream(ctx context.Context, h audit.Head, after, rev int64) (err error) {
+	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c.size = info.Size()
+	w := bufio.NewWriter(f)
+	err = c.Trail.each(ctx, h.Stream, after, rev, func(line []byte) error {
+		if c.size > 0 && c.size+int64(len(line)) > c.Bytes {
+			if err := errors.Join(w.Flush(), f.Sync(), f.Close(), c.rotate()); err != nil {
+				return err
+			}
+			if f, err = os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+				return err
+			}
+			w.Reset(f)
+			c.size = 0
+		}
+		_, _ = w.Write(line) // Flush returns the error
+		c.size += int64(len(line)) + 1
+		return w.WriteByte('\n')
+	})
+	return errors.Join(err, w.Flush(), f.Sync())
+}
+
+// rotate makes room for a new file.
+func (c *Copy) rotate() error {
+	name := func(n int) string { return fmt.Sprintf("%s.%d", c.File, n) }
+	for n := c.Files - 1; n > 0; n-- {
+		if err := os.Rename(name(n), name(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Rename(c.File, name(1))
+}
+
+// positions is the file with the number of the last copied line of each stream.
+func (c *Copy) positions() string { return c.File + ".position" }
+
+func (c *Copy) read() (map[string]int64, error) {
+	at := map[string]int64{}
+	text, err := os.ReadFile(c.positions())
+	if errors.Is(err, fs.ErrNotExist) {
+		return at, nil
+	}
+	if err == nil && json.Unmarshal(text, &at) != nil {
+		return map[string]int64{}, nil // it was cut by a loss of power: lines are copied twice
+	}
+	return at, err
+}
+
+func (c *Copy) write(at map[string]int64) error {
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	next := c.positions() + ".next"
+	return errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, c.positions()))
+}

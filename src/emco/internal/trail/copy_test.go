@@ -1,0 +1,59 @@
+package trail_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
+)
+
+// The copy has all lines in order, over full files, segments and a start that does not know how far it was.
+func TestTheCopyHasAllLines(t *testing.T) {
+	b := newBed(t)
+	log, _ := b.start(b.options("a"))
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	c := &trail.Copy{Trail: log, File: file, Bytes: 20_000, Files: 100, Log: slog.New(slog.DiscardHandler)}
+	for round := range 5 {
+		for i := range 30 {
+			b.serve(log, fmt.Sprintf("/v2/projects/%d-%d", round, i))
+		}
+		b.must(log.Flush(t.Context()))
+		switch round {
+		case 2:
+			b.later.Store(25 * 3600e9)
+			b.must(log.Tidy(t.Context()))
+		case 3:
+			b.must(os.Remove(file + ".position"))
+		}
+		b.must(c.Once(t.Context()))
+	}
+	files, err := filepath.Glob(file + ".[0-9]*")
+	b.must(err)
+	if len(files) < 3 {
+		t.Errorf("full files: %v", files)
+	}
+	v := audit.NewVerifier()
+	for n := len(files); n >= 0; n-- {
+		name := file
+		if n > 0 {
+			name = fmt.Sprintf("%s.%d", file, n)
+		}
+		text, err := os.ReadFile(name)
+		b.must(err)
+		b.must(v.Read(strings.NewReader(string(text))))
+	}
+	r, err := v.Finish()
+	want := lines(b, b.export(log))
+	if err != nil || r.Lines != int64(len(want)) || r.Streams[0].Seq != want[len(want)-1].Seq {
+		t.Errorf("the copy has %+v, %v; there are %d lines", r, err, len(want))
+	}
+	if !slices.ContainsFunc(want, func(l audit.Line) bool { return l.Path == "/v2/projects/4-29" }) {
+		t.Error("the last request is missing")
+	}
+}

@@ -1,0 +1,298 @@
+package trail
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// heads returns the last line of each stream.
+func (t *Trail) heads(ctx context.Context) ([]audit.Head, error) {
+	heads, _, err := t.headsAt(ctx)
+	return heads, err
+}
+
+// headsAt is heads with the revision of etcd at which they were read.
+func (t *Trail) headsAt(ctx context.Context) ([]audit.Head, int64, error) {
+	prefix := t.o.KV.Key("audit", "head") + "/"
+	r, err := t.o.KV.Get(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []audit.Head
+	for _, item := range r.Kvs {
+		h, err := etcdkv.Decode[headRecord](item)
+		if err != nil {
+			return nil, 0, err
+		}
+		out = append(out, audit.Head{Stream: strings.TrimPrefix(string(item.Key), prefix), Seq: h.Seq, Hash: h.Hash})
+	}
+	return out, r.Header.Revision, nil
+}
+
+// Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment.
+func (t *Trail) Export(ctx context.Context, send func(line []byte) error) error {
+	_ = t.Flush(ctx) // else lines that wait are missing: a log that cannot be written is still read
+	heads, rev, err := t.headsAt(ctx)
+	if err != nil {
+		return err
+	}
+	anchors, err := t.anchors(ctx, rev)
+	if err != nil {
+		return err
+	}
+	end := []string{}
+	for _, h := range heads {
+		if a, ok := anchors[h.Stream]; ok {
+			err = errors.Join(err, note(audit.Note{Anchor: &a}, send))
+		}
+		if err == nil {
+			err = t.each(ctx, h.Stream, 0, rev, send)
+		}
+		if err == nil {
+			err = note(audit.Note{Head: &h}, send)
+		}
+		if err != nil {
+			return err
+		}
+		end = append(end, h.Stream)
+	}
+	return note(audit.Note{End: end}, send)
+}
+
+func note(n audit.Note, send func(line []byte) error) error {
+	text, err := json.Marshal(n)
+	if err == nil {
+		err = send(text)
+	}
+	return err
+}
+
+// each hands the lines of a stream after one to send, in order.
+func (t *Trail) each(ctx context.Context, name string, after, rev int64, send func(line []byte) error) error {
+	blocks, err := t.blocks(ctx, name, after, rev)
+	if err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if b.last <= after {
+			continue
+		}
+		lines, err := t.load(ctx, b, rev)
+		if err != nil {
+			return err
+		}
+		for i, line := range lines {
+			if b.first+int64(i) > after {
+				if err := send(line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// block is lines that are stored together.
+type block struct {
+	stream      string
+	first, last int64
+	until       time.Time // of the last line of a segment
+	lines       [][]byte  // nil: they are in a segment
+}
+
+// blocks returns what the lines of a stream after one are stored in, and perhaps blocks before it, in order, at a
+// revision of etcd.
+func (t *Trail) blocks(ctx context.Context, name string, after, rev int64) ([]block, error) {
+	segments, err := t.index(ctx, name, after-segmentKeys*maxGroup, rev)
+	if err != nil {
+		return nil, err
+	}
+	var out []block
+	for _, s := range segments {
+		out = append(out, block{stream: name, first: s.First, last: s.Last, until: s.Until})
+	}
+	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev}) {
+		if err != nil {
+			return nil, err
+		}
+		_, first, err := place(t.o.KV, item.Key)
+		if err != nil {
+			return nil, err
+		}
+		lines := bytes.Split(item.Value, []byte("\n"))
+		out = append(out, block{stream: name, first: first, last: first + int64(len(lines)) - 1, lines: lines})
+	}
+	return out, nil
+}
+
+// load returns the lines of a block; none if its segment is missing or spoilt: verify then names its first line.
+func (t *Trail) load(ctx context.Context, b block, rev int64) ([][]byte, error) {
+	if b.lines != nil {
+		return b.lines, nil
+	}
+	key := segmentKey(t.o.KV, b.stream, b.first)
+	r, err := t.o.KV.Get(ctx, key, clientv3.WithRev(rev))
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Kvs) == 0 {
+		return nil, nil
+	}
+	text, err := unpack(r.Kvs[0].Value)
+	if err != nil {
+		t.o.Log.Error("a segment of the audit log is spoilt", "err", etcdkv.Corrupt(key, err))
+		return nil, nil
+	}
+	return bytes.Split(text, []byte("\n")), nil
+}
+
+// Query selects lines.
+type Query struct {
+	Since, Until time.Time // zero: any
+	Limit        int
+	Continue     string
+	Admit        func(audit.Line) bool
+}
+
+// maxSeen bounds the lines that one List reads.
+const maxSeen = 20_000
+
+// slack is how much earlier than the line after it a line may be: requests take their times at once, and lines their places later.
+const slack = time.Minute
+
+// List returns lines, newest first. A page may be shorter than its limit, even empty, while there are more.
+func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
+	if q.Continue == "" {
+		_ = t.Flush(ctx) // as for Export
+	}
+	heads, rev, err := t.headsAt(ctx)
+	if err != nil {
+		return audit.Page{}, err
+	}
+	at, err := readPositions(q.Continue)
+	if err != nil {
+		return audit.Page{}, err
+	}
+	var all []*cursor
+	for _, h := range heads {
+		next, begun := at[h.Stream]
+		if q.Continue != "" && !begun {
+			continue // it was made after the first page, or there is no more of it
+		}
+		if !begun {
+			next = h.Seq + 1
+		}
+		c := &cursor{trail: t, rev: rev, next: next}
+		if c.blocks, err = t.blocks(ctx, h.Stream, 0, rev); err != nil {
+			return audit.Page{}, err
+		}
+		if err := c.back(ctx, q.Since); err != nil {
+			return audit.Page{}, err
+		}
+		if c.line != nil {
+			all = append(all, c)
+		}
+	}
+	page := audit.Page{Items: []json.RawMessage{}}
+	for seen := 0; len(all) > 0 && len(page.Items) < q.Limit && seen < maxSeen; seen++ {
+		c := slices.MaxFunc(all, func(a, b *cursor) int { return a.parsed.Time.Compare(b.parsed.Time) })
+		if (q.Until.IsZero() || c.parsed.Time.Before(q.Until)) && !c.parsed.Time.Before(q.Since) && q.Admit(c.parsed) {
+			page.Items = append(page.Items, c.line)
+		}
+		if err := c.back(ctx, q.Since); err != nil {
+			return audit.Page{}, err
+		}
+		if c.line == nil {
+			all = slices.DeleteFunc(all, func(of *cursor) bool { return of == c })
+		}
+	}
+	if len(all) > 0 {
+		page.Continue, err = positions(all)
+	}
+	return page, err
+}
+
+// cursor reads a stream backwards.
+type cursor struct {
+	trail  *Trail
+	rev    int64
+	blocks []block // those that are not read yet; the last one is being read
+	next   int64   // the number of the line after the current one
+	line   []byte  // the current line; nil at the end
+	parsed audit.Line
+}
+
+// back goes to the line before. Lines from before since may be left out.
+func (c *cursor) back(ctx context.Context, since time.Time) error {
+	c.line = nil
+	for len(c.blocks) > 0 {
+		b := &c.blocks[len(c.blocks)-1]
+		n := min(c.next-1, b.last)
+		if n < b.first {
+			c.blocks = c.blocks[:len(c.blocks)-1]
+			continue
+		}
+		if !since.IsZero() && !b.until.IsZero() && b.until.Add(slack).Before(since) {
+			c.blocks = nil
+			return nil
+		}
+		lines, err := c.trail.load(ctx, *b, c.rev)
+		if err != nil {
+			return err
+		}
+		if n-b.first >= int64(len(lines)) { // the log is not whole; verify says so
+			c.blocks = c.blocks[:len(c.blocks)-1]
+			continue
+		}
+		b.lines = lines
+		line := lines[n-b.first]
+		c.next, c.parsed = n, audit.Line{}
+		if json.Unmarshal(line, &c.parsed) != nil {
+			continue
+		}
+		if !since.IsZero() && c.parsed.Time.Add(slack).Before(since) {
+			c.blocks = nil
+			return nil
+		}
+		c.line = line
+		return nil
+	}
+	return nil
+}
+
+// positions returns the token that continues a list.
+func positions(all []*cursor) (string, error) {
+	at := map[string]int64{}
+	for _, c := range all {
+		at[c.parsed.Stream] = c.next + 1
+	}
+	text, err := json.Marshal(at)
+	return base64.RawURLEncoding.EncodeToString(text), err
+}
+
+// readPositions reads what positions returned.
+func readPositions(token string) (at map[string]int64, err error) {
+	if token == "" {
+		return nil, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil {
+		err = json.Unmarshal(text, &at)
+	}
+	if err != nil {
+		return nil, errs.New(errs.Invalid, "continue is not a token of a page before")
+	}
+	return at, nil
+}

@@ -1,0 +1,290 @@
+// Package trail keeps the audit log in etcd: it chains lines by hash, writes them in groups, compresses and
+// removes old ones, and reads them.
+//
+// Each process writes a stream of its own, which it owns like a shard; the next process continues it. A
+// stream is a head, lines in groups of one key, older lines in compressed segments with an index, and an
+// anchor: the last line that was removed.
+package trail
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+const (
+	maxGroup  = 200  // lines in one transaction
+	maxWait   = 4096 // lines that wait; requests beyond are refused
+	maxNotes  = 1024 // lines that wait; notes beyond are dropped
+	together  = time.Second / 10
+	patience  = 5 * time.Second // of a request that waits for its line
+	goodbye   = 5 * time.Second // for the last lines of a process that stops
+	upkeep    = time.Minute     // between two looks at old lines
+	markEvery = 24 * time.Hour  // between two lines with the heads of all streams
+	sealAfter = 24 * time.Hour  // the age at which lines are compressed at the latest
+	retry     = time.Second / 2 // after etcd did not answer
+)
+
+// Options say how a Trail works.
+type Options struct {
+	KV     *etcdkv.Client
+	Holder string        // this process; see shards.Own
+	TTL    time.Duration // of the ownership of a stream
+	Strict bool          // requests wait until their intent is in etcd
+	Spool  string        // file that keeps lines until they are in etcd; only for a process that is alone on KV; empty: none
+	Keep   time.Duration // age of the oldest lines
+	Bytes  int64         // of compressed lines
+	Now    func() time.Time
+	Log    *slog.Logger
+
+	OnLines  func(n int)             // called for lines that were written
+	OnFailed func()                  // called for a write that failed, and for a request that was refused because of it
+	OnTrim   func(early bool, n int) // called for removed lines: early if there were more bytes than Bytes
+}
+
+// Trail is the audit log of one process, and reads that of all.
+type Trail struct {
+	o     Options
+	spool *spool // nil without
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	waiting []*pendingLine // guarded by mu
+	failure error          // of the last write; guarded by mu
+	closed  bool           // guarded by mu
+	stream  string         // that this process writes; guarded by mu
+}
+
+// pendingLine is a line that waits for its place.
+type pendingLine struct {
+	line    audit.Line // without a phase: no line, but somebody waits for those before it
+	done    chan error // gets one value when the line is written or never will be; nil if nobody waits
+	ordinal int64      // in the spool; 0 if it is not there
+	seq     int64      // of the written line
+}
+
+// New returns a trail. It opens the spool; Run starts it.
+func New(o Options) (*Trail, error) {
+	t := &Trail{o: o, wake: make(chan struct{}, 1)}
+	if o.Spool == "" {
+		return t, nil
+	}
+	s, left, err := openSpool(o.Spool)
+	if err != nil {
+		return nil, err
+	}
+	t.spool = s
+	for _, p := range left {
+		t.waiting = append(t.waiting, &p)
+	}
+	return t, nil
+}
+
+// Ticket is a request that may be carried out; its outcome names it.
+type Ticket struct {
+	stream string
+	seq    int64
+}
+
+// Intend is called before a request is carried out. If the log is strict, it returns when the line is in etcd. Unavailable if the log cannot
+// be written: nothing must be done then.
+func (t *Trail) Intend(ctx context.Context, l audit.Line) (Ticket, error) {
+	l.Phase = audit.Intent
+	if !t.o.Strict {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return Ticket{}, t.refusalLocked()
+	}
+	p := &pendingLine{line: l, done: make(chan error, 1)}
+	if err := t.enqueue(p, maxWait); err != nil {
+		return Ticket{}, err
+	}
+	if err := t.await(ctx, p); err != nil {
+		return Ticket{}, err
+	}
+	return Ticket{p.line.Stream, p.seq}, nil
+}
+
+// Conclude is called before the answer is sent. The line is safe from the end of the process when it returns, if there is a spool.
+func (t *Trail) Conclude(ctx context.Context, at Ticket, l audit.Line) {
+	l.Phase, l.Stream, l.Of = audit.Outcome, at.stream, at.seq
+	p := &pendingLine{line: l}
+	if t.keep(p) {
+		return
+	}
+	p.done = make(chan error, 1)
+	if t.o.Strict {
+		p.done = nil // its intent is safe
+	}
+	err := t.enqueue(p, 2*maxWait)
+	if err == nil && p.done != nil {
+		err = t.await(ctx, p)
+	}
+	if err != nil {
+		t.o.Log.Error("the outcome of a request is not in the audit log", "err", err, "request", l.Request, "path", l.Path, "code", l.Code)
+	}
+}
+
+// Note adds a line for which nobody waits. It is dropped, and counted as failed, if too many wait.
+func (t *Trail) Note(l audit.Line) {
+	if err := t.enqueue(&pendingLine{line: l}, maxNotes); err != nil {
+		t.o.OnFailed()
+	}
+}
+
+// Flush returns when the lines that wait are written.
+func (t *Trail) Flush(ctx context.Context) error {
+	p := &pendingLine{done: make(chan error, 1)}
+	if err := t.enqueue(p, maxWait); err != nil {
+		return err
+	}
+	return t.await(ctx, p)
+}
+
+// keep puts a line into the spool and among those that wait; false if it is not safe there.
+func (t *Trail) keep(p *pendingLine) bool {
+	if t.spool == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.line.Time = t.o.Now().UTC()
+	if t.closed || t.spool.add(p) != nil {
+		return false
+	}
+	t.waiting = append(t.waiting, p)
+	t.ring()
+	return true
+}
+
+// enqueue adds a line to those that wait, if fewer than most do.
+func (t *Trail) enqueue(p *pendingLine, most int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refusalLocked(); err != nil && p.done != nil {
+		return err
+	}
+	if t.closed || len(t.waiting) >= most {
+		return unavailable(errors.New("too many lines wait"))
+	}
+	if p.line.Time.IsZero() {
+		p.line.Time = t.o.Now().UTC()
+	}
+	t.waiting = append(t.waiting, p)
+	t.ring()
+	return nil
+}
+
+func (t *Trail) ring() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// refusalLocked returns why requests must be refused.
+func (t *Trail) refusalLocked() error {
+	switch {
+	case t.closed:
+		return unavailable(errors.New("this process stops"))
+	case t.failure != nil:
+		return unavailable(t.failure)
+	case len(t.waiting) >= maxWait:
+		return unavailable(errors.New("too many lines wait"))
+	}
+	return nil
+}
+
+func unavailable(err error) error {
+	return &errs.Error{Kind: errs.Unavailable, Op: "write", Subject: "the audit log", Err: err, After: 2 * time.Second}
+}
+
+// await waits until a line is written.
+func (t *Trail) await(ctx context.Context, p *pendingLine) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case err := <-p.done:
+		return err
+	case <-ctx.Done():
+		t.o.OnFailed()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.failure != nil {
+			return unavailable(t.failure)
+		}
+		return unavailable(errors.New("etcd did not answer in time"))
+	}
+}
+
+// Name is "audit".
+func (t *Trail) Name() string { return "audit" }
+
+// Ready returns why lines cannot be written.
+func (t *Trail) Ready() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stream == "" && t.failure == nil {
+		return errors.New("no stream of the audit log is open yet")
+	}
+	return t.failure
+}
+
+// take returns the next lines to write. Without one that somebody waits for, it lets more come.
+func (t *Trail) take(ctx context.Context) []*pendingLine {
+	var late <-chan time.Time
+	for {
+		t.mu.Lock()
+		n := len(t.waiting)
+		due := n >= maxGroup
+		for _, p := range t.waiting[:min(n, maxGroup)] {
+			due = due || p.done != nil
+		}
+		if n > 0 && (due || ctx.Err() != nil) {
+			group := t.waiting[:min(n, maxGroup)]
+			t.waiting = append([]*pendingLine(nil), t.waiting[len(group):]...)
+			t.mu.Unlock()
+			return group
+		}
+		t.mu.Unlock()
+		if n > 0 && late == nil {
+			late = time.After(together)
+		}
+		select {
+		case <-t.wake:
+		case <-late:
+			t.mu.Lock()
+			group := t.waiting[:min(len(t.waiting), maxGroup)]
+			t.waiting = append([]*pendingLine(nil), t.waiting[len(group):]...)
+			t.mu.Unlock()
+			return group
+		case <-ctx.Done():
+			if n == 0 {
+				return nil
+			}
+		}
+	}
+}
+
+// failed records that lines cannot be written; nil that they can.
+func (t *Trail) failed(err error) {
+	t.mu.Lock()
+	was := t.failure
+	t.failure = err
+	t.mu.Unlock()
+	if err != nil {
+		t.o.OnFailed()
+	}
+	switch {
+	case err != nil && was == nil:
+		t.o.Log.Error("the audit log cannot be written; requests that change something are refused", "err", err)
+	case err == nil && was != nil:
+		t.o.Log.Info("the audit log is written again")
+	}
+}

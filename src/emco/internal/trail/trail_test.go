@@ -1,0 +1,438 @@
+package trail_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
+)
+
+// bed is an installation with processes that write the log.
+type bed struct {
+	*testing.T
+	kv     *etcdkv.Client
+	later  atomic.Int64 // what the clock is ahead
+	failed atomic.Int64
+	early  atomic.Int64
+}
+
+func newBed(t *testing.T) *bed {
+	t.Parallel()
+	return &bed{T: t, kv: etcdkv.New(trail.Etcd, etcdtest.Prefix(t), etcdkv.Options{})}
+}
+
+func (b *bed) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) options(holder string) trail.Options {
+	return trail.Options{
+		KV: b.kv, Holder: holder, TTL: 2 * time.Second, Strict: true, Keep: 90 * 24 * time.Hour, Bytes: 64 << 20,
+		Now: func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }, Log: slog.New(slog.DiscardHandler),
+		OnLines: func(int) {}, OnFailed: func() { b.failed.Add(1) },
+		OnTrim: func(early bool, n int) {
+			if early {
+				b.early.Add(int64(n))
+			}
+		},
+	}
+}
+
+// start runs a process; the returned function stops it.
+func (b *bed) start(o trail.Options) (*trail.Trail, func()) {
+	b.Helper()
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	o.OnLines = func(int) { begin() }
+	t, err := trail.New(o)
+	b.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- t.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-over; err != nil {
+			b.Error(err)
+		}
+	})
+	b.Cleanup(stop)
+	etcdtest.Receive(b, begun, "the first line")
+	return t, stop
+}
+
+func request(path string) audit.Line {
+	return audit.Line{Subject: "user:corp:alice", Verb: "create", Type: "projects", Path: path, Place: "projects/shop"}
+}
+
+// serve records a request as the API does.
+func (b *bed) serve(t *trail.Trail, path string) {
+	b.Helper()
+	at, err := t.Intend(b.Context(), request(path))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	done := request(path)
+	done.Code = 201
+	t.Conclude(b.Context(), at, done)
+}
+
+func (b *bed) export(t *trail.Trail) string {
+	b.Helper()
+	var out bytes.Buffer
+	b.must(t.Export(b.Context(), func(line []byte) error {
+		_, err := out.Write(append(line, '\n'))
+		return err
+	}))
+	return out.String()
+}
+
+// verify wants a log that is whole.
+func (b *bed) verify(t *trail.Trail) audit.Report {
+	b.Helper()
+	text := b.export(t)
+	r, err := audit.Verify(strings.NewReader(text))
+	if err != nil || !r.Whole {
+		b.Fatalf("the log is not whole: %v\n%s", err, text)
+	}
+	return r
+}
+
+// lines returns the lines of an export.
+func lines(b *bed, text string) (out []audit.Line) {
+	for line := range strings.Lines(text) {
+		var l audit.Line
+		b.must(json.Unmarshal([]byte(line), &l))
+		if l.Seq > 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func count(all []audit.Line, phase string) (n int) {
+	for _, l := range all {
+		if l.Phase == phase {
+			n++
+		}
+	}
+	return n
+}
+
+// Requests of many clients are all in the log, which is one chain; each outcome names its intent.
+func TestRequestsAreChained(t *testing.T) {
+	b := newBed(t)
+	log, stop := b.start(b.options("a"))
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for j := range 25 {
+				b.serve(log, fmt.Sprintf("/v2/projects/p-%d-%d", i, j))
+			}
+		})
+	}
+	clients.Wait()
+	stop()
+	b.verify(log)
+	all := lines(b, b.export(log))
+	if count(all, audit.Intent) != 200 || count(all, audit.Outcome) != 200 || all[0].Phase != audit.Start || all[len(all)-1].Phase != audit.Stop {
+		t.Errorf("%d intents, %d outcomes, from %s to %s", count(all, audit.Intent), count(all, audit.Outcome), all[0].Phase, all[len(all)-1].Phase)
+	}
+	for _, l := range all {
+		if l.Phase == audit.Outcome && (all[l.Of-1].Phase != audit.Intent || all[l.Of-1].Path != l.Path) {
+			t.Errorf("the outcome %d names line %d, which is %+v", l.Seq, l.Of, all[l.Of-1])
+		}
+	}
+	if b.failed.Load() != 0 {
+		t.Errorf("%d failures", b.failed.Load())
+	}
+}
+
+// Processes write streams of their own; the next process continues the stream of one that has stopped.
+func TestProcessesHaveStreams(t *testing.T) {
+	b := newBed(t)
+	one, stop := b.start(b.options("a"))
+	two, _ := b.start(b.options("b"))
+	b.serve(one, "/v2/projects/one")
+	b.serve(two, "/v2/projects/two")
+	stop()
+	three, _ := b.start(b.options("c"))
+	b.serve(three, "/v2/projects/three")
+	r := b.verify(two)
+	all := lines(b, b.export(two))
+	if len(r.Streams) != 2 || count(all, audit.Start) != 3 {
+		t.Fatalf("streams %+v, %d starts", r.Streams, count(all, audit.Start))
+	}
+	i := slices.IndexFunc(all, func(l audit.Line) bool { return l.Path == "/v2/projects/three" })
+	if all[i].Stream != "00" {
+		t.Errorf("the third process writes %s", all[i].Stream)
+	}
+	start := all[slices.IndexFunc(all, func(l audit.Line) bool { return l.Reason == "b" })]
+	if len(start.Heads) != 1 || start.Heads[0].Stream != "00" {
+		t.Errorf("the second process began with the heads %+v", start.Heads)
+	}
+}
+
+// A process that lost its stream to another goes on with a free one, and no line is lost or doubled.
+func TestALostStreamIsReplaced(t *testing.T) {
+	b := newBed(t)
+	one, _ := b.start(b.options("a"))
+	b.serve(one, "/v2/projects/before")
+	if _, err := trail.Etcd.Delete(b.Context(), b.kv.Key("own", "audit-00")); err != nil {
+		t.Fatal(err)
+	}
+	two, _ := b.start(b.options("b"))
+	b.serve(two, "/v2/projects/other")
+	b.serve(one, "/v2/projects/after")
+	b.verify(one)
+	all := lines(b, b.export(one))
+	for _, path := range []string{"before", "other", "after"} {
+		n := 0
+		for _, l := range all {
+			if l.Phase == audit.Intent && l.Path == "/v2/projects/"+path {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d intents of %s", n, path)
+		}
+	}
+}
+
+// What was concluded is in the log after the end of the process by kill -9, once.
+func TestTheSpoolSurvivesTheProcess(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	o.Strict, o.Spool = false, filepath.Join(t.TempDir(), "audit.spool")
+	killed, err := trail.New(o) // it never runs: nothing of it reaches etcd
+	b.must(err)
+	for i := range 5 {
+		b.serve(killed, fmt.Sprintf("/v2/projects/%d", i))
+	}
+	log, stop := b.start(o)
+	b.serve(log, "/v2/projects/5")
+	stop()
+	for range 2 { // their lines are in the spool and in etcd
+		_, stop = b.start(o)
+		stop()
+	}
+	b.verify(log)
+	all := lines(b, b.export(log))
+	if n := count(all, audit.Outcome); n != 6 || count(all, audit.Intent) != 0 {
+		t.Errorf("%d outcomes, want 6", n)
+	}
+}
+
+// While etcd does not answer, requests are refused, and reading does not depend on it being written.
+func TestAnUnwritableLogRefusesRequests(t *testing.T) {
+	b := newBed(t)
+	log, _ := b.start(b.options("a"))
+	gone, cancel := context.WithCancel(b.Context())
+	cancel()
+	if _, err := log.Intend(gone, request("/v2/projects/x")); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("got %v", err)
+	}
+	o := b.options("never")
+	o.Strict = false
+	idle, err := trail.New(o)
+	b.must(err)
+	for range 4096 {
+		idle.Note(request("/v2/flood"))
+	}
+	if b.failed.Load() < 3000 {
+		t.Errorf("%d notes were dropped of 4096 that nobody writes", b.failed.Load())
+	}
+}
+
+// Pages go back in time through segments and lines of all streams, and each line is in one of them.
+func TestPagesShowAllLinesOnce(t *testing.T) {
+	b := newBed(t)
+	one, _ := b.start(b.options("a"))
+	two, _ := b.start(b.options("b"))
+	for i := range 20 {
+		b.serve(one, fmt.Sprintf("/v2/projects/a%d", i))
+		b.serve(two, fmt.Sprintf("/v2/projects/b%d", i))
+	}
+	b.later.Store(int64(25 * time.Hour))
+	b.must(one.Tidy(b.Context()))
+	b.serve(one, "/v2/projects/last")
+	if n := len(etcdtest.KeysBelow(t, b.kv, "audit/segment/")); n == 0 {
+		t.Error("nothing was compressed")
+	}
+	seen := map[string]int{}
+	var order []time.Time
+	q := trail.Query{Limit: 7, Admit: func(l audit.Line) bool { return l.Phase == audit.Intent }}
+	for {
+		page, err := one.List(b.Context(), q)
+		b.must(err)
+		for _, text := range page.Items {
+			var l audit.Line
+			b.must(json.Unmarshal(text, &l))
+			seen[l.Path]++
+			order = append(order, l.Time)
+		}
+		if q.Continue = page.Continue; q.Continue == "" {
+			break
+		}
+	}
+	if len(seen) != 41 || !slices.IsSortedFunc(order, func(a, b time.Time) int { return b.Compare(a) }) {
+		t.Errorf("%d lines, in order: %v", len(seen), order)
+	}
+	for path, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is listed %d times", path, n)
+		}
+	}
+	q = trail.Query{Limit: 100, Since: time.Now().Add(24 * time.Hour), Admit: q.Admit}
+	page, err := one.List(b.Context(), q)
+	if err != nil || len(page.Items) != 1 {
+		t.Errorf("since tomorrow: %d lines, %v", len(page.Items), err)
+	}
+}
+
+// Old lines are removed, and what is left can be verified; also when space and not age is the reason.
+func TestRetentionKeepsTheLogVerifiable(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	o.Bytes = 2000 // a segment of these lines is larger
+	log, _ := b.start(o)
+	two, stop := b.start(b.options("b"))
+	b.serve(two, "/v2/projects/other")
+	stop()
+	for day := range 4 {
+		for i := range 30 {
+			b.serve(log, fmt.Sprintf("/v2/projects/d%d-%d", day, i))
+		}
+		b.later.Add(int64(25 * time.Hour))
+		b.must(log.Tidy(b.Context()))
+		b.verify(log)
+	}
+	r := b.verify(log)
+	if r.Streams[0].First < 60 || b.early.Load() == 0 {
+		t.Errorf("streams %+v, %d lines were removed early", r.Streams, b.early.Load())
+	}
+	b.later.Add(int64(91 * 24 * time.Hour))
+	b.must(log.Tidy(b.Context()))
+	b.must(log.Tidy(b.Context()))
+	r = b.verify(log)
+	if r.Lines > 3 { // the lines that record the removals
+		t.Errorf("after 91 days there are %d lines", r.Lines)
+	}
+	b.serve(log, "/v2/projects/more")
+	b.verify(log)
+}
+
+// Whoever can write etcd leaves traces: each change is found and the first line that is wrong is named.
+func TestChangesInEtcdAreFound(t *testing.T) {
+	type keys = []string
+	for name, spoil := range map[string]func(b *bed, segments, lines keys){
+		"changed": func(b *bed, _, lines keys) {
+			b.edit(lines[3], func(v string) string { return strings.Replace(v, "alice", "alicf", 1) })
+		},
+		"dropped":         func(b *bed, _, lines keys) { b.drop(lines[3]) },
+		"segment dropped": func(b *bed, segments, _ keys) { b.drop(segments[0]) },
+		"swapped": func(b *bed, _, lines keys) {
+			one, two := b.value(lines[3]), b.value(lines[4])
+			b.edit(lines[3], func(string) string { return two })
+			b.edit(lines[4], func(string) string { return one })
+		},
+		"cut":             func(b *bed, _, lines keys) { b.drop(lines[len(lines)-1]) },
+		"segment changed": func(b *bed, segments, _ keys) { b.edit(segments[0], func(v string) string { return v[:len(v)/2] }) },
+		"beginning removed": func(b *bed, segments, lines keys) {
+			var l audit.Line
+			group := strings.Split(b.value(lines[0]), "\n")
+			last := group[len(group)-1]
+			b.must(json.Unmarshal([]byte(last), &l))
+			text, err := json.Marshal(audit.Head{Stream: l.Stream, Seq: l.Seq, Hash: audit.Hash([]byte(last))})
+			b.must(err)
+			b.drop(segments[0])
+			b.drop(strings.Replace(segments[0], "/segment/", "/index/", 1))
+			b.drop(lines[0])
+			b.edit(b.kv.Key("audit", "anchor", l.Stream), func(string) string { return string(text) })
+		},
+		"stream removed": func(b *bed, segments, _ keys) {
+			for _, part := range []string{"head", "line", "segment", "index", "anchor"} {
+				if _, err := trail.Etcd.Delete(b.Context(), b.kv.Key("audit", part, "00"), clientv3.WithPrefix()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			log, stop := b.start(b.options("a"))
+			for i := range 10 {
+				b.serve(log, fmt.Sprintf("/v2/projects/%d", i))
+			}
+			b.later.Store(int64(25 * time.Hour))
+			b.must(log.Tidy(b.Context()))
+			two, _ := b.start(b.options("b")) // it records the head of the other stream
+			for i := range 10 {
+				b.serve(log, fmt.Sprintf("/v2/projects/later-%d", i))
+			}
+			stop()
+			b.verify(two)
+			spoil(b, b.keys("audit/segment/00"), b.keys("audit/line/00"))
+			var out bytes.Buffer
+			err := two.Export(b.Context(), func(line []byte) error { _, err := out.Write(append(line, '\n')); return err })
+			if err == nil {
+				_, err = audit.Verify(&out)
+			}
+			if broken, ok := errors.AsType[*audit.Broken](err); !ok || broken.Stream != "00" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func (b *bed) value(key string) string {
+	b.Helper()
+	r, err := trail.Etcd.Get(b.Context(), key)
+	b.must(err)
+	if len(r.Kvs) == 0 {
+		return ""
+	}
+	return string(r.Kvs[0].Value)
+}
+
+func (b *bed) keys(part string) (out []string) {
+	for _, k := range etcdtest.KeysBelow(b, b.kv, part) {
+		out = append(out, b.kv.Key(k))
+	}
+	return out
+}
+
+func (b *bed) edit(key string, change func(string) string) {
+	b.Helper()
+	_, err := trail.Etcd.Put(b.Context(), key, change(b.value(key)))
+	b.must(err)
+}
+
+func (b *bed) drop(key string) {
+	b.Helper()
+	r, err := trail.Etcd.Delete(b.Context(), key)
+	b.must(err)
+	if r.Deleted != 1 {
+		b.Fatalf("there is no %s", key)
+	}
+}

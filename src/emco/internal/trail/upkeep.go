@@ -1,0 +1,317 @@
+package trail
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// Bounds of a segment.
+const (
+	segmentText = 512 << 10 // bytes of lines
+	segmentKeys = 1000      // groups
+)
+
+// segment is the entry of a segment in the index.
+type segment struct {
+	Stream string    `json:"-"`
+	First  int64     `json:"-"`
+	Last   int64     `json:"last"`
+	Hash   string    `json:"hash"` // of the last line
+	Until  time.Time `json:"until"`
+	Bytes  int64     `json:"bytes"`
+}
+
+func segmentKey(kv *etcdkv.Client, name string, first int64) string {
+	return kv.Key("audit", "segment", name, etcdkv.Number(first))
+}
+
+func indexKey(kv *etcdkv.Client, name string, first int64) string {
+	return kv.Key("audit", "index", name, etcdkv.Number(first))
+}
+func anchorKey(kv *etcdkv.Client, name string) string { return kv.Key("audit", "anchor", name) }
+
+// upkeep compresses and removes old lines until ctx ends.
+func (t *Trail) upkeep(ctx context.Context) {
+	marked := t.o.Now()
+	for {
+		pause(ctx, upkeep)
+		if ctx.Err() != nil {
+			return
+		}
+		if now := t.o.Now(); now.Sub(marked) >= markEvery {
+			if heads, err := t.heads(ctx); err == nil {
+				t.Note(audit.Line{Phase: audit.Mark, Heads: heads})
+				marked = now
+			}
+		}
+		if err := t.Tidy(ctx); err != nil && ctx.Err() == nil {
+			t.o.Log.Warn("old lines of the audit log are kept as they are", "err", err)
+		}
+	}
+}
+
+// Tidy compresses and removes what is due, in the streams that this process writes or nobody does.
+func (t *Trail) Tidy(ctx context.Context) error {
+	taken, err := owners(ctx, t.o.KV)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	own := t.stream
+	t.mu.Unlock()
+	heads, err := t.heads(ctx)
+	if err != nil {
+		return err
+	}
+	first := true // of those that are written; its owner removes lines
+	for _, h := range heads {
+		_, written := taken[h.Stream]
+		if written && h.Stream != own {
+			first = first && own < h.Stream
+			continue
+		}
+		for sealed := true; sealed && err == nil; {
+			sealed, err = t.seal(ctx, h.Stream)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !first || own == "" {
+		return nil
+	}
+	return t.trim(ctx)
+}
+
+// seal compresses the oldest lines of a stream if there are enough, or if they are old.
+func (t *Trail) seal(ctx context.Context, name string) (bool, error) {
+	kv := t.o.KV
+	var keys []*mvccpb.KeyValue
+	var text []byte
+	full := false
+	for item, err := range kv.List(ctx, etcdkv.Scan{Prefix: kv.Key("audit", "line", name) + "/"}) {
+		if err != nil {
+			return false, err
+		}
+		if full = len(keys) == segmentKeys || len(text)+len(item.Value) > segmentText && len(keys) > 0; full {
+			break
+		}
+		if keys = append(keys, item); len(text) > 0 {
+			text = append(text, '\n')
+		}
+		text = append(text, item.Value...)
+	}
+	if len(keys) == 0 {
+		return false, nil
+	}
+	all := bytes.Split(text, []byte("\n"))
+	var oldest, last audit.Line
+	if err := errors.Join(json.Unmarshal(all[0], &oldest), json.Unmarshal(all[len(all)-1], &last)); err != nil {
+		return false, etcdkv.Corrupt(string(keys[0].Key), err)
+	}
+	if !full && t.o.Now().Sub(oldest.Time) < sealAfter {
+		return false, nil
+	}
+	packed, err := pack(text)
+	if err != nil {
+		return false, err
+	}
+	index, err := etcdkv.Encode(name, segment{Last: last.Seq, Hash: audit.Hash(all[len(all)-1]), Until: last.Time, Bytes: int64(len(packed))})
+	if err != nil {
+		return false, err
+	}
+	from, to := string(keys[0].Key), string(keys[len(keys)-1].Key)
+	there := clientv3.Compare(clientv3.ModRevision(from), "=", keys[0].ModRevision)
+	_, ok, err := kv.Commit(ctx, "the audit log", []clientv3.Cmp{there}, []clientv3.Op{
+		clientv3.OpPut(segmentKey(kv, name, oldest.Seq), string(packed)), clientv3.OpPut(indexKey(kv, name, oldest.Seq), index),
+		clientv3.OpDelete(from, clientv3.WithRange(to+"\x00")),
+	})
+	return ok && err == nil, err
+}
+
+func pack(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(text)
+	err = errors.Join(err, w.Close())
+	return out.Bytes(), err
+}
+
+// maxUnpacked bounds what a segment unpacks to.
+const maxUnpacked = 4 * segmentText
+
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
+	if err == nil && len(text) > maxUnpacked {
+		err = errors.New("the segment is larger than any that was written")
+	}
+	return text, err
+}
+
+// index returns the segments of a stream whose first lines are after one, or with an empty name those of all streams,
+// by stream and in order, at a revision of etcd; 0 is the newest.
+func (t *Trail) index(ctx context.Context, name string, after, rev int64) (out []segment, err error) {
+	scan := etcdkv.Scan{Prefix: t.o.KV.Key("audit", "index") + "/", Revision: rev}
+	if name != "" {
+		scan.Prefix += name + "/"
+		scan.After = indexKey(t.o.KV, name, max(0, after))
+	}
+	for item, err := range t.o.KV.List(ctx, scan) {
+		if err != nil {
+			return nil, err
+		}
+		s, err := etcdkv.Decode[segment](item)
+		if err != nil {
+			return nil, err
+		}
+		if s.Stream, s.First, err = place(t.o.KV, item.Key); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// place returns the stream and the number in a key.
+func place(kv *etcdkv.Client, key []byte) (stream string, first int64, err error) {
+	parts := kv.Split(key)
+	if len(parts) != 4 {
+		return "", 0, etcdkv.Corrupt(string(key), errors.New("the key is none of the audit log"))
+	}
+	err = json.Unmarshal([]byte(cmp.Or(strings.TrimLeft(parts[3], "0"), "0")), &first)
+	return parts[2], first, err
+}
+
+// trim removes segments that are too old, and the oldest ones while all together are too large.
+func (t *Trail) trim(ctx context.Context) error {
+	all, err := t.index(ctx, "", 0, 0)
+	if err != nil {
+		return err
+	}
+	cut, early := t.due(all)
+	if len(cut) == 0 {
+		return nil
+	}
+	anchors, err := t.anchors(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for name, s := range cut {
+		anchors[name] = audit.Head{Stream: name, Seq: s.Last, Hash: s.Hash}
+	}
+	heads := make([]audit.Head, 0, len(anchors))
+	for _, h := range anchors {
+		heads = append(heads, h)
+	}
+	slices.SortFunc(heads, func(a, b audit.Head) int { return strings.Compare(a.Stream, b.Stream) })
+	if err := t.record(ctx, audit.Line{Phase: audit.Trim, Heads: heads}); err != nil {
+		return err
+	}
+	for name, s := range cut {
+		if err := t.remove(ctx, name, s); err != nil {
+			return err
+		}
+	}
+	n := 0
+	for _, s := range all {
+		if c, ok := cut[s.Stream]; ok && s.Last <= c.Last {
+			n += int(s.Last - s.First + 1)
+		}
+	}
+	t.o.OnTrim(early, n)
+	return nil
+}
+
+// due returns the last segment to remove of each stream, and whether space and not age is the reason for some.
+func (t *Trail) due(all []segment) (cut map[string]segment, early bool) {
+	cut = map[string]segment{}
+	var bytes int64
+	for _, s := range all {
+		bytes += s.Bytes
+	}
+	slices.SortStableFunc(all, func(a, b segment) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.First, b.First)) })
+	for _, s := range all {
+		old := t.o.Now().Sub(s.Until) > t.o.Keep
+		if !old && bytes <= t.o.Bytes {
+			break
+		}
+		early = early || !old
+		bytes -= s.Bytes
+		if s.Last > cut[s.Stream].Last {
+			cut[s.Stream] = s
+		}
+	}
+	return cut, early
+}
+
+// record writes a line and waits for it.
+func (t *Trail) record(ctx context.Context, l audit.Line) error {
+	p := &pendingLine{line: l, done: make(chan error, 1)}
+	if err := t.enqueue(p, maxWait); err != nil {
+		return err
+	}
+	return t.await(ctx, p)
+}
+
+// remove deletes the segments of a stream up to one.
+func (t *Trail) remove(ctx context.Context, name string, s segment) error {
+	kv, key := t.o.KV, anchorKey(t.o.KV, name)
+	old, item, err := etcdkv.Read[audit.Head](ctx, kv, key)
+	same := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	switch {
+	case errs.Is(err, errs.NotFound):
+	case err != nil:
+		return err
+	case old.Seq >= s.Last:
+		return nil
+	default:
+		same = clientv3.Compare(clientv3.ModRevision(key), "=", item.ModRevision)
+	}
+	value, err := etcdkv.Encode(key, audit.Head{Stream: name, Seq: s.Last, Hash: s.Hash})
+	if err != nil {
+		return err
+	}
+	upto := func(of func(*etcdkv.Client, string, int64) string) clientv3.Op {
+		return clientv3.OpDelete(of(kv, name, 0), clientv3.WithRange(of(kv, name, s.First)+"\x00"))
+	}
+	_, _, err = kv.Commit(ctx, "the audit log", []clientv3.Cmp{same}, []clientv3.Op{upto(segmentKey), upto(indexKey), clientv3.OpPut(key, value)})
+	return err
+}
+
+// anchors returns the last removed line of each stream that lost some, at a revision of etcd.
+func (t *Trail) anchors(ctx context.Context, rev int64) (map[string]audit.Head, error) {
+	out := map[string]audit.Head{}
+	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "anchor") + "/", Revision: rev}) {
+		if err != nil {
+			return nil, err
+		}
+		h, err := etcdkv.Decode[audit.Head](item)
+		if err != nil {
+			return nil, err
+		}
+		out[h.Stream] = h
+	}
+	return out, nil
+}

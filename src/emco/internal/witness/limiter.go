@@ -1,0 +1,86 @@
+package witness
+
+import (
+	"sync"
+	"time"
+)
+
+// Bounds of what is recorded of requests that anybody can send: each address may fill some lines a second, and all
+// together fill a few megabytes a day after a burst.
+const (
+	perAddress   = 10   // lines a second
+	maxAddresses = 1000 // that are counted apart
+	burst        = 1000 // lines of all addresses at once
+	perSecond    = 1    // lines of all addresses afterwards
+)
+
+// limiter admits some of many. Its zero value is ready.
+type limiter struct {
+	mu      sync.Mutex
+	second  int64               // of counts; guarded by mu
+	counts  map[string]int      // by address; guarded by mu
+	spent   float64             // lines of the burst that were used; guarded by mu
+	at      time.Time           // of spent; guarded by mu
+	refused int64               // guarded by mu
+	from    map[string]struct{} // addresses of those; guarded by mu
+}
+
+// admit reports whether a line of an address may be written.
+func (l *limiter) admit(address string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := now.Unix(); s != l.second || l.counts == nil {
+		l.second, l.counts = s, map[string]int{}
+	}
+	if l.at.IsZero() {
+		l.at = now
+	}
+	l.spent = max(0, l.spent-max(0, now.Sub(l.at).Seconds())*perSecond)
+	l.at = now
+	_, counted := l.counts[address]
+	if l.counts[address] >= perAddress || l.spent+1 > burst || !counted && len(l.counts) >= maxAddresses {
+		l.refused++
+		if l.from == nil {
+			l.from = map[string]struct{}{}
+		}
+		if len(l.from) < maxAddresses {
+			l.from[address] = struct{}{}
+		}
+		return false
+	}
+	l.counts[address]++
+	l.spent++
+	return true
+}
+
+// missed returns and forgets how many were not admitted, and from how many addresses.
+func (l *limiter) missed() (n int64, addresses int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, addresses = l.refused, len(l.from)
+	l.refused, l.from = 0, nil
+	return n, addresses
+}
+
+// maxRecent bounds the callers that are remembered.
+const maxRecent = 10_000
+
+// recent remembers who was seen. Its zero value is ready.
+type recent struct {
+	mu   sync.Mutex
+	seen map[string]time.Time // guarded by mu
+}
+
+// first reports whether somebody was not seen for an hour.
+func (s *recent) first(who string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.seen[who]; ok && now.Sub(at) < again {
+		return false
+	}
+	if s.seen == nil || len(s.seen) >= maxRecent {
+		s.seen = map[string]time.Time{}
+	}
+	s.seen[who] = now
+	return true
+}
