@@ -18,17 +18,18 @@ const compatibilityPage = "../../../../docs/emco-compatibility.md"
 
 // deviations are the differences of routes that are served, with their reasons.
 var deviations = map[string]string{
-	"GET cluster-providers/{}/clusters/{}":                                          "the kubeconfig shows `***` for credentials: secrets are write-only",
-	"GET cluster-providers/{}/cluster-sync-objects":                                 "tokens are `***`: secrets are write-only",
-	"GET cluster-providers/{}/cluster-sync-objects/{}":                              "tokens are `***`: secrets are write-only",
-	"GET projects/{}/logical-clouds/{}/cluster-references":                          "a cloud without references answers an empty list, not 400: nothing is wrong with the request",
-	"POST projects/{}/logical-clouds":                                               "both levels; level 1 needs a namespace and a user",
-	"GET projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/status":       "a missing group is 404, not 400; `Applied` needs proof ([status](status.md))",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/approve":     "a state that does not allow it is 409, a missing group 404; upstream answers 500 for both",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/instantiate": "refusals are 400, 404 and 409 with the reason, not 500; an intent of a controller that is not there is refused",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/terminate":   "refusals are 404 and 409, not 500",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/stop":        "refusals are 404 and 409, not 500",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/rollback":    "a revision that does not exist is 404, not 500; the revision's own content is restored without rendering",
+	"GET cluster-providers/{}/clusters/{}":                                                "the kubeconfig shows `***` for credentials: secrets are write-only",
+	"GET cluster-providers/{}/cluster-sync-objects":                                       "tokens are `***`: secrets are write-only",
+	"GET cluster-providers/{}/cluster-sync-objects/{}":                                    "tokens are `***`: secrets are write-only",
+	"GET projects/{}/logical-clouds/{}/cluster-references":                                "a cloud without references answers an empty list, not 400: nothing is wrong with the request",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/policy-intents/{}": "conditions are CEL expressions; an intent with `engineUrl` is refused ([policy intents](policy-intents.md))",
+	"POST projects/{}/logical-clouds":                                                     "both levels; level 1 needs a namespace and a user",
+	"GET projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/status":             "a missing group is 404, not 400; `Applied` needs proof ([status](status.md))",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/approve":           "a state that does not allow it is 409, a missing group 404; upstream answers 500 for both",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/instantiate":       "refusals are 400, 404 and 409 with the reason, not 500; an intent of a controller that is not there is refused",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/terminate":         "refusals are 404 and 409, not 500",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/stop":              "refusals are 404 and 409, not 500",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/rollback":          "a revision that does not exist is 404, not 500; the revision's own content is restored without rendering",
 }
 
 var anyName = regexp.MustCompile(`\{[^}]*\}`)

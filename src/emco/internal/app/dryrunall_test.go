@@ -55,6 +55,8 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", g.path+"/network-chains/chain/client-selectors", `{"metadata":{"name":"selector"},"spec":{"chainEnd":"left","podSelector":{"matchLabels":{"a":"b"}}}}`)
 	s.expect(201, "POST", g.path+"/network-chains/chain/provider-networks", `{"metadata":{"name":"network"},"spec":{"chainEnd":"left","providerNetwork":"n","gatewayIp":"10.1.0.1","subnet":"10.1.0.0/16"}}`)
 	s.expect(201, "POST", g.path+"/sfc-clients", `{"metadata":{"name":"guest"},"spec":{"chainEnd":"left","sfcIntent":"chain","app":"cache","workloadResource":"cache","resourceType":"Deployment"}}`)
+	s.expect(201, "POST", "policy/agents/watcher", `{}`)
+	s.expect(201, "POST", g.path+"/policy-intents/alarm", `{"spec":{"event":{"id":"alarm","agent":"watcher"},"policy":{"expression":"event.data.load > 1"},"actor":"update"}}`)
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	issuing := newCertCluster(s.T)
 	issuing.signs.Store(true)
@@ -72,7 +74,7 @@ func (s *testStage) everything() map[string]string {
 		"caCert": "authority", "caCertCluster": "direct", "caCertLogicalCloud": "stores",
 		"hookIntent": "gate", "workerIntent": "crew", "workflowIntent": "index",
 		"project": "shop", "compositeApp": "till", "compositeAppVersion": "v1", "app": "cache", "compositeProfile": "small", "appProfile": "web", "dependency": "first", "genericK8sIntent": "extra", "trafficGroupIntent": "traffic", "inboundServerIntent": "server", "inboundClientsIntent": "client", "inboundClientsAccessIntent": "point", "hpaIntent": "needs", "hpaConsumer": "consumer", "hpaResource": "need", "logicalCloudKv": "facts", "dtcController": "traffic",
-		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest",
+		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest", "agent": "watcher", "policyIntent": "alarm",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
 		"role": "restarter", "roleBinding": "team", "token": "ci",
@@ -137,7 +139,7 @@ func TestF13NoDryRunChangesAnything(t *testing.T) {
 		`{"metadata":{"name":"fresh"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"}}}`,
 		`{"metadata":{"name":"fresh"},"spec":{"app":"web","intent":{"allOf":[{"clusterProvider":"edge","cluster":"b"}]}}}`,
 		`{"metadata":{},"spec":{"revision":"1"}}`, `{"gitOpsType":"fluxcd"}`, `{"abort":true}`,
-		`{"url":"` + s.git.URL("fleet") + `","branch":"` + branch + `"}`,
+		`{"url":"` + s.git.URL("fleet") + `","branch":"` + branch + `"}`, `{"id":"alarm","data":{"load":2}}`,
 	}
 	was, succeeded := s.contents(cluster), map[string]bool{}
 	for _, route := range writes(t) {
@@ -165,7 +167,7 @@ func TestF13NoDryRunChangesAnything(t *testing.T) {
 	}
 	for _, want := range []string{
 		"POST /v2/projects", "DELETE " + clusterRoute + "/labels/{clusterLabel}", "POST " + clusterRoute + "/move", "POST " + clusterRoute + "/monitor/token",
-		"DELETE " + clusterRoute + "/monitor/token", "POST /v2/git/adopt", "POST " + groupRoute + "/update", "POST " + groupRoute + "/rollback",
+		"DELETE " + clusterRoute + "/monitor/token", "POST /v2/git/adopt", "POST " + groupRoute + "/update", "POST " + groupRoute + "/rollback", "POST /v2/policy/agents/{agent}/events",
 		"POST " + groupRoute + "/terminate", "POST /v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/apps",
 	} {
 		if !succeeded[want] {

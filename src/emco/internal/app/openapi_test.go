@@ -287,6 +287,12 @@ func (x explorer) writes(op *openapi.Operation, method, template string) {
 	switch method {
 	case http.MethodPost:
 		body, file := x.newDocument(template)
+		if strings.HasSuffix(template, "}") { // of an item, with the name in the URL
+			collection := template[:strings.LastIndex(template, "/")]
+			body, file = x.newDocument(collection)
+			body, path = strings.Replace(body, `"copy"`, `"other"`, 1), filled(collection, x.names)+"/other"
+			none = nowhere(collection) + "/other"
+		}
 		x.askWith(op, method, template, path, body, file)
 		x.askWith(op, method, template, path, body, file)
 		x.askWith(op, method, template, none, body, file)
@@ -371,6 +377,7 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 		"rollback": `{"metadata":{},"spec":{"revision":"1"}}`, "move": `{"gitOpsType":"fluxcd"}`,
 		"adopt": `{"url":"` + x.git.URL("fleet") + `","branch":"` + branch + `"}`, "restore": `{"url":"` + x.git.URL("fleet") + `","branch":"` + branch + `"}`,
 		"tokens": tokenDocument("made"), "can-i": `{"path":"/v2/projects/shop"}`, "who-can": `{"path":"/v2/projects/shop"}`,
+		"events":  `{"id":"alarm","data":{"load":1}}`,
 		"migrate": `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`,
 	}
 	body := bodies[template[strings.LastIndex(template, "/")+1:]]
@@ -406,6 +413,9 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	}
 	if strings.HasPrefix(template, "/v2/git/") {
 		x.ask(op, method, template, path, `{"url":"`+x.git.URL("fleet")+`","branch":"nowhere"}`)
+	}
+	if strings.HasSuffix(template, "/{agent}/events") {
+		x.ask(op, method, template, path, strings.Repeat(" ", 65<<10))
 	}
 	if strings.HasSuffix(template, "/webhooks/git") {
 		x.ask(op, method, template, path, `{}`, "X-Gitlab-Token", "hook")

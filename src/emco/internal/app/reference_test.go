@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
@@ -62,6 +63,7 @@ func declaredRoutes() *mux.Router {
 	audit.New(nil).Mount(r)
 	hpa.Resources{}.Mount(r)
 	sfc.Resources{}.Mount(r)
+	(&policy.Service{}).Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)
@@ -220,6 +222,9 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	if d.Refs {
 		conflict += ", or a document that it names is missing"
 	}
+	if d.AtItem {
+		row("POST an item", "as POST the collection; 400 the document has another name", "`strict=true`", "`dryRun=true`")
+	}
 	row("POST "+collection, "201; 400; "+conflict+large+"; 422", "`strict=true`", "`dryRun=true`")
 	list := "200; 400"
 	if !d.Root {
@@ -248,7 +253,7 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	if d.Clear {
 		row("DELETE "+collection+", all of it", "204; 404 the parent is missing; 409 one has children", "`dryRun=true`")
 	}
-	row("DELETE "+item, "204; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
+	row("DELETE "+item, map[bool]string{false: "204", true: "200"}[d.AtItem]+"; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
 	if d.Masked {
 		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value; a sync object that names another server (scheme, host or port) needs the value itself, otherwise 400.\n")
 	}

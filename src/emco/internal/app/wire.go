@@ -44,6 +44,7 @@ import (
 	hpaapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	sfcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
@@ -120,6 +121,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		dtcapi.Resources{DB: st.db}.Mount(r)
 		hpaapi.Resources{DB: st.db}.Mount(r)
 		sfcapi.Resources{DB: st.db}.Mount(r)
+		a.policies(st.db, groups).Mount(r)
 		groups.Mount(r)
 		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
@@ -161,6 +163,22 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 		out[name] = hpa.New(db)
 	}
 	return out
+}
+
+// policies returns the service of policy intents, whose events act on groups.
+func (a *App) policies(db *store.DB, groups *orchestrator.Groups) *policy.Service {
+	s := &policy.Service{DB: db, Actions: eventActions{groups}, Now: time.Now}
+	if a.guard != nil {
+		s.Policy = a.guard.Directory.Policy
+	}
+	return s
+}
+
+// eventActions has groups carry out what events ask for.
+type eventActions struct{ groups *orchestrator.Groups }
+
+func (e eventActions) Act(ctx context.Context, r policy.Request) error {
+	return e.groups.Act(ctx, orchestrator.EventAction(r))
 }
 
 // placementControllers returns the placement controllers of the program, by name.

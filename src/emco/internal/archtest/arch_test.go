@@ -31,6 +31,7 @@ var groups = map[string]packageGroup{
 		"internal/confined",  // children within limits
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
+		"internal/condition", // expressions of policy intents
 		"internal/failpoint", // where tests break the program
 		"internal/sops",      // Secrets for those who have the key
 		"internal/authn/apitoken",
@@ -190,6 +191,7 @@ var homes = map[string][]string{
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},
 	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
+	"github.com/google/cel-go":  {"internal/condition"},
 	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
 	"oras.land/":                {"internal/sink/oci"},
 	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},

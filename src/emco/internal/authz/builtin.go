@@ -17,7 +17,7 @@ const (
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
-		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers",
+		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "policy-intents", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers",
 	}
 }
 
@@ -32,7 +32,7 @@ func inProviders() []string {
 
 // seen are further types that viewers read.
 func seen() []string {
-	return []string{"branches", "clm-controllers", "cluster-providers", "controllers", "dtc-controllers", "metrics", "projects", "role-bindings", "roles"}
+	return []string{"agents", "branches", "clm-controllers", "cluster-providers", "controllers", "dtc-controllers", "metrics", "projects", "role-bindings", "roles"}
 }
 
 // BuiltIn returns the rules of the roles that are built in.

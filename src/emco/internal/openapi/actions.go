@@ -81,6 +81,9 @@ func Actions() map[string]Action {
 		"POST /v2/git/adopt":                                                      {"accepts what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 404; 422"},
 		"POST /v2/git/restore":                                                    {"undoes what others did to a branch", tryQuery, "`{\"url\": …, \"branch\": …}`", "202; 400; 403; 404; 409; 422"},
 
+		"POST /v2/policy/agents/{agent}/events": {"delivers an [event](../policy-intents.md); answers what it led to, for each intent that names it", tryQuery, "`{\"id\": …, \"data\": {…}}`", "200; 400; 404; 413; 422"},
+		"GET /v2/health":                        {"whether the program answers; open to everybody. [Operating](../operate/README.md#health-and-metrics) has better ones", "", "", "200"},
+
 		"POST /v2/tokens":           {"makes an API token; only this answer shows it", tryQuery, "`{\"metadata\": {\"name\": …}, \"spec\": {\"role\": …, \"place\": \"projects/shop\", \"expires\": TIME}}`", "201; 400; 403 it would give more than its maker has; 409; 422"},
 		"GET /v2/tokens":            {"the API tokens, without their secrets", "", "", "200; 400"},
 		"DELETE /v2/tokens/{token}": {"revokes an API token", tryQuery, "", "204; 400; 404"},

@@ -177,6 +177,9 @@ func (d *Document) document(method, template string, r resource.Description) *Op
 		refusals = append(refusals, http.StatusNotFound, http.StatusConflict)
 	case method == http.MethodDelete:
 		op.Summary, good, content = "delete "+r.Kind, http.StatusNoContent, nil
+		if r.AtItem {
+			good = http.StatusOK
+		}
 		op.Parameters = query("dryRun")
 		refusals = append(refusals, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed)
 	case template == "/v2/"+r.Collection:

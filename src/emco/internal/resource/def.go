@@ -21,6 +21,7 @@ type Def[T any] struct {
 	Item       string // path below the collection: "{cluster}", or "{compositeApp}/{compositeAppVersion}"
 	Type       string // of the documents in permissions; empty for the name of the collection
 	Put        Put
+	AtItem     bool // POST of an item creates it, too, and DELETE of an item answers 200, as in upstream's policy service
 	Clear      bool // DELETE of the collection deletes all its documents
 
 	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists

@@ -16,6 +16,7 @@ type Description struct {
 	Item       string
 	Put        Put
 	Clear      bool // DELETE of the collection empties it
+	AtItem     bool // POST of an item creates it, and DELETE of an item is 200
 	Root       bool // the collection has no parent
 	Explicit   bool // POST below a missing parent is 404, otherwise 409
 	File       bool // a file comes with the document
@@ -46,7 +47,7 @@ func (e endpoint) Describe() Description { return e.describe() }
 
 func (d Def[T]) describe() Description {
 	out := Description{
-		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put, Clear: d.Clear,
+		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put, Clear: d.Clear, AtItem: d.AtItem,
 		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Refs: d.Refs != nil,
 		Members: v2.MembersOf[T](), Shaped: d.Shape != nil,
 		Guarded: d.Guards.Replace != nil || d.Guards.Delete != nil,

@@ -28,6 +28,9 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	if def.Clear {
 		route(http.MethodDelete, collection, authz.Delete, h.orDryRun((*handler[T, P]).clear, "dryRun"))
 	}
+	if def.AtItem {
+		route(http.MethodPost, item, authz.Create, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))
+	}
 	if def.Put != NoPut {
 		route(http.MethodPut, item, authz.Update, h.orDryRun((*handler[T, P]).replace, "dryRun", "strict"))
 	}
@@ -52,7 +55,7 @@ func (d *Def[T]) place(r *http.Request) (Place, error) {
 	}
 	coll := expand(d.Collection, vars)
 	at := Place{Key: store.Key(coll), Collection: store.Key(coll), Vars: vars}
-	if parent := strings.LastIndexByte(coll, '/'); parent >= 0 {
+	if parent := strings.LastIndexByte(coll, '/'); parent >= 0 && d.Orphan != "" {
 		at.Parent = at.Collection[:parent]
 	}
 	return at, nil

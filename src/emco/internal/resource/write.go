@@ -38,6 +38,11 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if h.def.AtItem {
+		if err := nameFrom[T, P](&up.doc, expand(h.def.Item, at.Vars)); err != nil {
+			return err
+		}
+	}
 	if err := P(&up.doc).Validate(); err != nil {
 		return err // before the name becomes part of a key
 	}
@@ -46,6 +51,18 @@ func (h *handler[T, P]) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return h.answer(w, http.StatusCreated, doc)
+}
+
+// nameFrom gives a document the name in the URL, if there is one. Another name in the document is Invalid.
+func nameFrom[T any, P document[T]](doc *T, name string) error {
+	switch own := P(doc).DocName(); {
+	case name == "" || own == name:
+	case own == "":
+		P(doc).SetDocName(name)
+	default:
+		return errs.New(errs.Invalid, "Invalid Input:\n- metadata.name: it is not the name in the URL")
+	}
+	return nil
 }
 
 // insert stores a new document.
@@ -297,6 +314,10 @@ func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
 		return objection
 	case err != nil:
 		return h.def.words(err, h.def.absent())
+	}
+	if h.def.AtItem {
+		w.WriteHeader(http.StatusOK)
+		return nil
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -27,9 +27,6 @@ var absent = []struct{ prefix, service string }{
 	{cluster + "/stop", "ncm"},
 	{cluster + "/status", "ncm"},
 	{group + "/network-controller-intent", "ovnaction"},
-	{group + "/policy-intents", "policy"},
-	{"policy", "policy"},
-	{"health", "policy"},
 }
 
 // Service returns upstream's service for a path below /v2 that this program does not serve;

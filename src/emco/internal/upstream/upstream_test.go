@@ -23,8 +23,6 @@ func TestF41RoutesOfMissingServicesNameThem(t *testing.T) {
 	})
 	for path, want := range map[string]string{
 		group + "/network-controller-intent/n/workload-intents": "ovnaction",
-		group + "/policy-intents/p":                             "policy",
-		"/v2/policy/agents":                                     "policy",
 		"/v2/cluster-providers/p/clusters/c/networks":           "ncm",
 		"/v2/cluster-providers/p/clusters/c/apply":              "ncm",
 	} {

@@ -118,6 +118,8 @@ var table = []Kind{
 		Collection: "temporal-workflow-intents", Parents: []string{Groups}, Short: []string{"workflows"}, Singular: "workflow",
 		Actions: []string{"cancel", "start", "status"},
 	}, "WorkflowIntent"),
+	typed[v2.PolicyIntent](Kind{Collection: "policy-intents", Parents: []string{Groups}}, "PolicyIntent"),
+	typed[v2.PolicyAgent](Kind{Collection: "policy/agents", Parents: root}, "PolicyAgent"),
 	typed[v2.GroupIntent](Kind{Collection: "intents", Parents: []string{Groups}}, "GroupIntent"),
 }
 

@@ -1,0 +1,264 @@
+// Package policy owns the agents that deliver events, and the intents that ask for actions on deployments when an
+// event meets a condition. It asks the orchestrator for the actions, by the port Actions, and may do with an event only
+// what the author of the intent may do.
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/condition"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// Limits of intents and events.
+const (
+	maxIntents = 20       // of a group
+	maxMatches = 50       // intents of a project that name one event
+	maxEvent   = 64 << 10 // bytes
+	maxTime    = 30 * time.Second
+	maxMoment  = time.Second // for one condition
+)
+
+// Request is an action that an event asks for.
+type Request struct {
+	Group    store.Key
+	Action   string
+	Revision int64 // of a rollback
+	Actor    string
+	Reason   string
+	Key      string // requests with equal keys are one; empty for none
+	DryRun   bool
+}
+
+// Actions carries out actions on deployments.
+type Actions interface {
+	Act(ctx context.Context, r Request) error
+}
+
+// Service serves agents, intents and events.
+type Service struct {
+	DB      *store.DB
+	Actions Actions
+	// Policy returns who may do what now; nil if the program does not authenticate.
+	Policy func() (*authz.Policy, error)
+	Now    func() time.Time
+}
+
+const (
+	agents  = "policy/agents"
+	agent   = agents + "/{agent}"
+	intents = "policy-intents"
+)
+
+// Mount adds the routes.
+func (s *Service) Mount(r *mux.Router) {
+	resource.Mount(r, s.DB, resource.Def[v2.PolicyAgent]{
+		Kind: "Agent", Collection: agents, Item: "{agent}", AtItem: true,
+	})
+	resource.Mount(r, s.DB, resource.Def[v2.PolicyIntent]{
+		Kind: "PolicyIntent", Orphan: "DeploymentIntentGroup not found",
+		Collection: web.GroupPath + "/" + intents, Item: "{policyIntent}", AtItem: true,
+		Refs: func(_ resource.Place, d v2.PolicyIntent) []store.Ref {
+			return []store.Ref{{Key: store.Key(agents + "/" + d.Spec.Event.Agent)}}
+		},
+		Settle: func(ctx context.Context, _ resource.Place, d *v2.PolicyIntent) error {
+			d.Spec.Author = authn.From(ctx).Subject
+			return nil
+		},
+		Check: s.check,
+	})
+	web.Handle(r, http.MethodPost, "/v2/"+agent+"/events", authz.Permission{Verb: authz.Act("deliver"), Type: "agents"}, web.WithDryRun(s.deliver))
+	web.Handle(r, http.MethodGet, "/v2/health", authz.Permission{Verb: authz.Public, Type: "agents"}, func(w http.ResponseWriter, _ *http.Request) error {
+		return web.JSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+}
+
+// check refuses conditions that cannot be read, intents beyond the limit, and actions that the author may not
+// do itself.
+func (s *Service) check(ctx context.Context, at resource.Place, d v2.PolicyIntent) error {
+	if _, err := condition.Compile(d.Spec.Policy.Expression); err != nil {
+		return errs.New(errs.Invalid, "Invalid Input:\n- spec.policy.expression: "+err.Error())
+	}
+	n := 0
+	for _, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1, Limit: maxIntents + 1}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if n >= maxIntents {
+		return errs.New(errs.Invalid, fmt.Sprintf("%s has %d policy intents, and no more are allowed", at.Parent, n))
+	}
+	return s.allowed(d.Spec, v2.ProjectStoreKey(at.Vars["project"]))
+}
+
+// allowed returns Forbidden unless the author of an intent may do its action now. Only bindings of the author
+// itself count: who is in a group is known from a request of that person alone, and there is none.
+func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
+	if s.Policy == nil {
+		return nil
+	}
+	policy, err := s.Policy()
+	if err != nil {
+		return err
+	}
+	const typ = "deployment-intent-groups"
+	if spec.Author == "" {
+		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and make it again")
+	}
+	if d := policy.Decide(spec.Author, nil, authz.Act(spec.Actor), typ, place, s.Now()); !d.Allowed {
+		return errs.New(errs.Forbidden, fmt.Sprintf("%s may not %s %s in %s (%s); events act with the permissions of the intent's author, not with those of its groups: bind a role to the author itself, or make the intent with an API token",
+			spec.Author, spec.Actor, typ, place, d.Because()))
+	}
+	return nil
+}
+
+// deliver answers what an event leads to.
+func (s *Service) deliver(w http.ResponseWriter, r *http.Request, dry bool) error {
+	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
+		return err
+	}
+	vars, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	key, err := web.IdempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	body, err := web.Body(w, r, maxEvent)
+	if err != nil {
+		return err
+	}
+	event, err := readEvent(body)
+	if err != nil {
+		return err
+	}
+	source := store.Key(agents + "/" + vars["agent"])
+	if _, err := s.DB.Get(r.Context(), source); err != nil {
+		return store.NotFoundAs(err, "Agent not found")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxTime)
+	defer cancel()
+	matches, err := s.matches(ctx, source, event.ID)
+	if err != nil {
+		return err
+	}
+	out := make([]v2.EventOutcome, 0, len(matches))
+	for _, m := range matches {
+		if m.beyond {
+			out = append(out, v2.EventOutcome{
+				Intent: string(m.Doc.Key), Actor: m.Value.Spec.Actor, Outcome: v2.EventRefused,
+				Error: fmt.Sprintf("more than %d intents of the project name the event; use several events", maxMatches),
+			})
+			continue
+		}
+		out = append(out, s.meet(ctx, m.Item, event, key, dry))
+	}
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// readEvent reads what an agent delivers.
+func readEvent(body []byte) (event v2.AgentEvent, err error) {
+	if err := json.Unmarshal(body, &event); err != nil {
+		return event, errs.New(errs.Malformed, "the event is no JSON of the form {\"id\": …, \"data\": {…}}: "+err.Error())
+	}
+	return event, v2.CheckName("id", event.ID)
+}
+
+// match is an intent that names an event.
+type match struct {
+	store.Item[v2.PolicyIntent]
+	beyond bool // the limit of its project: others must not wait for it
+}
+
+// matches returns the intents that name an event of an agent, in order of their paths.
+func (s *Service) matches(ctx context.Context, agent store.Key, event string) (out []match, err error) {
+	projects := map[string]int{}
+	for item, err := range store.All[v2.PolicyIntent](ctx, s.DB, "projects", store.Query{Refers: agent}) {
+		if err != nil {
+			return nil, err
+		}
+		if item.Value.Spec.Event.ID != event {
+			continue
+		}
+		group, ok := v2.GroupOf(string(item.Doc.Parent))
+		if !ok {
+			return nil, errs.New(errs.Internal, string(item.Doc.Key)+" is below no deployment intent group")
+		}
+		project := group.CompositeApp.Project
+		projects[project]++
+		out = append(out, match{item, projects[project] > maxMatches})
+	}
+	return out, nil
+}
+
+// meet evaluates the condition of an intent, and asks for its action if it is met.
+func (s *Service) meet(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent, key string, dry bool) v2.EventOutcome {
+	spec := item.Value.Spec
+	out := v2.EventOutcome{Intent: string(item.Doc.Key), Actor: spec.Actor, Outcome: v2.EventUnmet}
+	holds, err := holds(ctx, item, event)
+	if err == nil && holds {
+		if out.Outcome, err = v2.EventActed, s.act(ctx, item, event, key, dry); err == nil {
+			return out
+		}
+	}
+	switch {
+	case err == nil:
+	case errs.Is(err, errs.Unavailable), errs.Is(err, errs.Internal), ctx.Err() != nil:
+		out.Outcome, out.Error = v2.EventFailed, err.Error()
+	default:
+		out.Outcome, out.Error = v2.EventRefused, err.Error()
+	}
+	return out
+}
+
+// holds evaluates the condition of an intent.
+func holds(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent) (bool, error) {
+	group, ok := v2.GroupOf(string(item.Doc.Parent))
+	if !ok {
+		return false, errs.New(errs.Internal, string(item.Doc.Key)+" is below no deployment intent group")
+	}
+	c, err := condition.Compile(item.Value.Spec.Policy.Expression)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxMoment)
+	defer cancel()
+	return c.Holds(ctx, condition.Input{
+		Event: map[string]any{"id": event.ID, "agent": item.Value.Spec.Event.Agent, "data": event.Data},
+		Group: map[string]string{
+			"project": group.CompositeApp.Project, "compositeApp": group.CompositeApp.Name, "version": group.CompositeApp.Version, "name": group.Name,
+		},
+	})
+}
+
+// act asks for the action of an intent, with the permissions that its author has now.
+func (s *Service) act(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent, key string, dry bool) error {
+	spec := item.Value.Spec
+	group, _ := v2.GroupOf(string(item.Doc.Parent))
+	if err := s.allowed(spec, v2.ProjectStoreKey(group.CompositeApp.Project)); err != nil {
+		return err
+	}
+	name := string(item.Doc.Key[strings.LastIndexByte(string(item.Doc.Key), '/')+1:])
+	if key != "" {
+		key += " " + item.Doc.UID
+	}
+	return s.Actions.Act(ctx, Request{
+		Group: item.Doc.Parent, Action: spec.Actor, Revision: spec.Revision(), Actor: spec.Author, Key: key, DryRun: dry,
+		Reason: fmt.Sprintf("policy intent %s, event %s of agent %s", name, event.ID, spec.Event.Agent),
+	})
+}
