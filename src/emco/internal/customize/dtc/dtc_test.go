@@ -3,26 +3,18 @@ package dtc_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/customizetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/dtc"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	group  = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
@@ -90,40 +82,7 @@ func (s *stage) client(of, app, namespaces, cidrs string) {
 // golden compares what the clusters get with a file.
 func (s *stage) golden(name string) {
 	s.Helper()
-	edits, err := s.dtc.Customize(s.Context(), s.at)
-	if err != nil {
-		s.Fatal(err)
-	}
-	var b strings.Builder
-	for _, f := range edits.Findings {
-		fmt.Fprintf(&b, "# finding of app %s: %s\n", f.App, f.Text)
-	}
-	for _, app := range s.at.Apps {
-		for _, class := range customize.Classes(app.Name, app.Clusters, edits.Edits) {
-			fmt.Fprintf(&b, "# app %s on %v\n", app.Name, class.Clusters)
-			r, err := class.Apply(render.Result{}, render.Request{App: app.Name, Namespace: "shop"})
-			if err != nil {
-				s.Fatal(err)
-			}
-			for _, o := range r.Objects {
-				text, err := yaml.JSONToYAML(o.Content)
-				if err != nil {
-					s.Fatal(err)
-				}
-				fmt.Fprintf(&b, "---\n%s", text)
-			}
-		}
-	}
-	file := filepath.Join("testdata", name+".yaml")
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			s.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || string(want) != b.String() {
-		s.Errorf("%s (%v) is not what the controller makes (go test -update rewrites it):\n%s", file, err, b.String())
-	}
+	customizetest.Golden(s, name, s.dtc, s.at, nil)
 }
 
 func TestContract(t *testing.T) {

@@ -1,29 +1,20 @@
 package sfc_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/customizetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	group = "projects/shop/composite-apps/net/v1/deployment-intent-groups/functions"
@@ -106,55 +97,6 @@ var workloads = map[string]string{
 	"web":      "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: r1-web}\nspec: {schedule: '* * * * *', jobTemplate: {spec: {template: {metadata: {labels: {app: web}}}}}}\n",
 }
 
-// golden compares what the clusters get with a file.
-func golden(t *testing.T, name string, c customize.Controller, d customize.Deployment) {
-	t.Helper()
-	edits, err := c.Customize(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	for _, f := range edits.Findings {
-		fmt.Fprintf(&b, "# finding of app %s: %s\n", f.App, f.Text)
-	}
-	for _, app := range d.Apps {
-		objects, err := manifest.Parse("workload.yaml", []byte(workloads[app.Name]))
-		if err == nil {
-			objects, err = manifest.Complete(objects, manifest.Defaults{Namespace: d.Namespace, Stamp: true})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, class := range customize.Classes(app.Name, app.Clusters, edits.Edits) {
-			fmt.Fprintf(&b, "# app %s on %v\n", app.Name, class.Clusters)
-			r, err := class.Apply(render.Result{Objects: objects}, render.Request{App: app.Name, Namespace: d.Namespace})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range r.Findings {
-				t.Errorf("app %s: %s", app.Name, f)
-			}
-			for _, o := range r.Objects {
-				text, err := yaml.JSONToYAML(o.Content)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fmt.Fprintf(&b, "---\n%s", text)
-			}
-		}
-	}
-	file := filepath.Join("testdata", name+".yaml")
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || string(want) != b.String() {
-		t.Errorf("%s (%v) is not what the controller makes (go test -update rewrites it):\n%s", file, err, b.String())
-	}
-}
-
 func TestContract(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -169,7 +111,7 @@ func TestAChainOfTwoFunctions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.chain()
-	golden(t, "chain", sfc.New(s.db), s.at)
+	customizetest.Golden(t, "chain", sfc.New(s.db), s.at, workloads)
 }
 
 // Pods of a client get the labels by which the chain of another deployment selects them.
@@ -178,7 +120,7 @@ func TestAClientOfAnotherDeployment(t *testing.T) {
 	s := newStage(t)
 	s.chain()
 	s.client("left")
-	golden(t, "client", sfc.NewClient(s.db), s.clients)
+	customizetest.Golden(t, "client", sfc.NewClient(s.db), s.clients, workloads)
 }
 
 func TestLinksThatAreNoChain(t *testing.T) {
