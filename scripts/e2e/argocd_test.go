@@ -106,9 +106,7 @@ func TestArgoCDReconciles(t *testing.T) {
 	})
 
 	do.next("terminate")
-	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
-	s.wait(d.Path(), "terminated")
-	empty(t, l.c1)
+	s.terminate(d.Path(), l.c1)
 	eventually(t, "no object of the deployment is left in Argo CD", func() error {
 		projects := strings.Fields(kubectl(t, l.c1, "get", "-n", argocd.Namespace, "appprojects", "-o", "name"))
 		if apps := applications(t, l.c1); len(apps) != 1 || len(projects) != 1 {

@@ -65,9 +65,7 @@ func TestTIABrokenFileStopsItsAppAlone(t *testing.T) {
 	l.becomesReady(t, id, "db")
 
 	do.next("terminate")
-	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
-	s.wait(d.Path(), "terminated")
-	empty(t, l.c2)
+	s.terminate(d.Path(), l.c2)
 	s.must("git fsck --strict", s.bare.Fsck(t.Context())) // the history contains a file that is no YAML, by someone else
 	do.next("done")
 }

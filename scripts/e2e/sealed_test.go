@@ -93,9 +93,7 @@ func TestFluxDecryptsAndWaits(t *testing.T) {
 	}
 
 	do.next("terminate")
-	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
-	s.wait(d.Path(), "terminated")
-	empty(t, l.c2)
+	s.terminate(d.Path(), l.c2)
 	s.sound()
 	do.next("done")
 }
@@ -154,9 +152,7 @@ func TestFluxDecryptsWhatIsSealed(t *testing.T) {
 	}
 
 	do.next("terminate")
-	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
-	s.wait(d.Path(), "terminated")
-	empty(t, l.c2)
+	s.terminate(d.Path(), l.c2)
 	s.sound()
 	do.next("done")
 }

@@ -47,9 +47,7 @@ func TestFluxReadsABranchOfItsOwn(t *testing.T) {
 	}
 
 	do.next("terminate")
-	s.must("terminate", f.Act(t.Context(), d.Path(), "terminate"))
-	s.wait(d.Path(), "terminated")
-	empty(t, l.c2)
+	s.terminate(d.Path(), l.c2)
 	s.sound()
 	do.next("done")
 }
