@@ -125,18 +125,14 @@ func (t Target) String() string { return t.Kind + " " + t.Name }
 // PodPatch returns a patch of the pods that a workload makes; pod is the JSON of what changes in them. It is nil
 // if EMCO does not know where the kind has its pods.
 func (t Target) PodPatch(pod []byte) *Patch {
-	var format string
-	switch t.Kind {
-	case "Pod":
-		format = `%s`
-	case "CronJob":
-		format = `{"spec":{"jobTemplate":{"spec":{"template":%s}}}}`
-	case "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job":
-		format = `{"spec":{"template":%s}}`
-	default:
+	template, known := manifest.PodTemplate(t.Kind)
+	if !known {
 		return nil
 	}
-	return &Patch{Target: t, Type: patch.Strategic, Text: fmt.Appendf(nil, format, pod)}
+	for _, member := range slices.Backward(template) {
+		pod = fmt.Appendf(nil, `{%q:%s}`, member, pod)
+	}
+	return &Patch{Target: t, Type: patch.Strategic, Text: pod}
 }
 
 // Digest is equal for edits that change the same things in the same way. It does not cover App,

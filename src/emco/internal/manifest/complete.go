@@ -109,16 +109,25 @@ func label(meta objectTree, labels map[string]string) error {
 	return nil
 }
 
+// PodTemplate returns where a built-in workload has the metadata and the spec of its pods: the path of the pod
+// template, which is empty for a Pod; false if the kind is no such workload.
+func PodTemplate(kind string) (path []string, found bool) {
+	switch kind {
+	case "Pod":
+		return nil, true
+	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job":
+		return []string{"spec", "template"}, true
+	case "CronJob":
+		return []string{"spec", "jobTemplate", "spec", "template"}, true
+	}
+	return nil, false
+}
+
 // templateMetas returns the metadata of the pod templates of a built-in workload. If add is
 // set, it creates missing ones.
 func templateMetas(t objectTree, add bool) []objectTree {
-	var path []string
-	switch kind, _ := t["kind"].(string); kind {
-	case "Deployment", "DaemonSet", "StatefulSet", "ReplicaSet", "ReplicationController", "Job":
-		path = []string{"spec", "template"}
-	case "CronJob":
-		path = []string{"spec", "jobTemplate", "spec", "template"}
-	}
+	kind, _ := t["kind"].(string)
+	path, _ := PodTemplate(kind)
 	group, _, _ := cutGroup(t)
 	if path == nil || !slices.Contains([]string{"", "apps", "batch", "extensions"}, group) {
 		return nil

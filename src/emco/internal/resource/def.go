@@ -7,6 +7,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Def declares a resource whose documents are of type T.
@@ -63,6 +64,12 @@ type Place struct {
 	Vars       map[string]string // the names in the URL
 }
 
+// AppRef refers to an app of the composite app that a document is below. The app cannot be deleted while the
+// document exists.
+func AppRef(at Place, app string) []store.Ref {
+	return []store.Ref{{Key: store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: app}.StoreKey())}}
+}
+
 // UniqueKey is something that only one document of a collection may have, such as the
 // app that a profile is for. The zero UniqueKey is nothing.
 type UniqueKey struct {
@@ -73,6 +80,8 @@ type UniqueKey struct {
 // Guards are asked before a document is changed or deleted, by those who know what
 // runs because of it. Errors are answered as they are. Each may be nil.
 type Guards struct {
+	// Create objects to a new document below a parent, which may not exist.
+	Create func(ctx context.Context, parent store.Key) error
 	// Replace objects to a change of doc. It is not asked when nothing changes.
 	Replace func(ctx context.Context, doc store.Doc) error
 	// Delete objects to the deletion of doc. Children and references are checked

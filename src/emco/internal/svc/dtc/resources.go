@@ -32,21 +32,16 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.InboundServer]{
 		Kind: "InboundServerIntent", Orphan: "TrafficGroupIntent not found",
 		Collection: servers, Item: "{inboundServerIntent}", Put: resource.PutCreated,
-		Refs:    func(at resource.Place, d v2.InboundServer) []store.Ref { return app(at, d.Spec.App) },
+		Refs:    func(at resource.Place, d v2.InboundServer) []store.Ref { return resource.AppRef(at, d.Spec.App) },
 		Masking: &resource.Masking[v2.InboundServer]{Mask: v2.InboundServer.Masked, Unmask: (*v2.InboundServer).Unmask},
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.InboundClient]{
 		Kind: "InboundClientsIntent", Orphan: "InboundServerIntent not found",
 		Collection: clients, Item: "{inboundClientsIntent}", Put: resource.PutCreated,
-		Refs: func(at resource.Place, d v2.InboundClient) []store.Ref { return app(at, d.Spec.App) },
+		Refs: func(at resource.Place, d v2.InboundClient) []store.Ref { return resource.AppRef(at, d.Spec.App) },
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.AccessPoint]{
 		Kind: "InboundClientsAccessIntent", Orphan: "InboundClientsIntent not found",
 		Collection: accessPoints, Item: "{inboundClientsAccessIntent}", Put: resource.PutCreated,
 	})
-}
-
-// app refers to an app of the composite app, which cannot be deleted while the document exists.
-func app(at resource.Place, name string) []store.Ref {
-	return []store.Ref{{Key: store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: name}.StoreKey())}}
 }

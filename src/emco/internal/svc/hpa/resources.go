@@ -27,10 +27,7 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HPAIntent]{
 		Kind: "HpaIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: intents, Item: "{hpaIntent}", Put: resource.PutOK, Clear: true,
-		Refs: func(at resource.Place, d v2.HPAIntent) []store.Ref {
-			app := v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: d.Spec.App}
-			return []store.Ref{{Key: store.Key(app.StoreKey())}}
-		},
+		Refs: func(at resource.Place, d v2.HPAIntent) []store.Ref { return resource.AppRef(at, d.Spec.App) },
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.HPAConsumer]{
 		Kind: "HpaResourceConsumer", Orphan: "HpaIntent not found",
