@@ -1,5 +1,5 @@
 // Package patch changes Kubernetes objects by JSON patches (RFC 6902), JSON merge patches
-// (RFC 7386) and strategic merge patches.
+// (RFC 7386) and strategic merge patches, and adds networks to the pods of workloads.
 package patch
 
 import (
@@ -22,6 +22,7 @@ type Type string
 const (
 	JSON      Type = "json"      // a list of operations
 	Merge     Type = "jsonmerge" // members replace members, null removes one
+	Networks  Type = "networks"  // interfaces that the pods of a workload get; see PodNetworks
 	Strategic Type = "merge"     // as Merge, but lists of built-in kinds merge by their keys; of custom kinds it is Merge
 )
 
@@ -49,6 +50,8 @@ func Apply(t Type, id manifest.ID, content, text []byte) (out []byte, err error)
 		out, err = jsonpatch.MergePatch(content, text)
 	case Strategic:
 		out, err = merge(id, content, text)
+	case Networks:
+		out, err = addNetworks(id, content, text)
 	default:
 		err = errors.New("its type is neither json nor merge nor jsonmerge")
 	}
