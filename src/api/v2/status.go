@@ -60,8 +60,9 @@ type Leaving struct {
 func (l Leaving) Key() ClusterKey { return NewClusterKey(l.Provider, l.Cluster) }
 
 // StatusSubject identifies the subject of a status. Deployment intent groups have all members,
-// logical clouds project and name, clusters the name alone.
+// logical clouds project and name, clusters the provider and the name.
 type StatusSubject struct {
+	ClusterProvider     string `json:"clusterProvider,omitempty"` // ours
 	Project             string `json:"project,omitempty"`
 	CompositeApp        string `json:"compositeApp,omitempty"`
 	CompositeAppVersion string `json:"compositeAppVersion,omitempty"`

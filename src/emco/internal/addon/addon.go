@@ -62,9 +62,17 @@ func (d Deployments) Action(a lifecycle.Action, status int, find func(*http.Requ
 		if err != nil {
 			return err
 		}
+		var unchanged *appcontext.State // the state, if nothing changes
 		done, err := d.Executor.Execute(r.Context(), doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
-			return decide(ctx, now, ask)
+			changes, err := decide(ctx, now, ask)
+			if unchanged = nil; len(changes) == 0 {
+				unchanged = &now.Head.State
+			}
+			return changes, err
 		})
+		if unchanged != nil {
+			done.State = *unchanged
+		}
 		switch {
 		case err != nil:
 			return err
@@ -104,6 +112,15 @@ func (d Deployments) Change(now lifecycle.Snapshot, ask lifecycle.Request) (appc
 	m.Op = op
 	m.Events = []appcontext.Event{ask.NewEvent(recorded.String(), d.Noun+" is "+recorded.String(), rev)}
 	return m, nil
+}
+
+// NoChange accepts a request that changes nothing. It writes only if the request has an idempotency key, which
+// must be stored.
+func NoChange(now lifecycle.Snapshot, ask lifecycle.Request) []appcontext.HeadChange {
+	if ask.Key == "" {
+		return nil
+	}
+	return []appcontext.HeadChange{now.Change(now.Head, ask.NewEntry(now.Head.State, "", 0))}
 }
 
 // newOperation returns the operation that makes the next revision.

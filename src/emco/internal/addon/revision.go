@@ -47,23 +47,45 @@ func Publish(ctx context.Context, contexts *appcontext.Store, head appcontext.He
 	}, slices.Values(placements))
 }
 
-// Save stores objects of an addon's app, as a cluster gets them, and returns the digest of their bundle.
-// Each object is a value whose JSON form is that of a Kubernetes object. Save gives them the form of
-// rendered ones: sorted, with the deployment's label and a stamp of their content.
-func Save(ctx context.Context, contexts *appcontext.Store, app string, deployment v2.DeploymentID, all []any) (appcontext.Digest, error) {
+// Content is objects of an addon's app, as a cluster gets them.
+type Content struct {
+	Bundle appcontext.Digest
+	bundle appcontext.Bundle
+	blobs  map[appcontext.Digest][]byte // the objects
+}
+
+// Pack returns objects in the form of rendered ones: sorted, with the deployment's label and a stamp of their
+// content. Each object is a value whose JSON form is that of a Kubernetes object.
+func Pack(app string, deployment v2.DeploymentID, all []any) (Content, error) {
 	objects, err := complete(app, deployment, all)
+	if err != nil {
+		return Content{}, err
+	}
+	out := Content{blobs: map[appcontext.Digest][]byte{}}
+	for _, o := range objects {
+		out.blobs[o.Digest] = o.Content
+		out.bundle.Objects = append(out.bundle.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
+	}
+	out.Bundle, _, err = out.bundle.Blob()
+	return out, err
+}
+
+// Save stores the objects and their bundle.
+func (c Content) Save(ctx context.Context, contexts *appcontext.Store) error {
+	if err := contexts.PutBlobs(ctx, c.blobs); err != nil {
+		return err
+	}
+	_, err := contexts.PutBundle(ctx, c.bundle)
+	return err
+}
+
+// Save packs objects of an addon's app, stores them, and returns the digest of their bundle.
+func Save(ctx context.Context, contexts *appcontext.Store, app string, deployment v2.DeploymentID, all []any) (appcontext.Digest, error) {
+	c, err := Pack(app, deployment, all)
 	if err != nil {
 		return "", err
 	}
-	contents, bundle := map[manifest.Digest][]byte{}, appcontext.Bundle{}
-	for _, o := range objects {
-		contents[o.Digest] = o.Content
-		bundle.Objects = append(bundle.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
-	}
-	if err := contexts.PutBlobs(ctx, contents); err != nil {
-		return "", err
-	}
-	return contexts.PutBundle(ctx, bundle)
+	return c.Bundle, c.Save(ctx, contexts)
 }
 
 func complete(app string, deployment v2.DeploymentID, all []any) ([]manifest.Object, error) {

@@ -57,6 +57,11 @@ func (s *testStage) everything() map[string]string {
 	s.expect(201, "POST", g.path+"/sfc-clients", `{"metadata":{"name":"guest"},"spec":{"chainEnd":"left","sfcIntent":"chain","app":"cache","workloadResource":"cache","resourceType":"Deployment"}}`)
 	s.expect(201, "POST", "policy/agents/watcher", `{}`)
 	s.expect(201, "POST", g.path+"/policy-intents/alarm", `{"spec":{"event":{"id":"alarm","agent":"watcher"},"policy":{"expression":"event.data.load > 1"},"actor":"update"}}`)
+	s.expect(201, "POST", provider+"/clusters/a/networks", networkDocument("tills"))
+	s.expect(201, "POST", provider+"/clusters/a/provider-networks", providerNetworkDocument("branch"))
+	s.expect(201, "POST", g.path+"/network-controller-intent", named("nets"))
+	s.expect(201, "POST", g.path+"/network-controller-intent/nets/workload-intents", `{"metadata":{"name":"load"},"spec":{"app":"web","workloadResource":"web","type":"Deployment"}}`)
+	s.expect(201, "POST", g.path+"/network-controller-intent/nets/workload-intents/load/interfaces", `{"metadata":{"name":"eth"},"spec":{"interface":"net0","name":"tills"}}`)
 	s.expect(201, "POST", cloud+"/kv-pairs", `{"metadata":{"name":"facts"},"spec":{"kv":[{"k":"v"}]}}`)
 	issuing := newCertCluster(s.T)
 	issuing.signs.Store(true)
@@ -77,6 +82,7 @@ func (s *testStage) everything() map[string]string {
 		"sfcIntent": "chain", "sfcLink": "link", "sfcClientSelector": "selector", "sfcProviderNetwork": "network", "sfcClientIntent": "guest", "agent": "watcher", "policyIntent": "alarm",
 		"deploymentIntentGroup": "autumn", "genericPlacementIntent": "places", "genericAppPlacementIntent": "web", "groupIntent": "all",
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
+		"network": "tills", "providerNetwork": "branch", "netControllerIntent": "nets", "workloadIntent": "load", "interfaceIntent": "eth",
 		"role": "restarter", "roleBinding": "team", "token": "ci",
 		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",
 	}
@@ -107,6 +113,14 @@ const silentWorkflow = `"workflowClient":{"clientEndpointName":"127.0.0.1","clie
 // silentHook returns a hook before updates whose server does not answer.
 func silentHook(name string) string {
 	return `{"metadata":{"name":"` + name + `"},"spec":{"hookType":"pre-update",` + silentWorkflow + `}}`
+}
+
+func networkDocument(name string) string {
+	return `{"metadata":{"name":"` + name + `"},"spec":{"cniType":"ovn4nfv","ipv4Subnets":[{"name":"a","subnet":"10.20.0.0/24"}]}}`
+}
+
+func providerNetworkDocument(name string) string {
+	return `{"metadata":{"name":"` + name + `"},"spec":{"cniType":"ovn4nfv","ipv4Subnets":[{"name":"a","subnet":"10.20.0.0/24"}],"providerNetType":"DIRECT","vlan":{"providerInterfaceName":"eth1","vlanNodeSelector":"any"}}}`
 }
 
 // writes returns the method and the template of every declared route that writes.

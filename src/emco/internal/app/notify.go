@@ -11,12 +11,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusnotify"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ncm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 )
 
-// notifier returns the gRPC service that notifies clients of status changes of the groups and
-// clouds that this process serves; none if it serves neither, or no address is configured.
-func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r *statusview.Reader) ([]run.Service, error) {
+// notifier returns the gRPC service that notifies clients of status changes of the groups, clouds
+// and clusters that this process serves; none if it serves neither, or no address is configured.
+func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, n *ncm.Networks, r *statusview.Reader) ([]run.Service, error) {
 	o := statusnotify.Options{Follow: r.Follow, Limit: c.Status.Streams, Log: a.log, TLS: a.tls}
 	if a.guard != nil {
 		o.Enter = a.guard.EnterCall
@@ -32,7 +33,7 @@ func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, r
 		o.Groups = g.Status
 	}
 	if c.Runs("dcm") {
-		o.Clouds = l.Status
+		o.Clouds, o.Clusters = l.Status, n.Status
 	}
 	if c.GRPC.Address == "" || o.Groups == nil && o.Clouds == nil {
 		return nil, nil

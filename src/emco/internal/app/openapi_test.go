@@ -128,6 +128,8 @@ func (x explorer) askWith(op *openapi.Operation, method, template, path, body st
 
 const groupTemplate = "/v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}"
 
+const clusterTemplate = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
+
 // reads explores a route that reads.
 func (x explorer) reads(op *openapi.Operation, template string) {
 	x.Helper()
@@ -222,6 +224,9 @@ func nowhere(template string) string {
 
 // examples are documents that cannot be copied from those that are there, by collection.
 var examples = map[string]string{
+	"networks":                   networkDocument("copy"),
+	"workload-intents":           `{"metadata":{"name":"copy"},"spec":{"app":"web","workloadResource":"r1-web","type":"Deployment"}}`,
+	"interfaces":                 `{"metadata":{"name":"copy"},"spec":{"interface":"net1","name":"tills"}}`,
 	"inbound-intents":            `{"metadata":{"name":"copy"},"spec":{"app":"web","appLabel":"app=web","serviceName":"r1-web","port":8080,"protocol":"TCP"}}`,
 	"clients":                    `{"metadata":{"name":"copy"},"spec":{"app":"cache","appLabel":"app=cache","serviceName":"r1-cache","namespaces":["shop"],"cidrs":["10.1.0.0/16"]}}`,
 	"access-points":              `{"metadata":{"name":"copy"},"spec":{"action":"ALLOW","url":["/items"],"access":["GET"]}}`,
@@ -316,6 +321,9 @@ func (x explorer) writes(op *openapi.Operation, method, template string) {
 			if strings.HasSuffix(template, "{compositeAppVersion}") {
 				name = strings.Split(to, "/")[3]
 			}
+			if spec, ok := doc["spec"].(map[string]any); ok && collection == "interfaces" { // which differ within a workload
+				spec["interface"] = name
+			}
 			x.askWith(op, method, template, to, renamed(x, doc, name), x.fileFor(collection, name), headers...)
 		}
 		put(path)
@@ -381,6 +389,11 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 		"migrate": `{"metadata":{},"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"winter"}}`,
 	}
 	body := bodies[template[strings.LastIndex(template, "/")+1:]]
+	ofNetworks, empty := strings.HasPrefix(template, clusterTemplate), strings.Contains(path, "/clusters/c/")
+	if ofNetworks && empty { // it must stay without pairs, so that a move has nothing to do
+		x.do("DELETE", strings.Replace(path, "/apply", "/networks/copy", 1), "")
+		x.do("DELETE", strings.Replace(path, "/apply", "/provider-networks/copy", 1), "")
+	}
 	x.prepareRun(template, path)
 	if res := x.ask(op, method, template, path+"?dryRun=true", body); res.StatusCode == http.StatusConflict {
 		x.Logf("%s %s is refused in this state", method, path) // as documented
@@ -407,6 +420,13 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	}
 	for range 20 * strings.Count(template, "/monitor/token") { // until there are too many
 		x.ask(op, method, template, path+"?overlap=1h", body)
+	}
+	if template == clusterTemplate+"/apply" && !empty { // while the last one is stopped
+		cluster := strings.TrimSuffix(path, "/apply")
+		x.expect(204, "POST", cluster+"/stop", "")
+		x.ask(op, method, template, path, body)
+		x.expect(204, "POST", cluster+"/terminate", "")
+		x.expect(204, "POST", path, "")
 	}
 	if strings.HasSuffix(template, "/move") { // again, while it is under way
 		x.ask(op, method, template, path, `{"gitOpsType":"argocd"}`)
@@ -459,7 +479,7 @@ func (x explorer) fresh() map[string]string {
 	maps.Copy(out, map[string]string{
 		"logicalCloud": "spare", "clusterReference": "b", "userPermission": "copy", "clusterQuota": "copy", "logicalCloudKv": "copy", "policy": "copy",
 		"compositeProfile": "second", "appProfile": "copy", "deploymentIntentGroup": "spring", "groupIntent": "copy", "genericResource": "copy", "customization": "copy",
-		"trafficGroupIntent": "copy", "inboundServerIntent": "copy", "inboundClientsIntent": "copy", "inboundClientsAccessIntent": "copy",
+		"netControllerIntent": "copy", "workloadIntent": "copy", "interfaceIntent": "copy", "trafficGroupIntent": "copy", "inboundServerIntent": "copy", "inboundClientsIntent": "copy", "inboundClientsAccessIntent": "copy",
 		"caCert": "enrolled",
 	})
 	x.authorities("enrolled")
@@ -495,6 +515,8 @@ func (x explorer) idle() map[string]string {
 	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"idle"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	x.expect(201, "POST", till+"/deployment-intent-groups", `{"metadata":{"name":"untouched"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
 	x.expect(201, "POST", till+"/deployment-intent-groups/idle/generic-placement-intents", named("places"))
+	x.expect(201, "POST", till+"/deployment-intent-groups/idle/network-controller-intent", named("nets"))
+	x.expect(201, "POST", till+"/deployment-intent-groups/idle/network-controller-intent/nets/workload-intents", strings.Replace(examples["workload-intents"], "copy", "load", 1))
 	out := maps.Clone(x.worlds[0])
 	x.authorities("idle")
 	maps.Copy(out, map[string]string{"caCert": "idle", "logicalCloud": "idle", "deploymentIntentGroup": "idle", "cluster": "c", "genericAppPlacementIntent": "other"})

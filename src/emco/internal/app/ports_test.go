@@ -25,7 +25,8 @@ func TestF40ServicesListenOnTheirPorts(t *testing.T) {
 		{9015, "projects", 200, `"name":"p"`},
 		{9061, "cluster-providers", 200, "[]"},
 		{9077, "projects/p/logical-clouds", 200, "[]"},
-		{9081, "cluster-providers/p/clusters/c/networks", 501, `"service":"ncm"`},
+		{9081, "cluster-providers/p/clusters/c/networks", 404, "Cluster not found"},
+		{9051, "projects/p/composite-apps/c/v1/deployment-intent-groups/g/network-controller-intent", 404, "DeploymentIntentGroup not found"},
 		{9020, "projects/p/composite-apps/c/v1/deployment-intent-groups/g/generic-k8s-intents", 404, "DeploymentIntentGroup not found"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:%d/v2/%s", host, tt.port, tt.path), nil)

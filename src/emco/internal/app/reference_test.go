@@ -26,7 +26,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ncm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
@@ -64,6 +66,8 @@ func declaredRoutes() *mux.Router {
 	hpa.Resources{}.Mount(r)
 	sfc.Resources{}.Mount(r)
 	(&policy.Service{}).Mount(r)
+	ncm.New(nil, nil).Mount(r)
+	ovnaction.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{}).Mount(r)

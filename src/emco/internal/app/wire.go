@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/gac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
@@ -42,7 +43,9 @@ import (
 	dtcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/dtc"
 	gacapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/gac"
 	hpaapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ncm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	ovnapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -51,7 +54,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -72,7 +74,6 @@ type api struct {
 // runs in the background.
 func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores, m *metrics) (api, []run.Service, error) {
 	r := web.NewRouter()
-	r.NotFoundHandler = upstream.Routes(r.NotFoundHandler)
 	out := api{routes: r, ahead: func(next http.Handler) http.Handler { return next }}
 	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules
@@ -87,6 +88,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Dialer{Admit: p.outward.Check}.Controller)
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
+	networks := ncm.New(st.db, st.contexts).WithStatus(reader)
 	usage := orchestrator.NewUsage()
 	seen.Observe(usage)
 	groups.WithUsage(usage)
@@ -101,7 +103,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	services = append(services, guarding...)
 	a.audit(st, r)
 	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Log: a.log}.Mount(r)
+		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Networks: networks.Guards(), Log: a.log}.Mount(r)
 	}
 	if c.Runs("placementintent") || c.Runs("orchestrator") { // upstream's clients look for it at the orchestrator's address
 		placementintent.Resources{DB: st.db}.Mount(r)
@@ -109,17 +111,19 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	if c.Runs("dcm") {
 		dcm.NewResources(st.db, clouds).Mount(r)
 		clouds.Mount(r)
+		networks.Mount(r)
 	}
 	if c.Runs("orchestrator") {
 		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
 		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
 		certificates.Mount(r)
 		addons := certificates.Publishers()
-		addons["logical-clouds"] = clouds
+		addons["logical-clouds"], addons["clusters"] = clouds, networks
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
 		gacapi.Resources{DB: st.db}.Mount(r)
 		dtcapi.Resources{DB: st.db}.Mount(r)
 		hpaapi.Resources{DB: st.db}.Mount(r)
+		ovnapi.Resources{DB: st.db}.Mount(r)
 		sfcapi.Resources{DB: st.db}.Mount(r)
 		a.policies(st.db, groups).Mount(r)
 		groups.Mount(r)
@@ -149,7 +153,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, seen, overview)
 	}
 	a.describe = describe(r)
-	notifier, err := a.notifier(c, groups, clouds, reader)
+	notifier, err := a.notifier(c, groups, clouds, networks, reader)
 	return out, append(services, notifier...), err
 }
 
@@ -157,7 +161,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Controller {
 	out := map[string]customize.Controller{
 		dtc.Name: dtc.New(db), gac.Name: gac.New(db, values.Admit),
-		sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db), tac.Name: tac.New(db),
+		ovnaction.Name: ovnaction.New(db), sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db), tac.Name: tac.New(db),
 	}
 	for _, name := range hpa.ActionNames {
 		out[name] = hpa.New(db)

@@ -10,18 +10,19 @@ const (
 	Created State = iota
 	Approved
 	Instantiated
+	NetworksApplied // of the networks of a cluster: "Applied", as Instantiated of other deployments
 	Updated
 	Terminated
 	InstantiateStopped
 	TerminateStopped
 )
 
-var stateNames = [...]string{"Created", "Approved", "Instantiated", "Updated", "Terminated", "InstantiateStopped", "TerminateStopped"}
+var stateNames = [...]string{"Created", "Approved", "Instantiated", "Applied", "Updated", "Terminated", "InstantiateStopped", "TerminateStopped"}
 
 // Live reports whether the deployment is wanted on clusters. It may have failed or be
 // stopped.
 func (s State) Live() bool {
-	return s == Instantiated || s == InstantiateStopped
+	return s == Instantiated || s == NetworksApplied || s == InstantiateStopped
 }
 
 // String returns upstream's name of the state.

@@ -32,7 +32,7 @@ func TestStatesComeBackByName(t *testing.T) {
 
 func TestUnknownStatesAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "created", "Created ", "7", "Applied"} {
+	for _, text := range []string{"", "created", "Created ", "7", "Applying"} {
 		s := Terminated
 		if err := s.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("UnmarshalText(%q) = %v, want an error that names it", text, err)

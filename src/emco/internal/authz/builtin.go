@@ -17,7 +17,7 @@ const (
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
-		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "links", "network-chains", "policy-intents", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers",
+		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "interfaces", "links", "network-chains", "network-controller-intent", "policy-intents", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers", "workload-intents",
 	}
 }
 
@@ -27,7 +27,7 @@ func inProjects() []string {
 }
 
 func inProviders() []string {
-	return []string{"ca-certs", "cluster-sync-objects", "clusters", "kv-pairs", "labels"}
+	return []string{"ca-certs", "cluster-sync-objects", "clusters", "kv-pairs", "labels", "networks", "provider-networks"}
 }
 
 // seen are further types that viewers read.
@@ -62,7 +62,7 @@ func BuiltIn() map[string][]Rule {
 		ClusterRegistrar: {
 			view,
 			{write, slices.Concat(inProviders(), []string{"report-tokens"})},
-			{[]string{Act("move")}, []string{"clusters"}},
+			{[]string{Act("move"), Act("apply"), Act("terminate"), Act("stop")}, []string{"clusters"}},
 			{[]string{anyAction}, []string{"ca-certs"}},
 		},
 		Auditor:       {view, {read, []string{"audit", "tokens", "report-tokens"}}},

@@ -58,6 +58,9 @@ func (d Deployment) CheckIntent(ctx context.Context, db *store.DB, kind, collect
 	return err
 }
 
+// Origin returns a document below the group as messages name it.
+func (d Deployment) Origin(key store.Key) string { return strings.TrimPrefix(string(key), d.Group+"/") }
+
 // ObjectName returns the name of the objects of a document: those of other deployments in the same namespace
 // differ.
 func ObjectName(key string) string {

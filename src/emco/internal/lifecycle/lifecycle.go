@@ -26,16 +26,17 @@ const (
 	Rollback
 	Migrate
 	Adopt
+	Apply // of the networks of a cluster
 )
 
-var actionNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt"}
+var actionNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt", "apply"}
 
 // String returns the action's name as used in URLs.
 func (a Action) String() string { return actionNames[a] }
 
 // Actions lists all actions.
 func Actions() []Action {
-	return []Action{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt}
+	return []Action{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt, Apply}
 }
 
 // Condition is what must hold in addition to the state before an action is allowed. The
@@ -126,6 +127,27 @@ func Clouds() Table {
 		Stop: {
 			appcontext.Instantiated: {To: appcontext.InstantiateStopped},
 			appcontext.Terminated:   {To: appcontext.TerminateStopped},
+		},
+	}
+}
+
+// Networks returns the table of the networks of clusters. Networks that are applied may be applied again: nothing
+// changes, unless it failed.
+func Networks() Table {
+	return Table{
+		Apply: {
+			appcontext.Created:          {To: appcontext.NetworksApplied},
+			appcontext.NetworksApplied:  {To: appcontext.NetworksApplied},
+			appcontext.Terminated:       {To: appcontext.NetworksApplied},
+			appcontext.TerminateStopped: {To: appcontext.NetworksApplied},
+		},
+		Terminate: {
+			appcontext.NetworksApplied:    {To: appcontext.Terminated},
+			appcontext.InstantiateStopped: {To: appcontext.Terminated},
+		},
+		Stop: {
+			appcontext.NetworksApplied: {To: appcontext.InstantiateStopped},
+			appcontext.Terminated:      {To: appcontext.TerminateStopped},
 		},
 	}
 }

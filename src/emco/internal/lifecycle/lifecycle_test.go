@@ -13,30 +13,44 @@ import (
 // terminated, updated, or stopped. "." is refused; "?" needs that it failed, "!" that it
 // is under way.
 const groups = `
-                   approve instantiate terminate stop update rollback migrate adopt
-Created            a       .           .         .    .      .        .       .
-Approved           a       i           .         .    .      .        .       i
-Instantiated       .       i?          t         is!  i      i        u       .
-Updated            a       .           .         .    .      .        .       .
-Terminated         a       i           t?        ts!  .      .        .       .
-InstantiateStopped .       .           t         .    i      i        u       .
-TerminateStopped   a       i           t         .    .      .        .       .
+                   approve instantiate terminate stop update rollback migrate adopt apply
+Created            a       .           .         .    .      .        .       .     .
+Approved           a       i           .         .    .      .        .       i     .
+Instantiated       .       i?          t         is!  i      i        u       .     .
+Applied            .       .           .         .    .      .        .       .     .
+Updated            a       .           .         .    .      .        .       .     .
+Terminated         a       i           t?        ts!  .      .        .       .     .
+InstantiateStopped .       .           t         .    i      i        u       .     .
+TerminateStopped   a       i           t         .    .      .        .       .     .
 `
 
 const clouds = `
-                   approve instantiate terminate stop update rollback migrate adopt
-Created            .       i           .         .    .      .        .       .
-Approved           .       .           .         .    .      .        .       .
-Instantiated       .       .           t         is   i      .        .       .
-Updated            .       .           .         .    .      .        .       .
-Terminated         .       i           .         ts   .      .        .       .
-InstantiateStopped .       .           t         .    .      .        .       .
-TerminateStopped   .       i           .         .    .      .        .       .
+                   approve instantiate terminate stop update rollback migrate adopt apply
+Created            .       i           .         .    .      .        .       .     .
+Approved           .       .           .         .    .      .        .       .     .
+Instantiated       .       .           t         is   i      .        .       .     .
+Applied            .       .           .         .    .      .        .       .     .
+Updated            .       .           .         .    .      .        .       .     .
+Terminated         .       i           .         ts   .      .        .       .     .
+InstantiateStopped .       .           t         .    .      .        .       .     .
+TerminateStopped   .       i           .         .    .      .        .       .     .
+`
+
+const networks = `
+                   approve instantiate terminate stop update rollback migrate adopt apply
+Created            .       .           .         .    .      .        .       .     ap
+Approved           .       .           .         .    .      .        .       .     .
+Instantiated       .       .           .         .    .      .        .       .     .
+Applied            .       .           t         is   .      .        .       .     ap
+Updated            .       .           .         .    .      .        .       .     .
+Terminated         .       .           .         ts   .      .        .       .     ap
+InstantiateStopped .       .           t         .    .      .        .       .     .
+TerminateStopped   .       .           .         .    .      .        .       .     ap
 `
 
 var letters = map[string]appcontext.State{
 	"a": appcontext.Approved, "i": appcontext.Instantiated, "t": appcontext.Terminated, "u": appcontext.Updated,
-	"is": appcontext.InstantiateStopped, "ts": appcontext.TerminateStopped,
+	"is": appcontext.InstantiateStopped, "ts": appcontext.TerminateStopped, "ap": appcontext.NetworksApplied,
 }
 
 func TestEveryPairOfStateAndEvent(t *testing.T) {
@@ -44,7 +58,7 @@ func TestEveryPairOfStateAndEvent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		table Table
 		want  string
-	}{"groups": {Groups(), groups}, "clouds": {Clouds(), clouds}} {
+	}{"groups": {Groups(), groups}, "clouds": {Clouds(), clouds}, "networks": {Networks(), networks}} {
 		rows := strings.Split(strings.TrimSpace(tt.want), "\n")
 		for i, e := range Actions() {
 			if got := strings.Fields(rows[0])[i]; got != e.String() {

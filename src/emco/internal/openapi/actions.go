@@ -29,6 +29,7 @@ const (
 	pageQuery       = "`limit`, `continue`, `sort`, `q`"
 	viewAnswers     = "200; 304; 400; 503 the records are still being read"
 	actionAnswers   = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"
+	networkAnswers  = "204; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"
 	stateQuery      = "`reason`, `dryRun=true`"
 	tryQuery        = "`dryRun=true`"
 	statusQuery     = "`status=ready\\|deployed`, `output=all\\|summary\\|detail`, `app`, `cluster`, `resource`, `apps`, `clusters`, `resources`, `instance`, `watch=true`"
@@ -61,6 +62,10 @@ func Actions() map[string]Action {
 		"POST " + cloudRoute + "/stop":                                            {"stops the running action", stateQuery, "", strings.Replace(actionAnswers, "202; 200 and", "200; 200 and", 1)},
 		"GET " + cloudRoute + "/status":                                           {"the [status](../status.md)", strings.Replace(statusQuery, "`app`, ", "", 1), "", "200; 304; 400; 404"},
 		"GET " + cloudRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},
+		"POST " + clusterRoute + "/apply":                                         {"brings the [networks](../networks.md) to the cluster; nothing if they are applied", stateQuery, "", networkAnswers},
+		"POST " + clusterRoute + "/terminate":                                     {"removes the networks from the cluster", stateQuery, "", networkAnswers},
+		"POST " + clusterRoute + "/stop":                                          {"stops the running action", stateQuery, "", networkAnswers},
+		"GET " + clusterRoute + "/status":                                         {"the [status](../status.md) of the networks", strings.Replace(statusQuery, "`apps`, `clusters`, `resources`, ", "", 1), "", "200; 304; 400; 404"},
 		"POST " + clusterRoute + "/move":                                          {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
 		"GET " + clusterRoute + "/move":                                           {"the progress of the last move", "", "", "200; 404"},
 		"GET " + clusterRoute + "/monitor":                                        {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},

@@ -66,8 +66,8 @@ type Place struct {
 
 // AppRef refers to an app of the composite app that a document is below. The app cannot be deleted while the
 // document exists.
-func AppRef(at Place, app string) []store.Ref {
-	return []store.Ref{{Key: store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: app}.StoreKey())}}
+func AppRef(at Place, app string) store.Ref {
+	return store.Ref{Key: store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: app}.StoreKey())}
 }
 
 // UniqueKey is something that only one document of a collection may have, such as the

@@ -50,7 +50,7 @@ func (d Def[T]) describe() Description {
 		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put, Clear: d.Clear, AtItem: d.AtItem,
 		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Refs: d.Refs != nil,
 		Members: v2.MembersOf[T](), Shaped: d.Shape != nil,
-		Guarded: d.Guards.Replace != nil || d.Guards.Delete != nil,
+		Guarded: d.Guards.Create != nil || d.Guards.Replace != nil || d.Guards.Delete != nil,
 	}
 	if f := d.File; f != nil {
 		out.File, out.Optional, out.FileLimit = true, f.Needed != nil, f.Limit

@@ -77,6 +77,11 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up requestContent[
 			return store.Doc{}, h.first(ctx, at, err)
 		}
 	}
+	if h.def.Guards.Create != nil {
+		if err := h.def.Guards.Create(ctx, at.Parent); err != nil {
+			return store.Doc{}, h.first(ctx, at, err)
+		}
+	}
 	if up.skipped {
 		return store.Doc{}, errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
 	}

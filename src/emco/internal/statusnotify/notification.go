@@ -21,6 +21,9 @@ func notification(s v2.Status, r *pb.StatusRegistration) *pb.StatusNotification 
 	for _, c := range s.Clusters {
 		out.Details = append(out.Details, v.detail("", c))
 	}
+	if s.Cluster != nil {
+		out.Details = append(out.Details, v.detail("", *s.Cluster))
+	}
 	return out
 }
 

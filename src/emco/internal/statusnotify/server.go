@@ -1,5 +1,5 @@
 // Package statusnotify serves upstream's gRPC service StatusNotify: clients register for the
-// status of a deployment intent group or a logical cloud and receive each change.
+// status of a deployment intent group, a logical cloud or a cluster and receive each change.
 //
 // Each client has its own goroutines and a mailbox for one notification, the newest. A slow
 // client delays no other, and no lock is held during reads and
@@ -39,9 +39,10 @@ type Follow func(ctx context.Context, f statusview.Feed, tell func(statusview.An
 
 // Options configure the service.
 type Options struct {
-	Groups Source // nil: not here
-	Clouds Source // nil: not here
-	Follow Follow
+	Groups   Source // nil: not here
+	Clouds   Source // nil: not here
+	Clusters Source // of their networks; nil: not here
+	Follow   Follow
 	// Enter is asked once for each call, before Admit, whether the client may make it now; nil: it may.
 	Enter func(ctx context.Context) error
 	// Admit returns the subject of a client that may read things of a type at a place, and refuses others. With an
@@ -214,13 +215,16 @@ func (s *Server) admit(ctx context.Context, r *pb.StatusRegistration) (again fun
 	if err != nil {
 		return nil, "", err
 	}
-	typ := "deployment-intent-groups"
-	if r.GetLcKey() != nil {
+	typ, place := "deployment-intent-groups", v2.ProjectStoreKey(who.Project)
+	switch {
+	case r.GetLcKey() != nil:
 		typ = "logical-clouds"
+	case r.GetClusterKey() != nil:
+		typ, place = "clusters", v2.ProviderStoreKey(who.ClusterProvider)
 	}
-	subject, err := s.o.Admit(ctx, typ, v2.ProjectStoreKey(who.Project))
+	subject, err := s.o.Admit(ctx, typ, place)
 	again = func() error {
-		_, err := s.o.Admit(ctx, typ, v2.ProjectStoreKey(who.Project))
+		_, err := s.o.Admit(ctx, typ, place)
 		return err
 	}
 	return again, ownID(subject, r.GetClientId()), err
@@ -341,9 +345,13 @@ func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.StatusS
 		d := k.DigKey
 		source = s.o.Groups
 		who = v2.StatusSubject{Project: d.GetProject(), CompositeApp: d.GetCompositeApp(), CompositeAppVersion: d.GetCompositeAppVersion(), Name: d.GetDeploymentIntentGroup()}
-		names = map[string]string{"digKey.compositeApp": who.CompositeApp, "digKey.compositeAppVersion": who.CompositeAppVersion}
+		names = map[string]string{"project": who.Project, "digKey.compositeApp": who.CompositeApp, "digKey.compositeAppVersion": who.CompositeAppVersion}
 	case *pb.StatusRegistration_LcKey:
 		source, who = s.o.Clouds, v2.StatusSubject{Project: k.LcKey.GetProject(), Name: k.LcKey.GetLogicalCloud()}
+		names = map[string]string{"project": who.Project}
+	case *pb.StatusRegistration_ClusterKey:
+		source, who = s.o.Clusters, v2.StatusSubject{ClusterProvider: k.ClusterKey.GetClusterProvider(), Name: k.ClusterKey.GetCluster()}
+		names = map[string]string{"clusterKey.clusterProvider": who.ClusterProvider}
 	case nil:
 		return nil, who, errs.New(errs.Invalid, "digKey, lcKey or clusterKey: missing")
 	}
@@ -353,7 +361,7 @@ func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.StatusS
 	for field, name := range names {
 		err = errors.Join(err, v2.CheckName(field, name))
 	}
-	return source, who, errors.Join(err, v2.CheckName("project", who.Project), v2.CheckName("name", who.Name))
+	return source, who, errors.Join(err, v2.CheckName("name", who.Name))
 }
 
 // fill puts notifications that differ from the one before into the box, in the place of

@@ -59,7 +59,7 @@ func newSite(t *testing.T, limit int) *serverFixture {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.must(err)
 	server := New(l, Options{
-		Groups: s.groups(reader), Clouds: s.clouds(reader), Follow: reader.Follow, Limit: limit, Log: slog.New(slog.DiscardHandler),
+		Groups: s.groups(reader), Clouds: s.clouds(reader), Clusters: s.clusters(reader), Follow: reader.Follow, Limit: limit, Log: slog.New(slog.DiscardHandler),
 	})
 	s.serve(m.Run, server.Run)
 	s.conn, err = grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -119,6 +119,22 @@ func (s *serverFixture) clouds(r *statusview.Reader) Source {
 		return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 			return r.Cloud(ctx, statusview.Subject{Doc: doc, Identity: who}, q, []v2.ClusterKey{v2.NewClusterKey("edge", "c1")})
 		}}, nil
+	}
+}
+
+// clusters shows the group as if it were networks of the cluster edge+c1.
+func (s *serverFixture) clusters(r *statusview.Reader) Source {
+	return func(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
+		if who != (v2.StatusSubject{ClusterProvider: "edge", Name: "c1"}) {
+			return statusview.Feed{}, errs.New(errs.NotFound, "Cluster not found")
+		}
+		feed, err := s.groups(r)(ctx, v2.StatusSubject{Name: "d"}, q)
+		read := feed.Read
+		feed.Read = func(ctx context.Context) (statusview.Answer, error) {
+			a, err := read(ctx)
+			return a.OfCluster(), err
+		}
+		return feed, err
 	}
 }
 
@@ -252,6 +268,18 @@ func TestCloudsAreToldOf(t *testing.T) {
 	}
 }
 
+func TestClustersAreToldOf(t *testing.T) {
+	s := newSite(t, 10)
+	stream := s.register(&pb.StatusRegistration{ClientId: "c", Output: pb.StatusRegistration_ALL, StatusType: pb.StatusRegistration_DEPLOYED, Key: &pb.StatusRegistration_ClusterKey{ClusterKey: &pb.ClusterKey{ClusterProvider: "edge", Cluster: "c1"}}})
+	s.until(stream, is(pb.StatusValue_NOT_DEPLOYED))
+	s.pair("edge+c1", appcontext.Applied, "")
+	s.pair("edge+c2", appcontext.Applied, "") // the last one is shown
+	got, _ := s.until(stream, is(pb.StatusValue_DEPLOYED))
+	if len(got.GetDetails()) != 1 || got.GetDetails()[0].GetCluster() != "edge+c2" || len(got.GetDetails()[0].GetResources()) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestRegistrationsAreRefused(t *testing.T) {
 	s := newSite(t, 10)
 	key := func(change func(*pb.DigKey)) *pb.StatusRegistration_DigKey {
@@ -267,7 +295,8 @@ func TestRegistrationsAreRefused(t *testing.T) {
 	}{
 		{"no client", &pb.StatusRegistration{Key: digKey}, codes.InvalidArgument, "clientId"},
 		{"no key", &pb.StatusRegistration{ClientId: "c"}, codes.InvalidArgument, "digKey"},
-		{"a cluster", &pb.StatusRegistration{ClientId: "c", Key: &pb.StatusRegistration_ClusterKey{ClusterKey: &pb.ClusterKey{}}}, codes.Unimplemented, "not served"},
+		{"a cluster without a name", &pb.StatusRegistration{ClientId: "c", Key: &pb.StatusRegistration_ClusterKey{ClusterKey: &pb.ClusterKey{ClusterProvider: "edge"}}}, codes.InvalidArgument, "name"},
+		{"a provider that is a path", &pb.StatusRegistration{ClientId: "c", Key: &pb.StatusRegistration_ClusterKey{ClusterKey: &pb.ClusterKey{ClusterProvider: "../p", Cluster: "c1"}}}, codes.InvalidArgument, "clusterKey.clusterProvider"},
 		{"no such group", &pb.StatusRegistration{ClientId: "c", Key: key(func(k *pb.DigKey) { k.DeploymentIntentGroup = "x" })}, codes.NotFound, "not found"},
 		{"a name that is a path", &pb.StatusRegistration{ClientId: "c", Key: key(func(k *pb.DigKey) { k.Project = "../p" })}, codes.InvalidArgument, "project"},
 		{"a version that is a path", &pb.StatusRegistration{ClientId: "c", Key: key(func(k *pb.DigKey) { k.CompositeAppVersion = "v1/x" })}, codes.InvalidArgument, "digKey.compositeAppVersion"},

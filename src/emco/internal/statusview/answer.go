@@ -15,6 +15,7 @@ type Answer struct {
 	status   v2.Status // without apps and clusters
 	apps     []appPart
 	clusters []clusterPart // of a logical cloud
+	cluster  *clusterPart  // of a cluster; see OfCluster
 	list     string        // the list that the query asks for: apps, clusters, resources
 	stale    bool          // some cluster's report is stale
 	topics   mirror.Topics // that the answer depends on
@@ -42,13 +43,31 @@ type objectBlock struct {
 
 // dropLiveness removes the times that each heartbeat changes.
 func (a *Answer) dropLiveness() {
-	for _, app := range a.apps {
-		for i := range app.clusters {
-			if c := &app.clusters[i].status; !c.Stale {
-				c.LastReport = nil
-			}
+	drop := func(c *v2.ClusterStatus) {
+		if !c.Stale {
+			c.LastReport = nil
 		}
 	}
+	for _, app := range a.apps {
+		for i := range app.clusters {
+			drop(&app.clusters[i].status)
+		}
+	}
+	if a.cluster != nil {
+		drop(&a.cluster.status)
+	}
+}
+
+// OfCluster returns an answer about one app on one cluster in the form of a cluster's status: the cluster takes
+// the place of the apps.
+func (a Answer) OfCluster() Answer {
+	for _, app := range a.apps {
+		for _, c := range app.clusters {
+			a.cluster = &c
+		}
+	}
+	a.apps = nil
+	return a
 }
 
 // Status returns the answer in one piece.
@@ -60,6 +79,9 @@ func (a Answer) Status() v2.Status {
 		out.Apps = append(out.Apps, s)
 	}
 	out.Clusters = clusterStatuses(a.clusters)
+	if a.cluster != nil {
+		out.Cluster = &clusterStatuses([]clusterPart{*a.cluster})[0]
+	}
 	return out
 }
 

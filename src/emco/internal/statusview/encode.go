@@ -26,6 +26,10 @@ func (a Answer) JSON() ([]byte, error) {
 	open(w, a.status)
 	w.members("apps", len(a.apps), func(i int) { w.app(a.apps[i]) })
 	w.members("clusters", len(a.clusters), func(i int) { w.cluster(&a.clusters[i]) })
+	if a.cluster != nil {
+		w.name("cluster")
+		w.cluster(a.cluster)
+	}
 	w.raw("}")
 	return w.text, w.err
 }

@@ -27,6 +27,7 @@ func TestJSONByHandHasAllMembers(t *testing.T) {
 			{status: plain},
 		}}, {status: v2.AppStatus{Name: "b"}}},
 		clusters: []clusterPart{{status: full}, {status: plain}},
+		cluster:  &clusterPart{status: full, objects: &objectBlock{list: []v2.ResourceStatus{resource}}},
 	}
 	text, err := a.JSON()
 	if err != nil {

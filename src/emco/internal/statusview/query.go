@@ -37,12 +37,18 @@ var groupParams = []string{"type", "status", "output", "instance", "app", "clust
 
 // ParseGroup reads the parameters of a query for a deployment intent group. Errors have
 // upstream's texts.
-func ParseGroup(v url.Values) (Query, error) {
+func ParseGroup(v url.Values) (Query, error) { return parse(v, "apps", "clusters", "resources") }
+
+// ParseCluster reads the parameters of a query for a cluster: those of a group. There are no lists; as
+// in upstream EMCO, asking for one has no effect.
+func ParseCluster(v url.Values) (Query, error) { return parse(v) }
+
+func parse(v url.Values, lists ...string) (Query, error) {
 	q := Query{Output: All}
 	if err := web.CheckQuery(v, groupParams...); err != nil {
 		return q, err
 	}
-	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing("apps", "clusters", "resources"), q.filters, q.follow} {
+	for _, read := range []func(url.Values) error{q.deprecated, q.view, q.amount, q.listing(lists...), q.filters, q.follow} {
 		if err := read(v); err != nil {
 			return q, err
 		}

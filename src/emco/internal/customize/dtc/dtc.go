@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -124,7 +123,7 @@ func (t controller) servers(ctx context.Context, d customize.Deployment, group s
 		if err != nil {
 			return nil, err
 		}
-		s := server{origin: strings.TrimPrefix(string(item.Doc.Key), d.Group+"/")}
+		s := server{origin: d.Origin(item.Doc.Key)}
 		if s.InboundServer, err = t.reveal(ctx, item); err != nil {
 			return nil, err
 		}

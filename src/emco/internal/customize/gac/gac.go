@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -67,16 +66,11 @@ func (g controller) Customize(ctx context.Context, c customize.Deployment) (cust
 		if err != nil {
 			return customize.Edits{}, err
 		}
-		if err := out.addResource(genericResource{r.Value, template, all, originOf(c, r.Doc.Key)}); err != nil {
+		if err := out.addResource(genericResource{r.Value, template, all, c.Origin(r.Doc.Key)}); err != nil {
 			return customize.Edits{}, err
 		}
 	}
 	return out.Edits, nil
-}
-
-// originOf names a document for messages.
-func originOf(c customize.Deployment, key store.Key) string {
-	return strings.TrimPrefix(string(key), c.Group+"/")
 }
 
 // reveal returns the files of a document as they are kept; nil if it has none.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -37,7 +36,7 @@ func (s clientController) Customize(ctx context.Context, d customize.Deployment)
 		return out, err
 	}
 	for _, item := range found {
-		c := client{item.Value.Spec, strings.TrimPrefix(string(item.Doc.Key), d.Group+"/"), d.App(item.Value.Spec.App), group, own}
+		c := client{item.Value.Spec, d.Origin(item.Doc.Key), d.App(item.Value.Spec.App), group, own}
 		if len(c.app.Clusters) == 0 {
 			continue // the app is not deployed
 		}

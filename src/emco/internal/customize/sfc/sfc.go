@@ -98,8 +98,7 @@ type link struct {
 // chain reads the documents of a chain.
 func (s controller) chain(ctx context.Context, d customize.Deployment, item store.Item[v2.NetworkChain]) (c chain, err error) {
 	key := item.Doc.Key
-	origin := func(key store.Key) string { return strings.TrimPrefix(string(key), d.Group+"/") }
-	c = chain{Deployment: d, spec: item.Value.Spec, origin: origin(key), name: customize.ObjectName(string(key))}
+	c = chain{Deployment: d, spec: item.Value.Spec, origin: d.Origin(key), name: customize.ObjectName(string(key))}
 	if c.spec.Namespace == "" {
 		c.spec.Namespace = d.Namespace
 	}
@@ -108,7 +107,7 @@ func (s controller) chain(ctx context.Context, d customize.Deployment, item stor
 		return c, err
 	}
 	for _, l := range all {
-		c.links = append(c.links, link{l.Value.Spec, origin(l.Doc.Key), d.App(l.Value.Spec.App)})
+		c.links = append(c.links, link{l.Value.Spec, d.Origin(l.Doc.Key), d.App(l.Value.Spec.App)})
 	}
 	if c.links, err = inOrder(c.origin, c.links); err != nil {
 		return c, err

@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // wanted reports that a deployment is desired on one cluster.
@@ -25,4 +28,35 @@ func TestAClusterThatIsWantedStays(t *testing.T) {
 		step{Do: "GET " + all + "/edge/clusters/c4", Status: 200},
 		step{Do: "DELETE " + all + "/edge/clusters/c3", Status: 204},
 	)
+}
+
+// Who puts networks on a cluster is asked before the cluster goes, and told when it goes.
+func TestAClusterWithNetworksStays(t *testing.T) {
+	t.Parallel()
+	const all = "/v2/cluster-providers"
+	applied, told := true, 0
+	s := serveGuarded(t, resource.Guards{
+		Delete: func(_ context.Context, doc store.Doc) error {
+			if applied {
+				return errs.New(errs.Conflict, "networks of "+string(doc.Key)+" are applied")
+			}
+			return nil
+		},
+		Deleted: func(context.Context, store.Doc) error { told++; return nil },
+	})
+	s.Run(t,
+		step{Do: "POST " + all, Body: named("edge"), Status: 201},
+		step{Do: "POST " + all + "/edge/cluster-sync-objects", Body: repo, Status: 201},
+		step{Do: "POST " + all + "/edge/clusters", Body: strings.Replace(flux, `"c2"`, `"c3"`, 1), Status: 201},
+		step{Do: "DELETE " + all + "/edge/clusters/c3", Status: 409, Text: "networks of cluster-providers/edge/clusters/c3 are applied"},
+	)
+	applied = false
+	s.Run(t, step{Do: "DELETE " + all + "/edge/clusters/c3?dryRun=true", Status: 204})
+	if told != 0 {
+		t.Error("a dry run has told them")
+	}
+	s.Run(t, step{Do: "DELETE " + all + "/edge/clusters/c3", Status: 204})
+	if told != 1 {
+		t.Errorf("they were told %d times, want 1", told)
+	}
 }

@@ -38,6 +38,8 @@ type Resources struct {
 	Wanted func(ctx context.Context, cluster v2.ClusterKey) (bool, error)
 
 	Moves Relocations
+	// Networks guards clusters whose networks are applied.
+	Networks resource.Guards
 
 	Log *slog.Logger // logs branches that hold too many clusters; nil: no log
 }
@@ -105,6 +107,9 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	if err == nil && wanted {
 		err = errs.New(errs.Conflict, "something is deployed on cluster "+key.Cluster()+"; terminate it before the cluster is deleted")
 	}
+	if err == nil && s.Networks.Delete != nil {
+		err = s.Networks.Delete(ctx, doc)
+	}
 	if err != nil {
 		return err
 	}
@@ -116,8 +121,13 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 }
 
 // releaseCluster records what a deregistered cluster leaves behind: the branch that only it
-// read. For other clusters it removes the record of their moves.
+// read. For other clusters it removes the record of their moves. The record of its networks goes as well.
 func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
+	if s.Networks.Deleted != nil {
+		if err := s.Networks.Deleted(ctx, doc); err != nil {
+			return err
+		}
+	}
 	key, _ := v2.ClusterOf(string(doc.Key))
 	c, err := store.Decode[v2.Cluster](doc)
 	if err != nil {

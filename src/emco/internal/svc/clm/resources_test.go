@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
@@ -17,9 +18,12 @@ import (
 
 type step = resourcetest.Step
 
-func serve(t *testing.T) *resourcetest.Server {
+func serve(t *testing.T) *resourcetest.Server { return serveGuarded(t, resource.Guards{}) }
+
+// serveGuarded serves clusters whose networks have guards.
+func serveGuarded(t *testing.T, networks resource.Guards) *resourcetest.Server {
 	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
-		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: held, Wanted: wanted, Moves: newFakeRelocations()}.Mount(r)
+		clm.Resources{DB: db, Backends: backends.Backends(), Delivered: held, Wanted: wanted, Moves: newFakeRelocations(), Networks: networks}.Mount(r)
 	})
 }
 

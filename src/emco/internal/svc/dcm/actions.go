@@ -89,16 +89,13 @@ func (c *Clouds) decideAdmin(ctx context.Context, now lifecycle.Snapshot, ask li
 }
 
 // nothingToDo accepts the termination of a cloud that was never instantiated, and the update of
-// one that is not instantiated, as upstream EMCO does. It writes only if the request has an idempotency key, which must be stored.
+// one that is not instantiated, as upstream EMCO does.
 func nothingToDo(now lifecycle.Snapshot, ask lifecycle.Request, refusal error) ([]appcontext.HeadChange, error) {
 	idle := ask.Action == lifecycle.Terminate && now.Head.State == appcontext.Created || ask.Action == lifecycle.Update
 	if !idle {
 		return nil, refusal
 	}
-	if ask.Key == "" {
-		return nil, nil
-	}
-	return []appcontext.HeadChange{now.Change(now.Head, ask.NewEntry(now.Head.State, "", 0))}, nil
+	return addon.NoChange(now, ask), nil
 }
 
 // checkInstantiable requires at least one cluster.

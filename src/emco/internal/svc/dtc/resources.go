@@ -32,13 +32,17 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.InboundServer]{
 		Kind: "InboundServerIntent", Orphan: "TrafficGroupIntent not found",
 		Collection: servers, Item: "{inboundServerIntent}", Put: resource.PutCreated,
-		Refs:    func(at resource.Place, d v2.InboundServer) []store.Ref { return resource.AppRef(at, d.Spec.App) },
+		Refs: func(at resource.Place, d v2.InboundServer) []store.Ref {
+			return []store.Ref{resource.AppRef(at, d.Spec.App)}
+		},
 		Masking: &resource.Masking[v2.InboundServer]{Mask: v2.InboundServer.Masked, Unmask: (*v2.InboundServer).Unmask},
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.InboundClient]{
 		Kind: "InboundClientsIntent", Orphan: "InboundServerIntent not found",
 		Collection: clients, Item: "{inboundClientsIntent}", Put: resource.PutCreated,
-		Refs: func(at resource.Place, d v2.InboundClient) []store.Ref { return resource.AppRef(at, d.Spec.App) },
+		Refs: func(at resource.Place, d v2.InboundClient) []store.Ref {
+			return []store.Ref{resource.AppRef(at, d.Spec.App)}
+		},
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.AccessPoint]{
 		Kind: "InboundClientsAccessIntent", Orphan: "InboundClientsIntent not found",

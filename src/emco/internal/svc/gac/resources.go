@@ -47,7 +47,9 @@ func (s Resources) resources() resource.Def[v2.GenericResource] {
 	return resource.Def[v2.GenericResource]{
 		Kind: "GenericResource", Missing: "Resource not found", Orphan: "GenericK8sIntent not found",
 		Collection: resources, Item: "{genericResource}", Put: resource.PutUpsert,
-		Refs: func(at resource.Place, d v2.GenericResource) []store.Ref { return resource.AppRef(at, d.Spec.App) },
+		Refs: func(at resource.Place, d v2.GenericResource) []store.Ref {
+			return []store.Ref{resource.AppRef(at, d.Spec.App)}
+		},
 		File: &resource.File[v2.GenericResource]{
 			Limit: maxFiles, Name: "resourceTemplate", Part: "resource", Secret: true, Optional: true,
 			Needed: func(d v2.GenericResource) bool { return d.Spec.IsNew() && !d.Spec.HoldsData() },

@@ -27,7 +27,9 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HPAIntent]{
 		Kind: "HpaIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: intents, Item: "{hpaIntent}", Put: resource.PutOK, Clear: true,
-		Refs: func(at resource.Place, d v2.HPAIntent) []store.Ref { return resource.AppRef(at, d.Spec.App) },
+		Refs: func(at resource.Place, d v2.HPAIntent) []store.Ref {
+			return []store.Ref{resource.AppRef(at, d.Spec.App)}
+		},
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.HPAConsumer]{
 		Kind: "HpaResourceConsumer", Orphan: "HpaIntent not found",

@@ -30,7 +30,9 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.ChainLink]{
 		Kind: "SfcLinkIntent", Orphan: "SfcIntent not found",
 		Collection: chain + "/links", Item: "{sfcLink}", Put: resource.PutCreated,
-		Refs: func(at resource.Place, d v2.ChainLink) []store.Ref { return []store.Ref{app(at, d.Spec.App)} },
+		Refs: func(at resource.Place, d v2.ChainLink) []store.Ref {
+			return []store.Ref{resource.AppRef(at, d.Spec.App)}
+		},
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.ChainClientSelector]{
 		Kind: "SfcClientSelectorIntent", Orphan: "SfcIntent not found",
@@ -45,12 +47,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "SfcClientIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: web.GroupPath + "/sfc-clients", Item: "{sfcClientIntent}", Put: resource.PutCreated,
 		Refs: func(at resource.Place, d v2.ChainClient) []store.Ref {
-			return []store.Ref{app(at, d.Spec.App), {Key: store.Key(d.Spec.ChainStoreKey(web.Group(at.Vars)))}}
+			return []store.Ref{resource.AppRef(at, d.Spec.App), {Key: store.Key(d.Spec.ChainStoreKey(web.Group(at.Vars)))}}
 		},
 	})
-}
-
-// app refers to an app of the composite app, which cannot be deleted while the document exists.
-func app(at resource.Place, name string) store.Ref {
-	return store.Ref{Key: store.Key(v2.AppKey{CompositeApp: web.CompositeApp(at.Vars), Name: name}.StoreKey())}
 }
