@@ -76,11 +76,11 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 		r.Advice = adviseRefused(t.call.Path)
 		return r
 	}
-	kind, moved := anchor.Collection(item), false
-	if kind == "clusters" {
+	collection, moved := anchor.Collection(item), false
+	if collection == "clusters" {
 		t.doc.Body, moved = withLocation(t.doc.Body, now.Body)
 	}
-	like := compare(kind, t.doc.Body, now.Body)
+	like := compare(item, t.doc.Body, now.Body) // two collections are called provider-networks
 	if like != different {
 		like = max(like, e.compareFiles(ctx, t, item))
 	}
@@ -91,7 +91,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 			r.Note = item + " was moved since: the location of the document is not used; see emcoctl move --status"
 		}
 		return r
-	case kind == "clusters" && !staysInPlace(t.doc.Body, now.Body):
+	case collection == "clusters" && !staysInPlace(t.doc.Body, now.Body):
 		r := e.failInPlace(t, item, t.doc.Body, now.Body)
 		r.Status = refused.Status
 		return r
