@@ -100,6 +100,16 @@ func (d *smallDisk) ask(method, url, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
+// named returns the number that follows words in a text.
+func (d *smallDisk) named(text, words string) (n int) {
+	d.Helper()
+	_, after, _ := strings.Cut(text, words)
+	if _, err := fmt.Sscanf(after, "%d MiB are free", &n); err != nil {
+		d.Fatalf("%s: %v", text, err)
+	}
+	return n
+}
+
 // A disk that fills up makes the program unready first, then refuses writes with the reason, while
 // reads go on. It never panics, goes on when there is space again, and a start on a full disk ends
 // with a message.
@@ -138,8 +148,12 @@ func TestF64AFullDiskRefusesWrites(t *testing.T) {
 
 	for _, left := range []int{100, 0} {
 		d.leave(left)
-		ready(503, fmt.Sprintf("the disk is nearly full: %d MiB are free", left))
-		create(507, fmt.Sprintf("the disk is nearly full: %d MiB are free", left))
+		const full = "the disk is nearly full: "
+		ready(503, full)
+		if got, text := d.ask("GET", at+"/readyz", ""); got != 503 || d.named(text, full) > left {
+			t.Errorf("/readyz: %d %s, want at most %d MiB: the program may have written some since", got, text, left)
+		}
+		create(507, full)
 		if got, text := d.ask("GET", at+"/v2/projects", ""); got != 200 || !strings.Contains(text, "p2") || strings.Contains(text, "p3") {
 			t.Errorf("projects: %d %s", got, text)
 		}
