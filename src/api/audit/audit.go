@@ -98,12 +98,18 @@ type Page struct {
 type Note struct {
 	Anchor *Head    `json:"anchor,omitempty"`
 	Head   *Head    `json:"head,omitempty"`
-	End    []string `json:"end,omitempty"`
+	End    []string `json:"end,omitzero"`
 }
+
+// endNote begins the last line of an export.
+const endNote = `{"end":`
+
+// IsEnd reports whether a line is the last one of an export. An export without it was cut.
+func IsEnd(line []byte) bool { return bytes.HasPrefix(line, []byte(endNote)) }
 
 // isNote reports whether a line of an export is a note.
 func isNote(line []byte) bool {
-	for _, name := range []string{`{"anchor":`, `{"head":`, `{"end":`} {
+	for _, name := range []string{`{"anchor":`, `{"head":`, endNote} {
 		if bytes.HasPrefix(line, []byte(name)) {
 			return true
 		}

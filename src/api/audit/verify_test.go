@@ -188,6 +188,19 @@ func TestAFileOfLines(t *testing.T) {
 	}
 }
 
+// The export of a log without streams has a last line, too.
+func TestAnEmptyExportHasAnEnd(t *testing.T) {
+	t.Parallel()
+	l := newLog(t)
+	end := l.note(audit.Note{End: []string{}})
+	if !audit.IsEnd([]byte(end)) || audit.IsEnd([]byte(l.note(audit.Note{Head: &audit.Head{}}))) {
+		t.Errorf("the last line is %s", end)
+	}
+	if r, err := verify([]string{end}); err != nil || !r.Whole {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
 // No input makes the check panic, and no change of a byte in the middle passes.
 func FuzzVerify(f *testing.F) {
 	text := []byte(strings.Join(two(&testing.T{}).export(), "\n"))

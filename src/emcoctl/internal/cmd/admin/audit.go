@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -204,22 +205,32 @@ What can write etcd can write the whole log again. Keep the output of "verify -o
 	return c
 }
 
-// exported reads the export of the server.
+// exported reads the export of the server. It fails unless the export has its last line.
 func exported(ctx context.Context, s *session.Session, each func(line []byte) error) error {
 	const path = "audit/export"
 	c, err := s.Dial(path)
 	if err != nil {
 		return err
 	}
-	res, err := c.Lines(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.LinesType + ", application/json"}, each)
+	ended := false
+	res, err := c.Lines(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.LinesType + ", application/json"}, func(line []byte) error {
+		ended = audit.IsEnd(line)
+		return each(line)
+	})
 	if err == nil {
 		err = res.Err(http.MethodGet, path)
 	}
 	if err == nil && !res.Streamed() {
 		err = fetch.ErrPlain
 	}
+	if err == nil && !ended {
+		err = errCut
+	}
 	return err
 }
+
+// errCut says that an answer of the server ended too early. Its status was sent before.
+var errCut = errors.New("the export is cut: its last line is missing, because the server failed while it sent the log; look into the log of the server and try again")
 
 // verifyFiles checks files in order; - is the standard input.
 func verifyFiles(in io.Reader, v *audit.Verifier, files []string) error {
