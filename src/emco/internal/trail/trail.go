@@ -113,7 +113,7 @@ func (t *Trail) Intend(ctx context.Context, l audit.Line) (Ticket, error) {
 
 // Conclude is called before the answer is sent. The line is safe from the end of the process when it returns, if there is a spool.
 func (t *Trail) Conclude(ctx context.Context, at Ticket, l audit.Line) {
-	l.Phase, l.Stream, l.Of = audit.Outcome, at.stream, at.seq
+	l.Time, l.Phase, l.Stream, l.Of = t.o.Now().UTC(), audit.Outcome, at.stream, at.seq
 	p := &pendingLine{line: l}
 	if t.keep(p) {
 		return
@@ -154,7 +154,6 @@ func (t *Trail) keep(p *pendingLine) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p.line.Time = t.o.Now().UTC()
 	if t.closed || t.spool.add(p) != nil {
 		return false
 	}

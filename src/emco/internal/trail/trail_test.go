@@ -87,14 +87,15 @@ func request(path string) audit.Line {
 // serve records a request as the API does.
 func (b *bed) serve(t *trail.Trail, path string) {
 	b.Helper()
-	at, err := t.Intend(b.Context(), request(path))
+	line := request(path)
+	line.Time = time.Now().Add(time.Duration(b.later.Load())).UTC()
+	at, err := t.Intend(b.Context(), line)
 	if err != nil {
 		b.Error(err)
 		return
 	}
-	done := request(path)
-	done.Code = 201
-	t.Conclude(b.Context(), at, done)
+	line.Code = 201
+	t.Conclude(b.Context(), at, line)
 }
 
 func (b *bed) export(t *trail.Trail) string {
@@ -159,6 +160,9 @@ func TestRequestsAreChained(t *testing.T) {
 		t.Errorf("%d intents, %d outcomes, from %s to %s", count(all, audit.Intent), count(all, audit.Outcome), all[0].Phase, all[len(all)-1].Phase)
 	}
 	for _, l := range all {
+		if l.Phase == audit.Outcome && !l.Time.After(all[l.Of-1].Time) {
+			t.Errorf("the outcome %d is of %s, its intent of %s", l.Seq, l.Time, all[l.Of-1].Time)
+		}
 		if l.Phase == audit.Outcome && (all[l.Of-1].Phase != audit.Intent || all[l.Of-1].Path != l.Path) {
 			t.Errorf("the outcome %d names line %d, which is %+v", l.Seq, l.Of, all[l.Of-1])
 		}
