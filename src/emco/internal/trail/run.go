@@ -147,15 +147,18 @@ func (w *writer) emptySpool() {
 func (w *writer) end(ctx context.Context) {
 	w.mu.Lock()
 	w.closed = true
-	left := append(w.waiting, &pendingLine{line: audit.Line{Time: w.o.Now().UTC(), Phase: audit.Stop, Reason: w.o.Holder}})
-	w.waiting = nil
+	w.waiting = append(w.waiting, &pendingLine{line: audit.Line{Time: w.o.Now().UTC(), Phase: audit.Stop, Reason: w.o.Holder}})
 	w.mu.Unlock()
-	for len(left) > 0 && ctx.Err() == nil && w.stream != nil {
-		n := min(len(left), maxGroup)
-		w.write(ctx, left[:n])
-		left = left[n:]
+	for ctx.Err() == nil && w.stream != nil {
+		group := w.next()
+		if len(group) == 0 {
+			break
+		}
+		w.write(ctx, group)
 	}
-	answer(left, unavailable(errors.New("this process stops")))
+	for group := w.next(); len(group) > 0; group = w.next() {
+		answer(group, unavailable(errors.New("this process stops")))
+	}
 	if w.stream != nil {
 		w.leave(context.WithoutCancel(ctx))
 	}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -245,30 +246,32 @@ func (t *Trail) take(ctx context.Context) []*pendingLine {
 		for _, p := range t.waiting[:min(n, maxGroup)] {
 			due = due || p.done != nil
 		}
-		if n > 0 && (due || ctx.Err() != nil) {
-			group := t.waiting[:min(n, maxGroup)]
-			t.waiting = append([]*pendingLine(nil), t.waiting[len(group):]...)
-			t.mu.Unlock()
-			return group
-		}
 		t.mu.Unlock()
+		if n > 0 && (due || ctx.Err() != nil) {
+			return t.next()
+		}
 		if n > 0 && late == nil {
 			late = time.After(together)
 		}
 		select {
 		case <-t.wake:
 		case <-late:
-			t.mu.Lock()
-			group := t.waiting[:min(len(t.waiting), maxGroup)]
-			t.waiting = append([]*pendingLine(nil), t.waiting[len(group):]...)
-			t.mu.Unlock()
-			return group
+			return t.next()
 		case <-ctx.Done():
 			if n == 0 {
 				return nil
 			}
 		}
 	}
+}
+
+// next removes the lines of the next group from those that wait.
+func (t *Trail) next() []*pendingLine {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	group := t.waiting[:min(len(t.waiting), maxGroup)]
+	t.waiting = slices.Clone(t.waiting[len(group):])
+	return group
 }
 
 // failed records that lines cannot be written; nil that they can.

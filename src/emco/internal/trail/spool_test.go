@@ -1,0 +1,80 @@
+package trail
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+)
+
+// spooled are the options of a process with a spool.
+func spooled(t *testing.T) Options {
+	t.Helper()
+	return Options{
+		KV: etcdkv.New(Etcd, etcdtest.Prefix(t), etcdkv.Options{}), Holder: "a", TTL: 2 * time.Second, Spool: filepath.Join(t.TempDir(), "audit.spool"),
+		Keep: time.Hour, Bytes: 1 << 20, Now: time.Now, Log: slog.New(slog.DiscardHandler), OnLines: func(int) {}, OnFailed: func() {},
+	}
+}
+
+// large is an outcome of which some hundred fill the spool.
+func large() audit.Line { return audit.Line{Path: strings.Repeat("x", 2048), Code: 201} }
+
+// outcomes returns how many outcomes the log has, by status.
+func outcomes(t *testing.T, kv *etcdkv.Client) map[int]int {
+	t.Helper()
+	n := map[int]int{}
+	log := &Trail{o: Options{KV: kv}, closed: true}
+	etcdtest.Must(t, log.Export(t.Context(), func(text []byte) error {
+		var l audit.Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return err
+		}
+		if l.Phase == audit.Outcome {
+			n[l.Code]++
+		}
+		return nil
+	}))
+	return n
+}
+
+// A process that has no time to write all lines when it stops leaves them in the spool.
+func TestAStopKeepsTheSpoolOfUnwrittenLines(t *testing.T) {
+	t.Parallel()
+	const spooledLines = 2 * maxGroup
+	o := spooled(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.OnLines = func(n int) {
+		if n == maxGroup {
+			cancel() // the time is over
+		}
+	}
+	log, err := New(o)
+	etcdtest.Must(t, err)
+	for range spooledLines {
+		log.Conclude(t.Context(), Ticket{}, large())
+	}
+	w := &writer{Trail: log}
+	etcdtest.Must(t, w.open(t.Context()))
+	w.end(ctx)
+	if n := outcomes(t, o.KV)[201]; n != maxGroup {
+		t.Fatalf("%d outcomes were written before the end", n)
+	}
+
+	o.OnLines = func(int) {}
+	log, err = New(o)
+	etcdtest.Must(t, err)
+	w = &writer{Trail: log}
+	w.begin(t.Context(), t.Context())
+	w.end(t.Context())
+	if n := outcomes(t, o.KV)[201]; n != spooledLines {
+		t.Errorf("%d outcomes are in the log, want %d", n, spooledLines)
+	}
+}
