@@ -3,6 +3,7 @@ package trail
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
@@ -76,5 +78,41 @@ func TestAStopKeepsTheSpoolOfUnwrittenLines(t *testing.T) {
 	w.end(t.Context())
 	if n := outcomes(t, o.KV)[201]; n != spooledLines {
 		t.Errorf("%d outcomes are in the log, want %d", n, spooledLines)
+	}
+}
+
+// With little room in the spool a request needs its intent in etcd; an outcome that finds none is written later, although etcd refuses lines.
+func TestAFullSpoolLosesNoOutcome(t *testing.T) {
+	t.Parallel()
+	o := spooled(t)
+	log, err := New(o)
+	etcdtest.Must(t, err)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := log.Intend(over, large()); err != nil {
+		t.Fatalf("with an empty spool: %v", err)
+	}
+	spooledLines := 0
+	for ; log.spool.used <= spoolBytes*3/4; spooledLines++ {
+		log.Conclude(t.Context(), Ticket{}, large())
+	}
+	if _, err := log.Intend(over, large()); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("with little room and without etcd: %v", err)
+	}
+	for full := false; !full; spooledLines++ {
+		full = log.spool.used+4096 > spoolBytes
+		log.Conclude(t.Context(), Ticket{}, large())
+	}
+	log.failed(errors.New("etcd is full"))
+	line := large()
+	line.Code = 409
+	for range 3 {
+		log.Conclude(over, Ticket{}, line)
+	}
+	w := &writer{Trail: log}
+	w.begin(t.Context(), t.Context())
+	w.end(t.Context())
+	if n := outcomes(t, o.KV); n[201]+n[409] != spooledLines+3 {
+		t.Errorf("outcomes %v, want %d and 3", n, spooledLines)
 	}
 }

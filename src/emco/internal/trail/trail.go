@@ -93,17 +93,17 @@ type Ticket struct {
 	seq    int64
 }
 
-// Intend is called before a request is carried out. If the log is strict, it returns when the line is in etcd. Unavailable if the log cannot
-// be written: nothing must be done then.
+// Intend is called before a request is carried out. If the log is strict, or the spool has little room for the outcome, it returns when the
+// line is in etcd. Unavailable if the log cannot be written: nothing must be done then.
 func (t *Trail) Intend(ctx context.Context, l audit.Line) (Ticket, error) {
 	l.Phase = audit.Intent
 	if !t.o.Strict {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return Ticket{}, t.refusalLocked()
+		if room, err := t.room(); room || err != nil {
+			return Ticket{}, err
+		}
 	}
 	p := &pendingLine{line: l, done: make(chan error, 1)}
-	if err := t.enqueue(p, maxWait); err != nil {
+	if err := t.demand(p); err != nil {
 		return Ticket{}, err
 	}
 	if err := t.await(ctx, p); err != nil {
@@ -123,12 +123,12 @@ func (t *Trail) Conclude(ctx context.Context, at Ticket, l audit.Line) {
 	if t.o.Strict {
 		p.done = nil // its intent is safe
 	}
-	err := t.enqueue(p, 2*maxWait)
+	err := t.enqueue(p, 2*maxWait) // also while etcd refuses lines: it is written later
 	if err == nil && p.done != nil {
 		err = t.await(ctx, p)
 	}
 	if err != nil {
-		t.o.Log.Error("the outcome of a request is not in the audit log", "err", err, "request", l.Request, "path", l.Path, "code", l.Code)
+		t.o.Log.Error("the outcome of a request may be missing in the audit log", "err", err, "request", l.Request, "path", l.Path, "code", l.Code)
 	}
 }
 
@@ -142,10 +142,17 @@ func (t *Trail) Note(l audit.Line) {
 // Flush returns when the lines that wait are written.
 func (t *Trail) Flush(ctx context.Context) error {
 	p := &pendingLine{done: make(chan error, 1)}
-	if err := t.enqueue(p, maxWait); err != nil {
+	if err := t.demand(p); err != nil {
 		return err
 	}
 	return t.await(ctx, p)
+}
+
+// room reports whether the outcomes of requests that begin now will find room in the spool; an error if requests must be refused.
+func (t *Trail) room() (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spool == nil || t.spool.used <= spoolBytes*3/4, t.refusalLocked()
 }
 
 // keep puts a line into the spool and among those that wait; false if it is not safe there.
@@ -163,13 +170,24 @@ func (t *Trail) keep(p *pendingLine) bool {
 	return true
 }
 
+// demand adds a line that somebody waits for, unless requests must be refused.
+func (t *Trail) demand(p *pendingLine) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refusalLocked(); err != nil {
+		return err
+	}
+	return t.enqueueLocked(p, maxWait)
+}
+
 // enqueue adds a line to those that wait, if fewer than most do.
 func (t *Trail) enqueue(p *pendingLine, most int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.refusalLocked(); err != nil && p.done != nil {
-		return err
-	}
+	return t.enqueueLocked(p, most)
+}
+
+func (t *Trail) enqueueLocked(p *pendingLine, most int) error {
 	if t.closed || len(t.waiting) >= most {
 		return unavailable(errors.New("too many lines wait"))
 	}

@@ -269,7 +269,7 @@ func (t *Trail) due(all []segment) (cut map[string]segment, early bool) {
 // record writes a line and waits for it.
 func (t *Trail) record(ctx context.Context, l audit.Line) error {
 	p := &pendingLine{line: l, done: make(chan error, 1)}
-	if err := t.enqueue(p, maxWait); err != nil {
+	if err := t.demand(p); err != nil {
 		return err
 	}
 	return t.await(ctx, p)
