@@ -91,13 +91,13 @@ func (w *writer) write(ctx context.Context, group []*pendingLine) {
 			break
 		}
 		if ctx.Err() != nil {
-			answer(group, unavailable(err))
+			w.answer(group, unavailable(err))
 			return
 		}
 		pause(ctx, retry)
 	}
 	w.o.OnLines(len(lines))
-	answer(group, nil)
+	w.answer(group, nil)
 	w.emptySpool()
 }
 
@@ -121,14 +121,6 @@ func (w *writer) writeOnce(ctx context.Context, group []*pendingLine, spool stri
 func (w *writer) leave(ctx context.Context) {
 	_ = w.stream.own.Release(ctx)
 	w.stream = nil
-}
-
-func answer(group []*pendingLine, err error) {
-	for _, p := range group {
-		if p.done != nil {
-			p.done <- err
-		}
-	}
 }
 
 // emptySpool empties the spool when all its lines are in etcd.
@@ -157,7 +149,7 @@ func (w *writer) end(ctx context.Context) {
 		w.write(ctx, group)
 	}
 	for group := w.next(); len(group) > 0; group = w.next() {
-		answer(group, unavailable(errors.New("this process stops")))
+		w.answer(group, unavailable(errors.New("this process stops")))
 	}
 	if w.stream != nil {
 		w.leave(context.WithoutCancel(ctx))

@@ -66,6 +66,7 @@ type Trail struct {
 type pendingLine struct {
 	line    audit.Line // without a phase: no line, but somebody waits for those before it
 	done    chan error // gets one value when the line is written or never will be; nil if nobody waits
+	refused bool       // an intent whose request was refused while it was being written; guarded by Trail.mu
 	ordinal int64      // in the spool; 0 if it is not there
 	seq     int64      // of the written line
 }
@@ -225,19 +226,54 @@ func unavailable(err error) error {
 
 // await waits until a line is written.
 func (t *Trail) await(ctx context.Context, p *pendingLine) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
 	case err := <-p.done:
 		return err
-	case <-ctx.Done():
+	case <-patient.Done():
+	}
+	if ctx.Err() == nil { // else the caller left, and the log may be well
 		t.o.OnFailed()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.failure != nil {
-			return unavailable(t.failure)
+	}
+	return t.giveUp(p)
+}
+
+// giveUp takes a line back that was not written in time, and returns why. An outcome stays: what it tells has happened. An intent that is
+// being written gets an outcome.
+func (t *Trail) giveUp(p *pendingLine) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case err := <-p.done:
+		return err
+	default:
+	}
+	if p.line.Phase != audit.Outcome {
+		n := len(t.waiting)
+		t.waiting = slices.DeleteFunc(t.waiting, func(other *pendingLine) bool { return other == p })
+		p.refused = p.line.Phase == audit.Intent && len(t.waiting) == n
+	}
+	if t.failure != nil {
+		return unavailable(t.failure)
+	}
+	return unavailable(errors.New("etcd did not answer in time"))
+}
+
+// answer tells those who wait for lines that they are written, or why they never will be.
+func (t *Trail) answer(group []*pendingLine, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range group {
+		switch {
+		case p.refused && err == nil:
+			l := p.line
+			l.Time, l.Phase, l.Of, l.Code = t.o.Now().UTC(), audit.Outcome, p.seq, errs.Status(errs.Unavailable)
+			t.waiting = append(t.waiting, &pendingLine{line: l})
+			t.ring()
+		case p.done != nil:
+			p.done <- err
 		}
-		return unavailable(errors.New("etcd did not answer in time"))
 	}
 }
 
