@@ -30,7 +30,7 @@ func (a *App) notifier(c config.Config, g *orchestrator.Groups, l *dcm.Clouds, n
 		}
 	}
 	if c.Runs("orchestrator") {
-		o.Groups = g.Status
+		o.Groups = g.Queries().Status
 	}
 	if c.Runs("dcm") {
 		o.Clouds, o.Clusters = l.Status, n.Status

@@ -148,7 +148,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, m, st, seen, reader, groups, lanes)
+		overview := a.views(c, m, st, seen, reader, groups.Queries(), lanes)
 		overview.Mount(r)
 		services = append(services, seen, overview)
 	}

@@ -164,7 +164,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		head.Inherited, head.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
 	head.Op = &op
-	if out.identity, err = g.identity(doc); err != nil {
+	if out.identity, err = subjectOf(doc); err != nil {
 		return dryRunResult{}, err
 	}
 	out.blobs = objectdiff.NewOverlay(g.contexts)

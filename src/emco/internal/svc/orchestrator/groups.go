@@ -33,9 +33,9 @@ const groupPath = "/v2/" + web.GroupPath
 // viewPath is the URL of a group's views.
 const viewPath = "/v2/views/" + web.GroupPath
 
-// Groups serves the actions, status, revisions and events of deployment intent groups.
+// Groups serves the actions of deployment intent groups, and with Queries what is known of them.
 type Groups struct {
-	db        *store.DB
+	groupDocs
 	contexts  *appcontext.Store
 	planner   plan.Planner
 	table     lifecycle.Table
@@ -53,7 +53,7 @@ type Groups struct {
 // may be nil.
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
-		db: db, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
+		groupDocs: groupDocs{db}, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
 		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), plans: planview.NewCache(time.Now), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
@@ -89,7 +89,7 @@ func (g *Groups) WithExternal(external plan.ExternalControllers) *Groups {
 	return g
 }
 
-// Mount adds the routes. Actions answer 202 without a body, except update. Bodies of
+// Mount adds the routes, as the functions With… have made the actions. Actions answer 202 without a body, except update. Bodies of
 // actions that need none are ignored, because upstream's CLI sends some.
 func (g *Groups) Mount(r *mux.Router) {
 	post := func(e lifecycle.Action, h web.HandlerFunc) {
@@ -105,21 +105,18 @@ func (g *Groups) Mount(r *mux.Router) {
 	} {
 		post(e, g.orDryRun(e, g.action(e, decide)))
 	}
-	get := func(path string, h web.HandlerFunc) {
-		web.Handle(r, http.MethodGet, groupPath+path, authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, h)
-	}
-	get("/status", g.status)
-	get("/revisions", g.listRevisions)
-	get("/revisions/{revision}", g.getRevision)
-	get("/events", g.listEvents)
 	const class = "/plans/{plan}/classes/{class}"
 	view := func(path string, h web.HandlerFunc) {
 		web.Handle(r, http.MethodGet, viewPath+class+path, authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, h)
 	}
 	view("/clusters", g.plans.Clusters(g.group))
 	view("/diff", g.plans.Diff(g.group))
-	get("/placement", g.placement)
-	web.Handle(r, http.MethodGet, "/v2/projects/{project}/usage", authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}, g.getUsage)
+	g.Queries().mount(r)
+}
+
+// Queries returns the queries that go with the actions, as the functions With… have made them.
+func (g *Groups) Queries() Queries {
+	return Queries{groupDocs: g.groupDocs, contexts: g.contexts, planner: g.planner, executor: g.executor, events: g.events, usage: g.usage, reader: g.reader}
 }
 
 // Guards returns what the group's lifecycle requires when its document changes.
@@ -186,22 +183,25 @@ func (g *Groups) deployedStatus(ctx context.Context, head appcontext.Head) (stri
 	return s.Deployed(), err
 }
 
+// groupDocs reads the documents of groups.
+type groupDocs struct{ db *store.DB }
+
 // group reads the document that the URL names.
-func (g *Groups) group(r *http.Request) (store.Doc, error) {
+func (d groupDocs) group(r *http.Request) (store.Doc, error) {
 	v, err := web.Vars(r)
 	if err != nil {
 		return store.Doc{}, err
 	}
-	return g.groupAt(r.Context(), store.Key(web.Group(v).StoreKey()))
+	return d.groupAt(r.Context(), store.Key(web.Group(v).StoreKey()))
 }
 
-func (g *Groups) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
-	doc, err := g.db.Get(ctx, key)
+func (d groupDocs) groupAt(ctx context.Context, key store.Key) (store.Doc, error) {
+	doc, err := d.db.Get(ctx, key)
 	return doc, store.NotFoundAs(err, "DeploymentIntentGroup not found")
 }
 
-// identity returns what names the group in an answer.
-func (g *Groups) identity(doc store.Doc) (v2.StatusSubject, error) {
+// subjectOf returns what names a group in an answer.
+func subjectOf(doc store.Doc) (v2.StatusSubject, error) {
 	group, err := store.Decode[v2.DeploymentIntentGroup](doc)
 	app := compositeApp(doc)
 	return v2.StatusSubject{

@@ -48,6 +48,7 @@ type controlPlane struct {
 	renderer render.Renderer
 	api      http.Handler
 	groups   *Groups
+	usage    *Usage // nil: quotas are not obeyed
 	project  string
 }
 
@@ -67,7 +68,7 @@ func newControlPlaneOn(t testingT, db *store.DB, contexts *appcontext.Store, ren
 func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
-	p.groups = NewGroups(p.db, p.contexts, p.renderer)
+	p.groups = NewGroups(p.db, p.contexts, p.renderer).WithUsage(p.usage)
 	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)

@@ -12,13 +12,40 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
+// Queries answers what is known of deployment intent groups: status, events, revisions, placement, and what their
+// projects use.
+type Queries struct {
+	groupDocs
+	contexts *appcontext.Store
+	planner  plan.Planner
+	executor lifecycle.Executor // loads histories
+	events   *eventlog.Log
+	usage    *Usage // nil: this process does not count
+	reader   *statusview.Reader
+}
+
+// mount adds the routes.
+func (g Queries) mount(r *mux.Router) {
+	need := authz.Permission{Verb: authz.Get, Type: "deployment-intent-groups"}
+	for path, h := range map[string]web.HandlerFunc{
+		"/status": g.status, "/revisions": g.listRevisions, "/revisions/{revision}": g.getRevision, "/events": g.listEvents, "/placement": g.placement,
+	} {
+		web.Handle(r, http.MethodGet, groupPath+path, need, h)
+	}
+	web.Handle(r, http.MethodGet, "/v2/projects/{project}/usage", need, g.getUsage)
+}
+
 // status answers a status query.
-func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) status(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err
@@ -31,19 +58,19 @@ func (g *Groups) status(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Status returns a feed of a group's status; NotFound if the group does not exist.
-func (g *Groups) Status(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
+func (g Queries) Status(ctx context.Context, who v2.StatusSubject, q statusview.Query) (statusview.Feed, error) {
 	doc, err := g.groupAt(ctx, store.Key(who.Group().StoreKey()))
 	return g.feed(doc, q), err
 }
 
 // feed reads the document for each answer: it ends with NotFound when the document is deleted.
-func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
+func (g Queries) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 	return statusview.Feed{Doc: doc, Read: func(ctx context.Context) (statusview.Answer, error) {
 		doc, err := g.groupAt(ctx, doc.Key)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
-		who, err := g.identity(doc)
+		who, err := subjectOf(doc)
 		if err != nil {
 			return statusview.Answer{}, err
 		}
@@ -54,12 +81,12 @@ func (g *Groups) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 }
 
 // listEvents answers with the event log of a group.
-func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) listEvents(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err
 	}
-	who, err := g.identity(doc)
+	who, err := subjectOf(doc)
 	if err != nil {
 		return err
 	}
@@ -68,7 +95,7 @@ func (g *Groups) listEvents(w http.ResponseWriter, r *http.Request) error {
 
 // listRevisions answers with all revisions of a group, newest first. Of revisions whose
 // content is gone, the history still has author, time and reason.
-func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) listRevisions(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err == nil {
 		err = web.CheckQuery(r.URL.Query(), "limit", "continue")
@@ -81,7 +108,7 @@ func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.RevisionsAnswer{}
-	if out.StatusSubject, err = g.identity(doc); err != nil {
+	if out.StatusSubject, err = subjectOf(doc); err != nil {
 		return err
 	}
 	all, err := g.revisionsOf(r.Context(), doc)
@@ -95,7 +122,7 @@ func (g *Groups) listRevisions(w http.ResponseWriter, r *http.Request) error {
 }
 
 // getRevision answers with one revision.
-func (g *Groups) getRevision(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) getRevision(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err == nil {
 		err = web.CheckQuery(r.URL.Query())
@@ -116,7 +143,7 @@ func (g *Groups) getRevision(w http.ResponseWriter, r *http.Request) error {
 }
 
 // revisionsOf joins the history with the kept revisions and the records of commits.
-func (g *Groups) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision, error) {
+func (g Queries) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision, error) {
 	s, err := g.executor.Load(ctx, doc)
 	if err != nil {
 		return nil, err
@@ -158,7 +185,7 @@ func (g *Groups) revisionsOf(ctx context.Context, doc store.Doc) ([]v2.Revision,
 }
 
 // keptRevision returns a revision whose content is kept, with its apps.
-func (g *Groups) keptRevision(ctx context.Context, head appcontext.Head, rev appcontext.Revision) (v2.Revision, error) {
+func (g Queries) keptRevision(ctx context.Context, head appcontext.Head, rev appcontext.Revision) (v2.Revision, error) {
 	out := v2.Revision{
 		Number: rev.Number, Instance: rev.Instance, Kind: rev.Kind, From: rev.From, Author: rev.Author, Reason: rev.Reason, Time: rev.At,
 		Current: head.Rev == rev.Number && !head.Gone, Kept: isRestorable(head, rev),

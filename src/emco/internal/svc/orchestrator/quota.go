@@ -270,7 +270,7 @@ func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands fun
 }
 
 // getUsage answers with what a project uses of its quotas.
-func (g *Groups) getUsage(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) getUsage(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckQuery(r.URL.Query()); err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations 
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.Run(t.Context()) })
 	t.Cleanup(running.Wait)
-	p.groups.WithUsage(usage)
+	p.usage = usage
+	p.boot()
 	return func(deployments, operations int64) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

@@ -16,7 +16,7 @@ import (
 
 // Placement returns where the current documents of a group place its apps, and why not
 // elsewhere. It renders nothing.
-func (g *Groups) Placement(ctx context.Context, doc store.Doc) (out []v2.PlacementView, err error) {
+func (g Queries) Placement(ctx context.Context, doc store.Doc) (out []v2.PlacementView, err error) {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func scoreOf(a plan.App, cluster v2.ClusterKey) *float64 {
 
 // placement answers where the current documents place the apps: the chosen clusters, and with
 // ?explain=true also those that were left out, with reasons and scores.
-func (g *Groups) placement(w http.ResponseWriter, r *http.Request) error {
+func (g Queries) placement(w http.ResponseWriter, r *http.Request) error {
 	doc, err := g.group(r)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (g *Groups) placement(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.PlacementAnswer{Placements: []v2.PlacementView{}}
-	if out.StatusSubject, err = g.identity(doc); err != nil {
+	if out.StatusSubject, err = subjectOf(doc); err != nil {
 		return err
 	}
 	app, cluster := q.Get("app"), v2.ClusterKey(q.Get("cluster"))

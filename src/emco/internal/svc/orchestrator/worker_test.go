@@ -53,7 +53,7 @@ func (p workerFixture) must(err error) {
 func (p workerFixture) worker(holder string, opts ...appcontext.Option) *Worker {
 	contexts := appcontext.New(p.etcd, "/emco/", opts...)
 	me := shards.Member{Holder: holder, TTL: time.Minute}
-	return NewWorker(&Groups{db: p.db, contexts: contexts, planner: plan.New(p.db, nil)}, nil, nil, me, nil, slog.New(slog.DiscardHandler))
+	return NewWorker(&Groups{groupDocs: groupDocs{p.db}, contexts: contexts, planner: plan.New(p.db, nil)}, nil, nil, me, nil, slog.New(slog.DiscardHandler))
 }
 
 // start runs a worker until the test ends.
