@@ -233,9 +233,12 @@ func define(t *testing.T, definitions string, clusters ...*cluster.Cluster) {
 	t.Helper()
 	for _, c := range clusters {
 		kubectl(t, c, "apply", "--server-side", "-f", definitions)
-		kubectl(t, c, "wait", "--for=condition=established", "--timeout=60s", "-f", definitions)
+		eventually(t, "definitions on "+c.Name(), func() error { // kubectl gives up while there are no conditions yet
+			_, err := c.Kubectl(t.Context(), "wait", "--for=condition=established", "--timeout=60s", "-f", definitions)
+			return err
+		})
 		t.Cleanup(func() {
-			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--wait=false", "-f", definitions); err != nil {
+			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--timeout=60s", "-f", definitions); err != nil {
 				t.Error(err)
 			}
 		})
