@@ -2,10 +2,12 @@ package trail
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -58,9 +60,16 @@ func (c *Copy) Once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	probed := false
 	for _, h := range heads {
 		if at[h.Stream] == h.Seq {
 			continue
+		}
+		if !probed { // else the same lines would be appended again and again
+			if err := c.write(at); err != nil {
+				return fmt.Errorf("no lines are copied, because their positions cannot be kept: %w", err)
+			}
+			probed = true
 		}
 		if at[h.Stream] > h.Seq { // etcd was restored from a backup
 			at[h.Stream] = 0
@@ -78,33 +87,72 @@ func (c *Copy) Once(ctx context.Context) error {
 
 // stream appends the lines of a stream after one.
 func (c *Copy) stream(ctx context.Context, h audit.Head, after, rev int64) (err error) {
-	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	c.size = info.Size()
-	w := bufio.NewWriter(f)
+	w := bufio.NewWriterSize(f, copyBuffer)
 	err = c.Trail.each(ctx, h.Stream, after, rev, func(line []byte) error {
 		if c.size > 0 && c.size+int64(len(line)) > c.Bytes {
 			if err := errors.Join(w.Flush(), f.Sync(), f.Close(), c.rotate()); err != nil {
 				return err
 			}
-			if f, err = os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			if f, err = c.open(); err != nil {
 				return err
 			}
 			w.Reset(f)
-			c.size = 0
+		}
+		if len(line) >= w.Available() { // whole lines reach the file
+			if err := w.Flush(); err != nil {
+				return err
+			}
 		}
 		_, _ = w.Write(line) // Flush returns the error
 		c.size += int64(len(line)) + 1
 		return w.WriteByte('\n')
 	})
 	return errors.Join(err, w.Flush(), f.Sync())
+}
+
+// copyBuffer is how much is written to the file at once, in bytes.
+const copyBuffer = 64 << 10
+
+// open opens the file at its end. A line that was cut, because the process was killed while it wrote it, is removed.
+func (c *Copy) open() (f *os.File, err error) {
+	if f, err = os.OpenFile(c.File, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if c.size, err = endOfLines(f, info.Size()); err != nil || c.size == info.Size() {
+		return f, err
+	}
+	return f, f.Truncate(c.size)
+}
+
+// endOfLines returns the length of a file up to the end of its last whole line.
+func endOfLines(f io.ReaderAt, size int64) (int64, error) {
+	block := make([]byte, copyBuffer)
+	for size > 0 {
+		from := max(0, size-int64(len(block)))
+		part := block[:size-from]
+		if _, err := f.ReadAt(part, from); err != nil {
+			return 0, err
+		}
+		if at := bytes.LastIndexByte(part, '\n'); at >= 0 {
+			return from + int64(at) + 1, nil
+		}
+		size = from
+	}
+	return 0, nil
 }
 
 // rotate makes room for a new file.

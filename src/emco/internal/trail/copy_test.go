@@ -57,3 +57,48 @@ func TestTheCopyHasAllLines(t *testing.T) {
 		t.Error("the last request is missing")
 	}
 }
+
+// A line that was cut when the process was killed is removed, and written again as a whole.
+func TestTheCopyMendsACutLine(t *testing.T) {
+	b := newBed(t)
+	log, stop := b.start(b.options("a"))
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	c := &trail.Copy{Trail: log, File: file, Bytes: 1 << 20, Files: 1, Log: slog.New(slog.DiscardHandler)}
+	b.serve(log, "/v2/projects/"+strings.Repeat("x", 100_000)) // its line is longer than what is written at once
+	b.must(log.Flush(t.Context()))
+	b.must(c.Once(t.Context()))
+	position, err := os.ReadFile(file + ".position")
+	b.must(err)
+	b.serve(log, "/v2/projects/"+strings.Repeat("y", 100_000))
+	stop()
+	b.must(c.Once(t.Context()))
+	text, err := os.ReadFile(file)
+	b.must(err)
+	for _, cut := range []int{1, 70_000, 150_000} {
+		b.must(os.WriteFile(file, text[:len(text)-cut], 0o600))
+		b.must(os.WriteFile(file+".position", position, 0o600))
+		b.must(c.Once(t.Context()))
+		copied, err := os.Open(file)
+		b.must(err)
+		r, err := audit.Verify(copied)
+		b.must(copied.Close())
+		if want := lines(b, b.export(log)); err != nil || r.Lines != int64(len(want)) {
+			t.Errorf("without the last %d bytes the copy has %+v, %v; there are %d lines", cut, r, err, len(want))
+		}
+	}
+}
+
+// While its position cannot be kept nothing is copied, so that no line is copied again and again.
+func TestTheCopyNeedsItsPosition(t *testing.T) {
+	b := newBed(t)
+	log, _ := b.start(b.options("a"))
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	b.must(os.Mkdir(file+".position.next", 0o700))
+	c := &trail.Copy{Trail: log, File: file, Bytes: 1 << 20, Files: 1, Log: slog.New(slog.DiscardHandler)}
+	if err := c.Once(t.Context()); err == nil || !strings.Contains(err.Error(), "positions cannot be kept") {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		t.Errorf("copied are %s", text)
+	}
+}
