@@ -346,6 +346,28 @@ func TestRetentionKeepsTheLogVerifiable(t *testing.T) {
 	b.verify(log)
 }
 
+// A line that cannot be read stops neither the upkeep of other streams nor the removal of old lines.
+func TestASpoiltLineStopsNoUpkeep(t *testing.T) {
+	b := newBed(t)
+	one, stop := b.start(b.options("a"))
+	b.serve(one, "/v2/projects/spoilt")
+	two, stopTwo := b.start(b.options("b"))
+	stop()
+	b.serve(two, "/v2/projects/old")
+	b.edit(b.keys("audit/line/00")[0], func(string) string { return "{" })
+	b.later.Store(int64(25 * time.Hour))
+	for _, done := range []string{"audit/segment/01", "audit/anchor/01"} {
+		if err := two.Tidy(b.Context()); err == nil || !strings.Contains(err.Error(), "audit/line/00") {
+			t.Errorf("the spoilt line is not named: %v", err)
+		}
+		if len(b.keys(done)) == 0 {
+			t.Errorf("there is no %s", done)
+		}
+		b.later.Add(int64(91 * 24 * time.Hour))
+	}
+	stopTwo()
+}
+
 // Whoever can write etcd leaves traces: each change is found and the first line that is wrong is named.
 func TestChangesInEtcdAreFound(t *testing.T) {
 	type keys = []string

@@ -65,7 +65,8 @@ func (t *Trail) upkeep(ctx context.Context) {
 	}
 }
 
-// Tidy compresses and removes what is due, in the streams that this process writes or nobody does.
+// Tidy compresses and removes what is due, in the streams that this process writes or nobody does. A stream that cannot be compressed does
+// not keep others from it.
 func (t *Trail) Tidy(ctx context.Context) error {
 	taken, err := owners(ctx, t.o.KV)
 	if err != nil {
@@ -85,17 +86,16 @@ func (t *Trail) Tidy(ctx context.Context) error {
 			first = first && own < h.Stream
 			continue
 		}
-		for sealed := true; sealed && err == nil; {
-			sealed, err = t.seal(ctx, h.Stream)
-		}
-		if err != nil {
-			return err
+		for sealed := true; sealed; {
+			var failed error
+			sealed, failed = t.seal(ctx, h.Stream)
+			err = errors.Join(err, failed)
 		}
 	}
-	if !first || own == "" {
-		return nil
+	if first && own != "" {
+		err = errors.Join(err, t.trim(ctx))
 	}
-	return t.trim(ctx)
+	return err
 }
 
 // seal compresses the oldest lines of a stream if there are enough, or if they are old.
