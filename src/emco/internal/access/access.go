@@ -5,7 +5,6 @@ package access
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -78,7 +77,7 @@ func (g *Guard) refuse(address string, err error) error {
 	if !errs.Is(err, errs.Unauthorized) {
 		return err
 	}
-	from := network(address)
+	from := web.Network(address)
 	if wait := g.Refused.Take(from); wait > 0 {
 		return errs.Throttle("", "", wait, errors.New("too many requests without a good credential come from "+from+"; try again in "+seconds(wait)))
 	}
@@ -87,20 +86,6 @@ func (g *Guard) refuse(address string, err error) error {
 
 // seconds returns a wait in words.
 func seconds(wait time.Duration) string { return max(wait.Round(time.Second), time.Second).String() }
-
-// network returns the address of a client without its port; of IPv6 the part that belongs to one customer.
-func network(address string) string {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return "an unknown address"
-	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String()
-	}
-	const customer = 64 // bits
-	return netip.PrefixFrom(ip, customer).Masked().String()
-}
 
 // refused tells the witness.
 func (g *Guard) refused(r *http.Request, caller authn.Caller, need authz.Permission, err error) {

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Bounds of what is recorded of requests that anybody can send: each address may fill some lines a second, and all
-// together fill a few megabytes a day after a burst.
+// Bounds of what is recorded of requests that anybody can send: each network or caller may fill some lines a second, and
+// all together fill a few megabytes a day after a burst.
 const (
-	perAddress   = 10   // lines a second
-	maxAddresses = 1000 // that are counted apart
-	burst        = 1000 // lines of all addresses at once
-	perSecond    = 1    // lines of all addresses afterwards
+	perSource  = 10   // lines a second
+	maxSources = 1000 // that are counted apart
+	burst      = 1000 // lines of all sources at once
+	perSecond  = 1    // lines of all sources afterwards
 )
 
 // limiter admits some of many. Its zero value is ready.
 type limiter struct {
 	mu      sync.Mutex
 	second  int64               // of counts; guarded by mu
-	counts  map[string]int      // by address; guarded by mu
+	counts  map[string]int      // by source; guarded by mu
 	spent   float64             // lines of the burst that were used; guarded by mu
 	at      time.Time           // of spent; guarded by mu
 	refused int64               // guarded by mu
-	from    map[string]struct{} // addresses of those; guarded by mu
+	from    map[string]struct{} // sources of those; guarded by mu
 }
 
-// admit reports whether a line of an address may be written.
-func (l *limiter) admit(address string, now time.Time) bool {
+// admit reports whether a line of a source may be written.
+func (l *limiter) admit(source string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := now.Unix(); s != l.second || l.counts == nil {
@@ -37,29 +37,29 @@ func (l *limiter) admit(address string, now time.Time) bool {
 	}
 	l.spent = max(0, l.spent-max(0, now.Sub(l.at).Seconds())*perSecond)
 	l.at = now
-	_, counted := l.counts[address]
-	if l.counts[address] >= perAddress || l.spent+1 > burst || !counted && len(l.counts) >= maxAddresses {
+	_, counted := l.counts[source]
+	if l.counts[source] >= perSource || l.spent+1 > burst || !counted && len(l.counts) >= maxSources {
 		l.refused++
 		if l.from == nil {
 			l.from = map[string]struct{}{}
 		}
-		if len(l.from) < maxAddresses {
-			l.from[address] = struct{}{}
+		if len(l.from) < maxSources {
+			l.from[source] = struct{}{}
 		}
 		return false
 	}
-	l.counts[address]++
+	l.counts[source]++
 	l.spent++
 	return true
 }
 
-// missed returns and forgets how many were not admitted, and from how many addresses.
-func (l *limiter) missed() (n int64, addresses int) {
+// missed returns and forgets how many were not admitted, and from how many sources.
+func (l *limiter) missed() (n int64, sources int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, addresses = l.refused, len(l.from)
+	n, sources = l.refused, len(l.from)
 	l.refused, l.from = 0, nil
-	return n, addresses
+	return n, sources
 }
 
 // maxRecent bounds the callers that are remembered.

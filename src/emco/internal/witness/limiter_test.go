@@ -2,8 +2,14 @@ package witness
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 )
 
 // A flood from one address, or from very many, fills few lines; the others are counted.
@@ -17,7 +23,7 @@ func TestFloodsAreCounted(t *testing.T) {
 			admitted++
 		}
 	}
-	if n, from := one.missed(); admitted != perAddress || n != 90 || from != 1 {
+	if n, from := one.missed(); admitted != perSource || n != 90 || from != 1 {
 		t.Errorf("one address: %d admitted, %d missed of %d addresses", admitted, n, from)
 	}
 	if !one.admit("192.0.2.1", now.Add(time.Second)) || !one.admit("192.0.2.2", now) {
@@ -34,14 +40,50 @@ func TestFloodsAreCounted(t *testing.T) {
 		}
 	}
 	n, from := many.missed()
-	if admitted < burst || admitted > burst+3600*perSecond || int64(admitted)+n != 3600*50 || from != maxAddresses {
+	if admitted < burst || admitted > burst+3600*perSecond || int64(admitted)+n != 3600*50 || from != maxSources {
 		t.Errorf("an hour of floods: %d admitted, %d missed of %d addresses", admitted, n, from)
 	}
 	if n, _ := many.missed(); n != 0 {
 		t.Errorf("%d are counted twice", n)
 	}
-	if len(many.counts) > maxAddresses {
+	if len(many.counts) > maxSources {
 		t.Errorf("%d addresses are remembered", len(many.counts))
+	}
+}
+
+// A flood of refusals of nobody knows whom, or of one IPv6 network, does not hide those of a known caller.
+func TestAFloodHidesNoKnownCaller(t *testing.T) {
+	t.Parallel()
+	now, missed := time.Unix(1_000_000, 0), 0
+	log, err := trail.New(trail.Options{Now: func() time.Time { return now }, OnFailed: func() {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Witness{Trail: log, Now: func() time.Time { return now }, Count: func(n int) { missed += n }}
+	refuse := func(from, subject string) {
+		r := httptest.NewRequestWithContext(t.Context(), "DELETE", "/v2/projects/shop", nil)
+		r.RemoteAddr = from
+		w.Refused(r, authn.Caller{Subject: subject}, authz.Permission{}, errs.New(errs.Forbidden, "no"))
+	}
+	for i := range 100 {
+		refuse(fmt.Sprintf("[2001:db8::%x]:4711", i), "")
+	}
+	if missed != 100-perSource {
+		t.Errorf("%d of 100 refusals of one network were missed", missed)
+	}
+	for i := range 2 * burst {
+		refuse(fmt.Sprintf("192.0.%d.%d:4711", i/200, i%200), "")
+	}
+	before := missed
+	for range perSource {
+		refuse("192.0.2.1:4711", "user:corp:bob")
+	}
+	if missed != before {
+		t.Errorf("%d refusals of a known caller were missed", missed-before)
+	}
+	refuse("192.0.2.2:4711", "user:corp:bob")
+	if missed != before+1 {
+		t.Error("a known caller may fill the log from several addresses")
 	}
 }
 

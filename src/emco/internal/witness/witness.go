@@ -38,8 +38,9 @@ type Witness struct {
 	Now   func() time.Time
 	Count func(missed int) // called for requests that were not recorded one by one
 
-	refusals limiter
-	signIns  limiter
+	refusals limiter // of callers that are not known, by network
+	denials  limiter // of callers that are known, by subject: a flood of others does not hide them
+	signIns  limiter // by network
 	known    recent
 }
 
@@ -279,7 +280,16 @@ func (w *Witness) Refused(r *http.Request, c authn.Caller, need authz.Permission
 	if need.Verb == "" {
 		l.Verb = strings.ToLower(cut(r.Method))
 	}
-	if w.refusals.admit(l.Address, l.Time) {
+	if c.Subject != "" {
+		w.note(l, &w.denials, c.Subject)
+	} else {
+		w.note(l, &w.refusals, web.Network(r.RemoteAddr))
+	}
+}
+
+// note records a line, if a limiter admits one more of whom it is about.
+func (w *Witness) note(l audit.Line, by *limiter, whom string) {
+	if by.admit(whom, l.Time) {
 		w.Trail.Note(l)
 	} else {
 		w.Count(1)
@@ -319,11 +329,8 @@ func (w *Witness) Known(r *http.Request, c authn.Caller) {
 	}
 	l := w.line(r, c, authz.Permission{})
 	l.Phase, l.Path, l.Place, l.Reason = audit.SignIn, "", "", strings.Join(c.Groups, " ")
-	if l.Reason = cut(l.Reason); w.signIns.admit(l.Address, now) {
-		w.Trail.Note(l)
-	} else {
-		w.Count(1)
-	}
+	l.Reason = cut(l.Reason)
+	w.note(l, &w.signIns, web.Network(r.RemoteAddr))
 }
 
 // Name is "witness".
@@ -341,20 +348,21 @@ func (w *Witness) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
-		w.report(&w.refusals, "refused requests")
-		w.report(&w.signIns, "sign-ins")
+		w.report(&w.refusals, "refused requests", "addresses")
+		w.report(&w.denials, "refused requests", "callers")
+		w.report(&w.signIns, "sign-ins", "addresses")
 	}
 	return nil
 }
 
-func (w *Witness) report(l *limiter, what string) {
-	n, addresses := l.missed()
+func (w *Witness) report(l *limiter, what, whose string) {
+	n, several := l.missed()
 	if n == 0 {
 		return
 	}
 	reason := what
-	if addresses > 0 {
-		reason += " of " + strconv.Itoa(addresses) + " addresses or more"
+	if several > 0 {
+		reason += " of " + strconv.Itoa(several) + " " + whose + " or more"
 	}
 	w.Trail.Note(audit.Line{Time: w.Now().UTC(), Phase: audit.Missed, Count: n, Reason: reason})
 }
