@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -169,33 +170,74 @@ func (s Store) lock(ctx context.Context, server, user string) (unlock func(), er
 	}
 }
 
+// OtherServer returns a server, other than one, at which somebody has a sign-in with an audience; empty if there is none. Files that cannot be
+// used are left out.
+func (s Store) OtherServer(server, audience string) (string, error) {
+	if s.Dir == "" {
+		return "", nil
+	}
+	files, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", errs.E(errs.Invalid, "read the sign-ins", s.Dir, err)
+	}
+	for _, f := range files {
+		if filepath.Ext(f.Name()) != ".json" {
+			continue
+		}
+		if r, err := load(filepath.Join(s.Dir, f.Name())); err == nil && r.Server != server && r.Issuer.Audience == audience {
+			return r.Server, nil
+		}
+	}
+	return "", nil
+}
+
 // read returns a sign-in; NotFound if there is none.
 func (s Store) read(server, user string) (Login, error) {
 	file := s.file(server, user)
-	nobody := errs.New(errs.NotFound, "nobody is signed in at "+server)
-	info, err := os.Stat(file)
+	if s.Dir == "" {
+		return Login{}, nobody(server)
+	}
+	r, err := load(file)
 	switch {
-	case s.Dir == "" || errors.Is(err, fs.ErrNotExist):
-		return Login{}, nobody
+	case errors.Is(err, fs.ErrNotExist):
+		return Login{}, nobody(server)
 	case err != nil:
-		return Login{}, errs.E(errs.Invalid, "read the sign-in", file, err)
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows":
-		return Login{}, errs.E(errs.Invalid, "read the sign-in", file, errors.New("others may read it; sign in again with: emcoctl login"))
-	case info.Size() > maxFile:
-		return Login{}, errs.E(errs.TooLarge, "read the sign-in", file, fmt.Errorf("above %d bytes", maxFile))
-	}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Login{}, nobody
-	}
-	if err != nil {
-		return Login{}, errs.E(errs.Invalid, "read the sign-in", file, err)
-	}
-	var r record
-	if err := json.Unmarshal(text, &r); err != nil || r.Server != server || r.User != user {
+		return Login{}, err
+	case r.Server != server || r.User != user:
 		return Login{}, errs.E(errs.Malformed, "read the sign-in", file, errors.New("it is no sign-in at "+server+"; remove it, and sign in again"))
 	}
 	return Login{r.Server, r.User, r.Issuer, signin.Grant{Token: client.Token(r.Token), Refresh: client.Token(r.Refresh), Ends: r.Ends}}, nil
+}
+
+func nobody(server string) error {
+	return errs.New(errs.NotFound, "nobody is signed in at "+server)
+}
+
+// load reads a file that only its owner may read.
+func load(file string) (r record, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return r, errs.E(errs.Invalid, "read the sign-in", file, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return r, errs.E(errs.Invalid, "read the sign-in", file, err)
+	}
+	if info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return r, errs.E(errs.Invalid, "read the sign-in", file, errors.New("others may read it; sign in again with: emcoctl login"))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return r, errs.E(errs.Invalid, "read the sign-in", file, err)
+	case len(text) > maxFile:
+		return r, errs.E(errs.TooLarge, "read the sign-in", file, fmt.Errorf("above %d bytes", maxFile))
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, errs.E(errs.Malformed, "read the sign-in", file, errors.New("it is no sign-in; remove it, and sign in again"))
+	}
+	return r, nil
 }
 
 func (s Store) write(l Login) error {

@@ -27,6 +27,7 @@ type loginFlags struct {
 	issuer, issuerCA string
 	browser, device  bool
 	port             int
+	shared           bool // the audience is one of a sign-in at another server
 }
 
 func newLoginCommand(s *session.Session) *cobra.Command {
@@ -36,7 +37,8 @@ func newLoginCommand(s *session.Session) *cobra.Command {
 		Long: `Login signs you in with an OpenID Connect provider of the server. It opens a browser. Without
 one it prints a page and a code, which you can enter on another device; --browser prints the
 address for a browser on this machine instead. The token is in a file that only you can read,
-beside that of the contexts, for this server only. Commands renew it; emcoctl logout ends it.`,
+beside that of the contexts, for this server only. Commands renew it; emcoctl logout ends it.
+The server names the provider, the client and the audience of the token; login shows them first.`,
 		Example: "  emcoctl login\n  emcoctl login --context prod --device\n  emcoctl login --server https://emco.example --issuer corp",
 		Args:    cobra.NoArgs,
 	}
@@ -45,6 +47,7 @@ beside that of the contexts, for this server only. Commands renew it; emcoctl lo
 	c.Flags().BoolVar(&f.browser, "browser", false, "sign in with a browser on this machine")
 	c.Flags().BoolVar(&f.device, "device", false, "sign in with a browser on another device, by a code")
 	c.Flags().IntVar(&f.port, "port", 0, "port of 127.0.0.1 to which the browser comes back, if the provider knows only one; 0 is any")
+	c.Flags().BoolVar(&f.shared, "allow-shared-audience", false, "sign in although a sign-in at another server has the same audience: each server could use your token at the other")
 	c.MarkFlagsMutuallyExclusive("browser", "device")
 	c.RunE = s.Own(func(c *cobra.Command, _ []string) error { return runLogin(c.Context(), s, f) })
 	return c
@@ -64,6 +67,11 @@ func runLogin(ctx context.Context, s *session.Session, f loginFlags) error {
 	}
 	issuer, err := chooseIssuer(ctx, place, f)
 	if err != nil {
+		return err
+	}
+	output.Fields(s.Sys.Err, [2]string{"server", place.Server}, [2]string{"issuer", issuer.Name + " " + issuer.URL},
+		[2]string{"client", issuer.Client}, [2]string{"audience", issuer.Audience})
+	if err := checkAudience(s.Logins(), place.Server, issuer.Audience, f.shared); err != nil {
 		return err
 	}
 	provider, err := signin.Discover(ctx, issuer)
@@ -94,6 +102,17 @@ func runLogin(ctx context.Context, s *session.Session, f loginFlags) error {
 		fmt.Fprintf(s.Sys.Err, "note: it ends at %s, because the provider gives no refresh token\n", grant.Ends.UTC().Format(progress.Moment))
 	}
 	return nil
+}
+
+// checkAudience refuses a server that asks for a token which another server takes, too: it could use the token there. What a server says of itself
+// proves nothing.
+func checkAudience(all logins.Store, server, audience string, shared bool) error {
+	other, err := all.OtherServer(server, audience)
+	if err != nil || other == "" || shared {
+		return err
+	}
+	return errs.New(errs.Invalid, fmt.Sprintf("%s asks for a token for the audience %s, which your sign-in at %s has: it could use your token there. If you trust both servers with it, add --allow-shared-audience",
+		server, printable.Line(audience), printable.Line(other)))
 }
 
 // chooseIssuer asks the server where people sign in, and selects one.
