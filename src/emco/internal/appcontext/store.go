@@ -12,7 +12,7 @@
 //	event/<uid>/<time>-<random>[-user]  Event; the newest few hundred of a deployment, and of its users
 //	hook/<uid>/<kind>.<intent>          WorkflowRun: the last run of a workflow
 //	use/<uid>                           the last use of a head by another head's change
-//	op/<uid>/<id>                       Operation that waits for the orchestrator
+//	op/<uid>/<id>                       Operation that waits for the orchestrator, and for no workflow hook
 //	pair/<cluster>/<uid>/<app>          Pair, by rsync: one that stands alone
 //	pairroster/<shard>/<part>           numbers of clusters, by rsync, see package pairstore
 //	pairtable/<uid>/<app>/<shard>       pairs that stand alike, by rsync

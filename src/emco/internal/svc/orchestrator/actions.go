@@ -276,14 +276,14 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	}
 	m := s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0))
 	op := appcontext.Operation{
-		ID: appcontext.NewContextID(), Kind: appcontext.OperationTerminate, Rev: s.Head.Rev, Actor: req.request.Actor,
+		ID: appcontext.NewContextID(), UID: s.Head.UID, Kind: appcontext.OperationTerminate, Rev: s.Head.Rev, Actor: req.request.Actor,
 		Reason: req.request.Reason, At: req.request.At, Before: s.Head.State,
 	}
 	if err := g.addHooks(ctx, s.Doc.Key, &m, op, when); err != nil {
 		return nil, err
 	}
 	event := req.request.NewEvent("Terminated", "nothing is desired when the hooks before it are complete", 0)
-	if m.Op == nil {
+	if m.To.Op == nil {
 		m.To.Gone = true
 		event = req.request.NewEvent("Terminated", "nothing is desired any longer", 0)
 	}

@@ -26,8 +26,8 @@ func momentsOf(a lifecycle.Action) moments {
 	return moments{v2.PreUpdate, v2.PostUpdate}
 }
 
-// addHooks adds the hooks of a group to the change that an action makes: op waits for those before it. An
-// operation that ends the deployment is queued only if it waits.
+// addHooks adds the hooks of a group to the change that an action makes: op waits for those before it, in the head.
+// It is queued when they are complete: the sweep of content waits for operations that are queued.
 func (g *Groups) addHooks(ctx context.Context, group store.Key, m *appcontext.HeadChange, op appcontext.Operation, when moments) error {
 	count := map[string]int{}
 	under := group + "/" + workflow.HookCollection
@@ -52,7 +52,7 @@ func (g *Groups) addHooks(ctx context.Context, group store.Key, m *appcontext.He
 		return nil
 	}
 	op.Hooks = true
-	m.Op, m.To.Op = &op, &op
+	m.Op, m.To.Op = nil, &op
 	return nil
 }
 

@@ -117,9 +117,6 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 			w.log.Error("cannot read operation", "deployment", op.UID, "op", op.ID, "err", err)
 			continue
 		}
-		if op.Hooks { // it is queued again when its hooks are complete
-			continue
-		}
 		running.Go(func() {
 			release, err := w.shares.Acquire(ctx, w.projectOf(ctx, contexts, op), fairshare.Fresh)
 			if err != nil {
