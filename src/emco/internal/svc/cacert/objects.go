@@ -25,7 +25,7 @@ import (
 const (
 	certManager    = v2.CertManagerGroup + "/v1"
 	issuerSecrets  = "cert-manager" // the namespace where cert-manager looks for the Secrets of ClusterIssuers
-	maxSlug        = 40             // characters of a document's name in the names of objects
+	maxSlug        = 30             // characters of a document's name in the names of objects
 	placeNote      = "emco/ca-cert-for"
 	signerVariable = "ISTIO_META_CERT_SIGNER" // the proxies of a namespace have the issuer of this name sign
 )
@@ -89,10 +89,11 @@ func requestName(ca authority, p place, e enrolled) string {
 	return slug(ca.Metadata.Name) + "-" + shortDigest(string(ca.key)+"\x00"+p.name()+"\x00"+e.For+e.Request)
 }
 
-// issuerName returns the name of a place's ClusterIssuer, and of its Secret. Certificate authorities of others have other names.
+// issuerName returns the name of a place's ClusterIssuer, and of its Secret. The objects of all tenants share a namespace, so
+// the digest is long enough that a user who chooses names cannot find those of others.
 func issuerName(ca store.Key, name, cloud string) string {
 	sum := sha256.Sum256([]byte(string(ca) + "\x00" + cloud))
-	return slug(name) + "-" + hex.EncodeToString(sum[:4])
+	return slug(name) + "-" + hex.EncodeToString(sum[:16])
 }
 
 // notInSlug matches what the name of an object must not contain.
