@@ -84,11 +84,14 @@ func (s *WorkflowStore) Run(ctx context.Context, uid HeadID, name RunName) (Work
 
 // Runs returns the last runs of a deployment's workflows, in order of name.
 func (s *WorkflowStore) Runs(ctx context.Context, uid HeadID) ([]WorkflowRun, error) {
+	return s.runsAt(ctx, uid, 0)
+}
+
+func (s *WorkflowStore) runsAt(ctx context.Context, uid HeadID, rev int64) (out []WorkflowRun, err error) {
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
-	var out []WorkflowRun
-	for r, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: runPrefix(s.kv, uid)}), s.parseRun) {
+	for r, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: runPrefix(s.kv, uid), Revision: rev}), s.parseRun) {
 		if err != nil {
 			return nil, err
 		}
@@ -97,13 +100,37 @@ func (s *WorkflowStore) Runs(ctx context.Context, uid HeadID) ([]WorkflowRun, er
 	return out, nil
 }
 
+// HeadAndRuns returns a deployment's head, nil if it has none, and the last runs of its workflows, as they were at the
+// same moment. An action records both together, so only such a head decides about these runs.
+func (s *Store) HeadAndRuns(ctx context.Context, uid HeadID) (*Head, []WorkflowRun, error) {
+	if err := etcdkv.CheckParts(string(uid)); err != nil {
+		return nil, nil, err
+	}
+	r, err := s.kv.Get(ctx, headKey(s.kv, uid))
+	if err != nil {
+		return nil, nil, err
+	}
+	runs, err := s.runsAt(ctx, uid, r.Header.Revision)
+	if err != nil || len(r.Kvs) == 0 {
+		return nil, runs, err
+	}
+	head, err := s.parseHead(r.Kvs[0])
+	return &head, runs, err
+}
+
 func (s *WorkflowStore) parseRun(kv *mvccpb.KeyValue) (WorkflowRun, error) {
 	r, err := etcdkv.Decode[WorkflowRun](kv)
-	if p := s.kv.Split(kv.Key); len(p) == 3 {
+	named := s.nameRun(kv.Key)
+	r.UID, r.Name, r.Mod = named.UID, named.Name, kv.ModRevision
+	return r, err
+}
+
+// nameRun returns a run with UID and Name alone; without them if the key is not that of a run.
+func (s *WorkflowStore) nameRun(key []byte) (r WorkflowRun) {
+	if p := s.kv.Split(key); len(p) == 3 {
 		r.UID, r.Name = HeadID(p[1]), RunName(p[2])
 	}
-	r.Mod = kv.ModRevision
-	return r, err
+	return r
 }
 
 // SetRun writes a run that must still be as r was read (r.Mod; 0: it must not exist). Conflict
@@ -149,7 +176,7 @@ func (s *WorkflowStore) WatchRuns(ctx context.Context) iter.Seq2[WorkflowRun, er
 			}
 			r, err := WorkflowRun{}, error(nil)
 			if c.Deleted {
-				r.UID, r.Name = HeadID(s.kv.Split(c.KV.Key)[1]), RunName(s.kv.Split(c.KV.Key)[2])
+				r = s.nameRun(c.KV.Key)
 			} else {
 				r, err = s.parseRun(c.KV)
 			}

@@ -84,9 +84,16 @@ func NewID(path string, s v2.WorkflowSpec) string {
 	return path + "/" + appcontext.NewContextID()
 }
 
-// Complete reports whether a run is behind us: what comes next may begin.
-func Complete(r appcontext.WorkflowRun) bool {
-	return r.State == v2.RunSucceeded || r.State == v2.RunSkipped || r.State == v2.RunReplaced
+// Passed reports whether what comes after a run may begin. A run that was replaced does not count for the operation
+// that it belongs to. h is the deployment's head; nil if it has none.
+func Passed(r appcontext.WorkflowRun, h *appcontext.Head) bool {
+	switch r.State {
+	case v2.RunSucceeded, v2.RunSkipped:
+		return true
+	case v2.RunReplaced:
+		return h == nil || h.Op == nil || h.Op.ID != r.Operation
+	}
+	return false
 }
 
 // Undecided reports whether a user must decide how to go on.
@@ -167,7 +174,7 @@ const (
 func Actions(r appcontext.WorkflowRun, h *appcontext.Head) (out []string) {
 	wanted := Wanted(r, h)
 	switch {
-	case r.Hook == "" && (Complete(r) || Undecided(r)):
+	case r.Hook == "" && (Passed(r, h) || Undecided(r)):
 		return []string{ActionStart}
 	case !wanted:
 		return nil
@@ -176,7 +183,7 @@ func Actions(r appcontext.WorkflowRun, h *appcontext.Head) (out []string) {
 		out = append(out, ActionCancel)
 	case r.State == v2.RunWaiting:
 		out = append(out, ActionSkip)
-	case Undecided(r):
+	case Undecided(r), r.State == v2.RunReplaced && !Passed(r, h):
 		out = append(out, ActionRetry, ActionSkip)
 	}
 	if Gates(r, h) {

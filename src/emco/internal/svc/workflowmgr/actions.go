@@ -54,6 +54,7 @@ type runPlace struct {
 type intentRun struct {
 	doc  store.Doc
 	head *appcontext.Head
+	all  []appcontext.WorkflowRun // of the group
 	run  appcontext.WorkflowRun // NotStarted if there is none
 }
 
@@ -68,15 +69,7 @@ func (p runPlace) read(r *http.Request) (out intentRun, err error) {
 	if err != nil {
 		return out, store.NotFoundAs(err, strings.ToUpper(p.item[:1])+p.item[1:]+" not found")
 	}
-	uid, head, err := p.deployment(r.Context(), group)
-	if err != nil {
-		return out, err
-	}
-	out.head = head
-	out.run, err = p.Contexts.Run(r.Context(), uid, p.nameOf(vars[p.item]))
-	if errs.Is(err, errs.NotFound) {
-		out.run, err = appcontext.WorkflowRun{UID: uid, Name: p.nameOf(vars[p.item]), Group: string(group), State: v2.RunNotStarted}, nil
-	}
+	out.all, out.head, out.run, err = p.lastRun(r.Context(), group, p.nameOf(vars[p.item]))
 	return out, err
 }
 

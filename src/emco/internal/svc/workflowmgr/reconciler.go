@@ -98,11 +98,7 @@ func (r *reconciler) await(ctx context.Context, failed, status bool) {
 
 // reconcile compares once.
 func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
-	head, err := headOf(ctx, r.contexts, r.uid)
-	if err != nil {
-		return out, err
-	}
-	runs, err := r.contexts.Runs(ctx, r.uid)
+	head, runs, err := r.contexts.HeadAndRuns(ctx, r.uid)
 	if err != nil {
 		return out, err
 	}
@@ -115,7 +111,7 @@ func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
 		return out, err
 	}
 	before, after := phases(runs, head)
-	waiting, err := r.advance(ctx, before, nil)
+	waiting, err := r.advance(ctx, head, before, nil)
 	if err != nil {
 		return out, err
 	}
@@ -125,7 +121,7 @@ func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
 		}
 		return r.reconcile(ctx)
 	}
-	out.status, err = r.advance(ctx, after, func(run appcontext.WorkflowRun) (bool, error) { return r.proved(ctx, run) })
+	out.status, err = r.advance(ctx, head, after, func(run appcontext.WorkflowRun) (bool, error) { return r.proved(ctx, run) })
 	if err != nil {
 		return out, err
 	}
@@ -157,9 +153,9 @@ func phases(runs []appcontext.WorkflowRun, head *appcontext.Head) (before, after
 	return before, after
 }
 
-// advance starts the first hook that is not complete, once ready says that it may; false if all are complete.
-func (r *reconciler) advance(ctx context.Context, runs []appcontext.WorkflowRun, ready func(appcontext.WorkflowRun) (bool, error)) (waiting bool, err error) {
-	i := slices.IndexFunc(runs, func(run appcontext.WorkflowRun) bool { return !workflow.Complete(run) })
+// advance starts the first hook that is not passed, once ready says that it may; false if all are passed.
+func (r *reconciler) advance(ctx context.Context, head *appcontext.Head, runs []appcontext.WorkflowRun, ready func(appcontext.WorkflowRun) (bool, error)) (waiting bool, err error) {
+	i := slices.IndexFunc(runs, func(run appcontext.WorkflowRun) bool { return !workflow.Passed(run, head) })
 	if i < 0 {
 		return false, nil
 	}
@@ -197,7 +193,7 @@ func (r *reconciler) replaceUnwanted(ctx context.Context, runs []appcontext.Work
 	for i, run := range runs {
 		const why = "the action that needed it has ended or was replaced"
 		switch {
-		case workflow.Complete(run) || workflow.Wanted(run, head) || run.State == v2.RunRunning && run.Cancel != "":
+		case workflow.Passed(run, head) || workflow.Wanted(run, head) || run.State == v2.RunRunning && run.Cancel != "":
 			if !workflow.Wanted(run, head) && run.State == v2.RunRunning {
 				r.start(ctx, run) // it must be canceled, even if another process started it
 			}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -61,24 +62,18 @@ func (s Resources) Mount(r *mux.Router) {
 func (s Resources) guards(nameOf func(intent string) appcontext.RunName) resource.Guards {
 	return resource.Guards{
 		Delete: func(ctx context.Context, doc store.Doc) error {
-			group, name := path.Dir(path.Dir(string(doc.Key))), nameOf(path.Base(string(doc.Key)))
-			uid, head, err := s.deployment(ctx, store.Key(group))
-			if err != nil {
-				return err
-			}
-			run, err := s.Contexts.Run(ctx, uid, name)
+			group, name := store.Key(path.Dir(path.Dir(string(doc.Key)))), nameOf(path.Base(string(doc.Key)))
+			_, head, run, err := s.lastRun(ctx, group, name)
 			switch {
-			case errs.Is(err, errs.NotFound):
-				return nil
 			case err != nil:
 				return err
-			case run.State == v2.RunRunning, !workflow.Complete(run) && run.Hook != "" && workflow.Wanted(run, head), run.State == v2.RunWaiting && run.Hook == "":
+			case run.State == v2.RunRunning, !workflow.Passed(run, head) && run.Hook != "" && workflow.Wanted(run, head), run.State == v2.RunWaiting && run.Hook == "":
 				return errs.New(errs.Conflict, fmt.Sprintf("a run of it is %s; cancel, skip or abort it first", run.State))
 			}
 			return nil
 		},
 		Deleted: func(ctx context.Context, doc store.Doc) error {
-			uid, _, err := s.deployment(ctx, store.Key(path.Dir(path.Dir(string(doc.Key)))))
+			uid, err := s.deployment(ctx, store.Key(path.Dir(path.Dir(string(doc.Key)))))
 			if errs.Is(err, errs.NotFound) {
 				return nil
 			}
@@ -90,26 +85,23 @@ func (s Resources) guards(nameOf func(intent string) appcontext.RunName) resourc
 	}
 }
 
-// deployment returns the id and the head of a group's deployment; a nil head if nothing was done with the group
-// yet.
-func (s Resources) deployment(ctx context.Context, group store.Key) (appcontext.HeadID, *appcontext.Head, error) {
+// deployment returns the id of a group's deployment.
+func (s Resources) deployment(ctx context.Context, group store.Key) (appcontext.HeadID, error) {
 	doc, err := s.DB.Get(ctx, group)
-	if err != nil {
-		return "", nil, store.NotFoundAs(err, "DeploymentIntentGroup not found")
-	}
-	uid := appcontext.HeadID(doc.UID)
-	head, err := headOf(ctx, s.Contexts, uid)
-	return uid, head, err
+	return appcontext.HeadID(doc.UID), store.NotFoundAs(err, "DeploymentIntentGroup not found")
 }
 
-// headOf returns a head; nil if it does not exist.
-func headOf(ctx context.Context, contexts *appcontext.Store, uid appcontext.HeadID) (*appcontext.Head, error) {
-	head, err := contexts.Head(ctx, uid)
-	switch {
-	case errs.Is(err, errs.NotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
+// lastRun returns a run of a group, NotStarted if there is none, with all runs of the group and the head that decides
+// about them; a nil head if nothing was done with the group yet.
+func (s Resources) lastRun(ctx context.Context, group store.Key, name appcontext.RunName) (all []appcontext.WorkflowRun, head *appcontext.Head, run appcontext.WorkflowRun, err error) {
+	uid, err := s.deployment(ctx, group)
+	if err != nil {
+		return nil, nil, run, err
 	}
-	return &head, nil
+	head, all, err = s.Contexts.HeadAndRuns(ctx, uid)
+	run = appcontext.WorkflowRun{UID: uid, Name: name, Group: string(group), State: v2.RunNotStarted}
+	if i := slices.IndexFunc(all, func(r appcontext.WorkflowRun) bool { return r.Name == name }); i >= 0 {
+		run = all[i]
+	}
+	return all, head, run, err
 }

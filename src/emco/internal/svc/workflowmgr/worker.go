@@ -83,6 +83,9 @@ func (w *Worker) runShard(ctx context.Context, _ int, own *shards.Ownership) err
 			w.log.Error("cannot read the run of a workflow", "deployment", run.UID, "run", run.Name, "err", err)
 			continue
 		}
+		if run.UID == "" { // a key of something else was removed
+			continue
+		}
 		s.wake(ctx, run.UID)
 	}
 	return ctx.Err()
