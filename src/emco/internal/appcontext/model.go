@@ -88,8 +88,9 @@ type Operation struct {
 	Actor    string    `json:"actor,omitempty"`
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`
-	Hooks    bool      `json:"hooks,omitempty"`  // hooks run before it: nothing is done until these are complete
-	Before   State     `json:"before,omitempty"` // of a termination with hooks: the state to which an abort returns
+	Hooks    bool      `json:"hooks,omitempty"`   // hooks run before it: nothing is done until these are complete
+	Before   State     `json:"before,omitempty"`  // of a termination with hooks: the state to which an abort returns
+	Failure  string    `json:"failure,omitempty"` // of a termination with hooks: that of the deployment after an abort
 }
 
 // Terminates reports whether the operation ends the deployment. Others make a revision.

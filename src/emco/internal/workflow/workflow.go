@@ -152,7 +152,7 @@ func Abort(h appcontext.Head, r appcontext.WorkflowRun, instance, actor string, 
 		At: now, Type: appcontext.Warning, Reason: "Aborted", Message: fmt.Sprintf("%s: aborted at hook %s", op.Kind, name), Actor: actor, Rev: op.Rev,
 	}}}
 	if op.Terminates() {
-		to.State, to.Stopped = op.Before, op.Before == appcontext.InstantiateStopped || op.Before == appcontext.TerminateStopped
+		to.State, to.Failure, to.Stopped = op.Before, op.Failure, op.Before == appcontext.InstantiateStopped || op.Before == appcontext.TerminateStopped
 		m.Acts = []appcontext.HistoryEntry{{State: to.State, Instance: instance, Time: now, Actor: actor, Ask: "abort"}}
 	} else {
 		to.Failure = fmt.Sprintf("%s: %s aborted it at hook %s; update or instantiate again", op.Kind, actor, name)

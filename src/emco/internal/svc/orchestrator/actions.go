@@ -121,6 +121,9 @@ func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 // are missing may still come.
 func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Approve)
+	if err == nil && s.Head.Op != nil && s.Head.Op.Terminates() {
+		err = errs.New(errs.Conflict, "the termination waits for its hooks; approve the group when it is terminated, or abort the termination at a hook")
+	}
 	if err == nil {
 		err = g.planner.CheckIntents(ctx, s.Doc.Key)
 	}
@@ -271,13 +274,16 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	}
 	to, when := s.Head, momentsOf(lifecycle.Terminate)
 	to.State, to.Op, to.Failure, to.Stopped, to.Terminated = next, nil, "", false, req.request.At
-	if to.Gone || to.Rev == 0 { // nothing is left to prepare
+	if to.Gone || to.Rev == 0 && !s.Head.TookOver() { // nothing is left to prepare
 		when.before = ""
 	}
 	m := s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0))
 	op := appcontext.Operation{
 		ID: appcontext.NewContextID(), UID: s.Head.UID, Kind: appcontext.OperationTerminate, Rev: s.Head.Rev, Actor: req.request.Actor,
-		Reason: req.request.Reason, At: req.request.At, Before: s.Head.State,
+		Reason: req.request.Reason, At: req.request.At, Before: s.Head.State, Failure: s.Head.Failure,
+	}
+	if dropped := s.Head.Op; dropped != nil {
+		op.Failure = fmt.Sprintf("revision %d was dropped by a termination that was aborted; update again", dropped.Rev)
 	}
 	if err := g.addHooks(ctx, s.Doc.Key, &m, op, when); err != nil {
 		return nil, err
@@ -291,7 +297,8 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 }
 
 // stop stops reconciling the deployment. What is done stays: a revision that is being made
-// is dropped, and what has not reached its cluster yet will not.
+// is dropped, and what has not reached its cluster yet will not. A termination that waits for
+// hooks is called off: the deployment runs.
 func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	next, err := g.table.Next(s.Head.State, lifecycle.Stop)
 	if err != nil {
@@ -301,6 +308,9 @@ func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionReque
 		return nil, err
 	}
 	to := s.Head
+	if to.Op != nil && to.Op.Terminates() { // it has removed nothing yet
+		next = appcontext.InstantiateStopped
+	}
 	to.State, to.Stopped, to.Op = next, true, nil
 	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
 }

@@ -85,7 +85,7 @@ func (u *Usage) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 
 // useOf returns what the head of a group uses.
 func useOf(h appcontext.Head) (out projectUse) {
-	if h.State.Live() {
+	if h.State.Live() || h.Op != nil && h.Op.Terminates() { // a termination that waits for hooks may be aborted
 		out.deployments = 1
 	}
 	if h.Op != nil {

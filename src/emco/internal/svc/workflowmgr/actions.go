@@ -55,7 +55,7 @@ type intentRun struct {
 	doc  store.Doc
 	head *appcontext.Head
 	all  []appcontext.WorkflowRun // of the group
-	run  appcontext.WorkflowRun // NotStarted if there is none
+	run  appcontext.WorkflowRun   // NotStarted if there is none
 }
 
 // read finds the intent that a request names, and its last run.
