@@ -4,9 +4,7 @@ package tac
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
@@ -23,10 +21,5 @@ func New(db *store.DB) Controller { return Controller{db} }
 
 // Customize returns no edits. The error is Invalid if the named hook does not exist.
 func (c Controller) Customize(ctx context.Context, d customize.Deployment) (customize.Edits, error) {
-	hooks := store.Key(d.Group + "/" + workflow.HookCollection)
-	_, err := c.db.Get(ctx, hooks+"/"+store.Key(d.Intent))
-	if errs.Is(err, errs.NotFound) {
-		err = errs.New(errs.Invalid, fmt.Sprintf("HookIntent not found: %s; add it below %s", d.Intent, hooks))
-	}
-	return customize.Edits{}, err
+	return customize.Edits{}, d.CheckIntent(ctx, c.db, "HookIntent", workflow.HookCollection)
 }
