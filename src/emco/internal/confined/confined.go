@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os/exec"
 	"time"
 )
@@ -25,12 +26,16 @@ var (
 	ErrLong  = errors.New("its answer was too long and it was ended")
 )
 
+// AnySize is no limit on files.
+const AnySize = math.MaxUint64
+
 // Limits bound a child.
 type Limits struct {
 	Time   time.Duration // from its start to its answer
 	Work   time.Duration // processor time of all threads, rounded up to seconds; 0: no limit. On Linux only; a child in Go must call Heed
 	Memory uint64        // bytes of data; on Linux only
 	Output int64         // bytes of an answer
+	File   uint64        // bytes of each file that it writes; 0: a write ends it; AnySize: no limit. On Linux only
 }
 
 // Child is a program to run.

@@ -22,7 +22,7 @@ func (l Limits) set(pid int) error {
 		{unix.RLIMIT_DATA, l.Memory, l.Memory},
 		{unix.RLIMIT_CPU, l.seconds(), l.seconds() + 2}, // SIGXCPU, then SIGKILL
 		{unix.RLIMIT_CORE, 0, 0},
-		{unix.RLIMIT_FSIZE, 0, 0},
+		{unix.RLIMIT_FSIZE, l.File, l.File},
 	} {
 		err := unix.Prlimit(pid, r.resource, &unix.Rlimit{Cur: r.soft, Max: r.max}, nil)
 		if err == unix.ESRCH { // it has ended; Wait returns how

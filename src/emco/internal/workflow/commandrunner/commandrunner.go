@@ -69,7 +69,7 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 	if at, limited := ctx.Deadline(); limited {
 		left = time.Until(at)
 	}
-	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput}}
+	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput, File: confined.AnySize}}
 	a, err := child.Ask(ctx, question)
 	if err == nil {
 		return string(a.Text), nil

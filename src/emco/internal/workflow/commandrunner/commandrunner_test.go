@@ -18,6 +18,7 @@ var scripts = map[string]string{
 	"sound": "#!/bin/sh\nread -r job\necho \"$job $# $(/usr/bin/env | grep -v -e '^PWD=' -e '^SHLVL=' -e '^_=' | wc -l)\"\n",
 	"later": "#!/bin/sh\necho busy >&2\nexit 75\n",
 	"fails": "#!/bin/sh\necho no disk >&2\nexit 3\n",
+	"saves": "#!/bin/sh\nset -e\nf=$(/usr/bin/mktemp)\necho backup >$f\n/bin/cat $f\n/bin/rm $f\n",
 	"hangs": "#!/bin/sh\nexec sleep 3600\n",
 }
 
@@ -52,7 +53,7 @@ func TestExitCodesAreTheOutcome(t *testing.T) {
 	for program, want := range map[string]struct {
 		kind errs.Kind
 		text string
-	}{"later": {errs.Unavailable, "exit status 75: busy"}, "fails": {errs.Invalid, "exit status 3: no disk"}, "sh": {errs.Forbidden, `program "sh" is not allowed; the operator allows fails, hangs, later, sound with workflows.programs`}} {
+	}{"later": {errs.Unavailable, "exit status 75: busy"}, "fails": {errs.Invalid, "exit status 3: no disk"}, "sh": {errs.Forbidden, `program "sh" is not allowed; the operator allows fails, hangs, later, saves, sound with workflows.programs`}} {
 		if _, err := r.Run(t.Context(), job(program)); !errs.Is(err, want.kind) || !strings.Contains(err.Error(), want.text) {
 			t.Errorf("%s: %v", program, err)
 		}
@@ -78,5 +79,13 @@ func TestProgramsEndWithTheirRuns(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
+	}
+}
+
+// A backup writes files.
+func TestProgramsMayWriteFiles(t *testing.T) {
+	t.Parallel()
+	if got, err := newRunner(t).Run(t.Context(), job("saves")); err != nil || strings.TrimSpace(got) != "backup" {
+		t.Errorf("a program that writes a file: %q, %v", got, err)
 	}
 }
