@@ -23,6 +23,8 @@ import (
 const (
 	maxBody     = 64 << 10 // bytes of the body of an action
 	maxAttempts = 10       // to change a record that others change at the same time
+
+	maxUnfinished = 64 // runs that users started and that are not over, of one group
 )
 
 // mountActions adds what is done with runs.
@@ -157,6 +159,11 @@ func (p runPlace) tryAct(r *http.Request, action, reason string, dry bool) (stri
 		if err := p.Runners.Admit(spec); err != nil {
 			return "", err
 		}
+		if action == workflow.ActionStart {
+			if err := checkUnfinished(now.all); err != nil {
+				return "", err
+			}
+		}
 		next = appcontext.WorkflowRun{
 			UID: next.UID, Name: next.Name, Group: next.Group, Hook: next.Hook, After: next.After, Operation: next.Operation, Rev: next.Rev, Mod: next.Mod,
 			ID: workflow.NewID(string(now.doc.Key), spec), State: v2.RunWaiting, Since: at,
@@ -182,6 +189,20 @@ func (p runPlace) tryAct(r *http.Request, action, reason string, dry bool) (stri
 		p.addEvent(r.Context(), next, action, actor)
 	}
 	return next.State, err
+}
+
+// checkUnfinished refuses a further run of a group that has too many under way.
+func checkUnfinished(all []appcontext.WorkflowRun) error {
+	n := 0
+	for _, run := range all {
+		if run.Hook == "" && unfinished(run) {
+			n++
+		}
+	}
+	if n >= maxUnfinished {
+		return errs.New(errs.Conflict, fmt.Sprintf("start: %d runs of the group are not over, which is the limit; cancel some, or wait for them", n))
+	}
+	return nil
 }
 
 func refusal(action string, run appcontext.WorkflowRun, allowed []string) string {

@@ -35,6 +35,9 @@ const (
 	workflowsPath = web.GroupPath + "/" + workflow.WorkflowCollection
 )
 
+// maxIntents bounds the workflows of a group that users start.
+const maxIntents = 256
+
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HookIntent]{
@@ -52,10 +55,32 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.WorkflowIntent]{
 		Kind: "WorkflowIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: workflowsPath, Item: "{workflowIntent}",
-		Check:  func(_ context.Context, _ resource.Place, w v2.WorkflowIntent) error { return s.Runners.Admit(w.Spec) },
+		Check: func(ctx context.Context, at resource.Place, w v2.WorkflowIntent) error {
+			if err := s.Runners.Admit(w.Spec); err != nil {
+				return err
+			}
+			return s.checkNumber(ctx, at)
+		},
 		Guards: s.guards(appcontext.StartedRun),
 	})
 	s.mountActions(r)
+}
+
+// checkNumber refuses a further workflow of a group that has too many.
+func (s Resources) checkNumber(ctx context.Context, at resource.Place) error {
+	n := 0
+	for doc, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1, Limit: maxIntents + 1}) {
+		if err != nil {
+			return err
+		}
+		if doc.Key != at.Key {
+			n++
+		}
+	}
+	if n >= maxIntents {
+		return errs.New(errs.Conflict, fmt.Sprintf("the group has %d workflows, which is the limit; remove some below %s", n, at.Collection))
+	}
+	return nil
 }
 
 // guards keep an intent while a run of it is not over, and remove its last run with it.

@@ -1,6 +1,7 @@
 package workflowmgr_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -102,5 +103,27 @@ func TestWorkflowIntents(t *testing.T) {
 		step{Do: "GET " + all + "/w/status", Status: 200, Text: `"state":"Canceled"`},
 		step{Do: "POST " + all + "/w/cancel", Status: 409, Text: "allowed is start"},
 		step{Do: "DELETE " + all + "/w", Status: 204},
+	)
+}
+
+// The store lists all runs of a group for each request and each change: their number has a limit.
+func TestAGroupHasAtMostSoManyWorkflowsAndRuns(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	all := "/v2/" + string(group) + "/temporal-workflow-intents"
+	for i := range 256 {
+		name := fmt.Sprint("w", i)
+		s.Run(t, step{Do: "POST " + all, Body: document(name, `{`+server+`}`), Status: 201})
+		if i < 64 {
+			s.Run(t, step{Do: "POST " + all + "/" + name + "/start", Status: 202})
+		}
+	}
+	s.Run(t,
+		step{Do: "POST " + all, Body: document("more", `{`+server+`}`), Status: 409, Text: "the group has 256 workflows, which is the limit"},
+		step{Do: "POST " + all + "/w64/start", Status: 409, Text: "start: 64 runs of the group are not over, which is the limit"},
+		step{Do: "POST " + all + "/w0/cancel", Status: 202},
+		step{Do: "POST " + all + "/w64/start", Status: 202},
+		step{Do: "DELETE " + all + "/w0", Status: 204},
+		step{Do: "POST " + all, Body: document("more", `{`+server+`}`), Status: 201},
 	)
 }
