@@ -232,6 +232,22 @@ func TestAReferenceToNothingIsToleratedAndHoldsLater(t *testing.T) {
 	wantRelated(t, db.Delete(t.Context(), "targets/t", nil), store.ErrReferenced, "holders/h")
 }
 
+// A witness of requests is told of documents, not of what the store keeps for itself.
+func TestAWitnessSeesNoHiddenDocument(t *testing.T) {
+	t.Parallel()
+	db := openDB(t)
+	var told []store.Key
+	ctx := store.WithWitness(t.Context(), func(before, after store.Doc) { told = append(told, before.Key+after.Key) })
+	for _, key := range []store.Key{"projects/shop", "system/keys"} {
+		if _, err := db.Create(ctx, store.Write{Key: key, Body: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(told, []store.Key{"projects/shop"}) {
+		t.Errorf("told of %v", told)
+	}
+}
+
 func TestDeletingNothingIsNotFound(t *testing.T) {
 	t.Parallel()
 	if err := openDB(t).Delete(t.Context(), provider, nil); !errs.Is(err, errs.NotFound) {

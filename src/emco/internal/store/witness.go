@@ -5,8 +5,8 @@ import "context"
 type witnessKey struct{}
 
 // Witness is told of each document that was created, replaced or deleted on behalf of a request: the document
-// before, with an empty key for a creation, and after, with an empty key for a deletion. It may be called by
-// several goroutines.
+// before, with an empty key for a creation, and after, with an empty key for a deletion. Documents of the store
+// itself are none. It may be called by several goroutines.
 type Witness func(before, after Doc)
 
 // WithWitness returns a context whose writes of documents w is told of, after they were made. Writes of a Trial are none.
@@ -14,9 +14,9 @@ func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }
 
-// tell is Tell for writes that are none if they are tried only.
+// tell is Tell for writes that are none if they are tried only, or if the document belongs to the store itself.
 func (db *DB) tell(ctx context.Context, before, after Doc) {
-	if _, trial := db.driver.(*trialDriver); trial {
+	if _, trial := db.driver.(*trialDriver); trial || before.Key.hidden() || after.Key.hidden() {
 		return
 	}
 	Tell(ctx, before, after)
