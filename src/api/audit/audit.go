@@ -24,7 +24,7 @@ const (
 	Stop    = "stop"    // the process has stopped
 	Mark    = "mark"    // Heads are those of all streams
 	Trim    = "trim"    // old lines were removed; Heads are the last removed line of each stream
-	Missed  = "missed"  // Count refusals were not recorded one by one
+	Missed  = "missed"  // Count lines were not recorded one by one
 	Program = "program" // the program changed something on behalf of Subject
 )
 
@@ -36,7 +36,7 @@ type Line struct {
 	Prev    string    `json:"prev,omitempty"` // SHA-256 of the line before, in hexadecimal; empty for the first
 	Time    time.Time `json:"time"`
 	Phase   string    `json:"phase"`
-	Of      int64     `json:"of,omitempty"` // of an outcome: the number of its intent, in the same stream or, after a restart, in another
+	Of      int64     `json:"of,omitempty"` // of an outcome: the number of its intent in the same stream; 0 if the process changed its stream in between, and Request is common to both
 
 	Request string `json:"request,omitempty"` // id of the request
 	Trace   string `json:"trace,omitempty"`   // id of the trace that the client sent

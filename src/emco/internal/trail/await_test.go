@@ -48,3 +48,30 @@ func TestARefusedRequestLeavesNoIntentAlone(t *testing.T) {
 		t.Errorf("lines %+v", got)
 	}
 }
+
+// Notes that find no room are counted in a line when there is room again.
+func TestDroppedNotesAreCounted(t *testing.T) {
+	t.Parallel()
+	o := spooled(t)
+	log, err := New(o)
+	etcdtest.Must(t, err)
+	for range maxNotes {
+		log.Note(audit.Line{Phase: audit.Refused})
+	}
+	log.Note(audit.Line{Phase: audit.Refused})
+	log.Note(audit.Line{Phase: audit.Missed, Count: 40})
+	w := &writer{Trail: log}
+	w.begin(t.Context(), t.Context())
+	w.end(t.Context())
+	n := map[string]int64{}
+	reader := &Trail{o: o, closed: true}
+	etcdtest.Must(t, reader.Export(t.Context(), func(text []byte) error {
+		var l audit.Line
+		err := json.Unmarshal(text, &l)
+		n[l.Phase] += max(1, l.Count)
+		return err
+	}))
+	if n[audit.Refused] != maxNotes || n[audit.Missed] != 41 {
+		t.Errorf("lines and what they count: %v", n)
+	}
+}

@@ -59,6 +59,7 @@ type Trail struct {
 	waiting []*pendingLine // guarded by mu
 	failure error          // of the last write; guarded by mu
 	closed  bool           // guarded by mu
+	dropped int64          // notes that are not counted in a line yet; guarded by mu
 	stream  string         // that this process writes; guarded by mu
 }
 
@@ -133,11 +134,27 @@ func (t *Trail) Conclude(ctx context.Context, at Ticket, l audit.Line) {
 	}
 }
 
-// Note adds a line for which nobody waits. It is dropped, and counted as failed, if too many wait.
+// Note adds a line for which nobody waits. It is dropped if too many wait: it counts as failed, and in the next line of what was missed.
 func (t *Trail) Note(l audit.Line) {
-	if err := t.enqueue(&pendingLine{line: l}, maxNotes); err != nil {
+	t.mu.Lock()
+	err := t.enqueueLocked(&pendingLine{line: l}, maxNotes)
+	if err != nil {
+		t.dropped += max(1, l.Count)
+	}
+	t.mu.Unlock()
+	if err != nil {
 		t.o.OnFailed()
 	}
+}
+
+// countDroppedLocked adds a line with the number of the notes that were dropped, once others find room again.
+func (t *Trail) countDroppedLocked() {
+	if t.dropped == 0 || len(t.waiting) >= maxNotes {
+		return
+	}
+	t.waiting = append(t.waiting, &pendingLine{line: audit.Line{Time: t.o.Now().UTC(), Phase: audit.Missed, Count: t.dropped, Reason: "lines that found no room"}})
+	t.dropped = 0
+	t.ring()
 }
 
 // Flush returns when the lines that wait are written.
@@ -274,6 +291,9 @@ func (t *Trail) answer(group []*pendingLine, err error) {
 		case p.done != nil:
 			p.done <- err
 		}
+	}
+	if err == nil {
+		t.countDroppedLocked()
 	}
 }
 

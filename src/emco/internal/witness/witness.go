@@ -55,7 +55,7 @@ type kind uint8
 
 const (
 	ignored kind = iota
-	read         // after it was answered
+	read         // when it was let in
 	change       // before it is carried out, and when it is answered
 )
 
