@@ -1,12 +1,16 @@
 package workflowmgr
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -64,5 +68,34 @@ func TestHooksAreJudgedByTheirOwnHead(t *testing.T) {
 	}
 	if got := workflow.Actions(runs[0], h); len(got) != 3 {
 		t.Errorf("users may %q; want retry, skip and abort", got)
+	}
+}
+
+// At its start a process sees the last runs of all deployments. Those that need nothing cost no goroutine.
+func TestRunsThatAreOverWakeNothing(t *testing.T) {
+	t.Parallel()
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	contexts := contexttest.New(t)
+	w := &Worker{now: time.Now, mirror: mirror.New(contexts, slog.New(slog.DiscardHandler))}
+	for _, c := range []struct {
+		hook, state string
+		wakes       bool
+	}{
+		{v2.PostUpdate, v2.RunSucceeded, false},
+		{v2.PostTermination, v2.RunSkipped, false},
+		{"", v2.RunFailed, false},
+		{"", v2.RunCanceled, false},
+		{v2.PreUpdate, v2.RunSucceeded, true},
+		{v2.PostUpdate, v2.RunWaiting, true},
+		{v2.PostUpdate, v2.RunFailed, true},
+		{"", v2.RunRunning, true},
+	} {
+		s := &reconcilers{Worker: w, contexts: contexts, by: map[appcontext.HeadID]chan struct{}{}}
+		s.wake(ended, appcontext.WorkflowRun{UID: "1", Hook: c.hook, State: c.state})
+		s.running.Wait()
+		if woken := len(s.by) == 1; woken != c.wakes {
+			t.Errorf("%s hook that is %s: woken %v", c.hook, c.state, woken)
+		}
 	}
 }

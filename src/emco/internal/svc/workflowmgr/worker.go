@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
@@ -86,7 +87,7 @@ func (w *Worker) runShard(ctx context.Context, _ int, own *shards.Ownership) err
 		if run.UID == "" { // a key of something else was removed
 			continue
 		}
-		s.wake(ctx, run.UID)
+		s.wake(ctx, run)
 	}
 	return ctx.Err()
 }
@@ -101,15 +102,19 @@ type reconcilers struct {
 	by map[appcontext.HeadID]chan struct{} // signals a change of a deployment's runs; guarded by mu
 }
 
-// wake has the runs of a deployment looked at.
-func (s *reconcilers) wake(ctx context.Context, uid appcontext.HeadID) {
+// wake has the runs of a deployment looked at after one of them changed.
+func (s *reconcilers) wake(ctx context.Context, run appcontext.WorkflowRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	uid := run.UID
 	if c := s.by[uid]; c != nil {
 		select {
 		case c <- struct{}{}:
 		default:
 		}
+		return
+	}
+	if isOver(run) {
 		return
 	}
 	changed := make(chan struct{}, 1)
@@ -118,6 +123,12 @@ func (s *reconcilers) wake(ctx context.Context, uid appcontext.HeadID) {
 		r := newReconciler(s, uid, changed)
 		r.run(ctx)
 	})
+}
+
+// isOver reports whether a run gives no cause to look at its deployment, unless others do: it has ended, and
+// no operation waits for it.
+func isOver(run appcontext.WorkflowRun) bool {
+	return !v2.IsBefore(run.Hook) && (workflow.Passed(run, nil) || run.Hook == "" && workflow.Undecided(run))
 }
 
 // leave ends the goroutine of a deployment; false if there is something new.
