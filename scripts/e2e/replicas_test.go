@@ -67,6 +67,25 @@ func (r *replicaStage) commits(e *program.Emco) float64 {
 	return m["emco_git_commits_total"]
 }
 
+// share waits until each of some rsync processes works on its part of the shards.
+func (r *replicaStage) share(all ...*program.Emco) {
+	r.Helper()
+	for _, e := range all {
+		eventually(r, "a part of the shards for each process", func() error {
+			text, err := e.Get(r.Context(), "/readyz?verbose")
+			if err != nil {
+				return err
+			}
+			_, state, _ := strings.Cut(string(text), "rsync: ready; works on ")
+			state, _, _ = strings.Cut(state, "\n")
+			if want := fmt.Sprintf("members: %d", len(all)); !strings.HasSuffix(state, want) || strings.HasPrefix(state, "0 ") {
+				return fmt.Errorf("a process works on %q, want %s", state, want)
+			}
+			return nil
+		})
+	}
+}
+
 // Two rsync processes share the repositories of a fleet. When one is paused or killed, the other takes
 // over; the paused one does no harm when it wakes up.
 func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
@@ -91,6 +110,7 @@ func TestReplicasShareWorkAndReplaceEachOther(t *testing.T) {
 	d := apps("shared", 2, 3)
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 
+	r.share(one, two)
 	do.next("instantiate: both work")
 	s.phase(d, "instantiate", v2.StatusInstantiated)
 	if a, b := r.commits(one), r.commits(two); a == 0 || b == 0 || a+b != repositories {
