@@ -238,7 +238,7 @@ func define(t *testing.T, definitions string, clusters ...*cluster.Cluster) {
 			return err
 		})
 		t.Cleanup(func() {
-			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--timeout=60s", "-f", definitions); err != nil {
+			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "--wait=false", "-f", definitions); err != nil {
 				t.Error(err)
 			}
 		})
