@@ -267,3 +267,18 @@ func (s *Shard) release(ctx context.Context, t pair.Target) {
 	s.platforms.Forget(t)
 	s.guard.Release(ctx, t)
 }
+
+// stopDeployment ends all work for a deployment, and starts none until the head asks for
+// something else. Work is cancelled twice: some may start before the stop is written.
+func (s *Shard) stopDeployment(ctx context.Context, deployment v2.DeploymentID) error {
+	s.cancellations.Cancel(deployment)
+	if err := s.pairs.Stop(ctx, deployment); err != nil {
+		return err
+	}
+	s.cancellations.Cancel(deployment)
+	for _, t := range s.pairs.TargetsOf(deployment) {
+		s.retries.Cancel(t)
+		s.platforms.Forget(t)
+	}
+	return nil
+}

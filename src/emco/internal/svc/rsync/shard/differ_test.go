@@ -56,24 +56,24 @@ func (h *history) revise(bundles []int) {
 // reconcile reconciles the head, and checks that a comparison of everything finds no more to do.
 func (h *history) reconcile() {
 	h.Helper()
-	last := h.reconciled["7"]
-	if h.followsReconciled(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
+	last := h.reconciler.reconciled["7"]
+	if h.reconciler.followsReconciled(pair.Desired{Deployment: "7", Rev: h.head.Rev}, last) {
 		h.narrowed++
 	}
-	if _, err := h.reconcileHead(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
+	if _, err := h.reconciler.reconcileHead(h.Context(), appcontext.HeadEvent{Head: h.head}); err != nil {
 		h.Fatal(err)
 	}
-	if h.reconciled["7"].state == last.state { // nothing was asked for
+	if h.reconciler.reconciled["7"].state == last.state { // nothing was asked for
 		return
 	}
 	whole := pair.Desired{Deployment: "7", Head: "7", Rev: h.head.Rev, Removed: h.head.Gone}
 	if !whole.Removed {
-		if err := h.allPlaces(h.Context(), &whole, false); err != nil {
+		if err := h.reconciler.allPlaces(h.Context(), &whole, false); err != nil {
 			h.Fatal(err)
 		}
 	}
 	var err error
-	if whole.Registrations, err = h.registrations(h.Context(), whole); err != nil {
+	if whole.Registrations, err = h.reconciler.registrations(h.Context(), whole); err != nil {
 		h.Fatal(err)
 	}
 	have := map[appcontext.PairKey]appcontext.Pair{}
@@ -151,7 +151,7 @@ func TestComparingWhatChangedIsEnough(t *testing.T) {
 			}
 			if !h.head.Stopped && h.head.Rev > 0 {
 				h.reconcile()
-			} else if _, err := h.reconcileHead(t.Context(), appcontext.HeadEvent{Head: h.head}); err != nil && h.head.Rev > 0 {
+			} else if _, err := h.reconciler.reconcileHead(t.Context(), appcontext.HeadEvent{Head: h.head}); err != nil && h.head.Rev > 0 {
 				t.Fatal(err)
 			}
 			h.deliver(rapid.SliceOfN(rapid.Bool(), 1, 3).Draw(r, "arrives"))

@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
@@ -38,22 +39,49 @@ type reconciled struct {
 	mark  int64 // of the document store, from before the revision's clusters were read
 }
 
-// followHeads reconciles every head, then requeues whatever is due, then reconciles every
+// headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it, except recheckWhole, which
+// others may call, and the timers of orphans, which fire in goroutines of their own.
+type headReconciler struct {
+	Shared
+	number   int               // of the shard
+	contexts *appcontext.Store // with the shard's fence
+	pairs    *pairs.Store
+	stop     func(ctx context.Context, deployment v2.DeploymentID) error // ends all deliveries of a deployment
+	proceed  func(ctx context.Context, due []pair.Target)                // delivers what has changed
+	caughtUp func()                                                      // called when the heads of the start are reconciled
+
+	owners     *deploymentOwners
+	reconciled map[appcontext.HeadID]reconciled // by head
+	rechecks   rechecks                         // locks itself
+	orphans    *orphanSweep
+}
+
+// newHeadReconciler returns the reconciler of a shard, which must have its pairs.
+func newHeadReconciler(s *Shard, caughtUp func()) *headReconciler {
+	r := &headReconciler{
+		Shared: s.Shared, number: s.number, contexts: s.contexts, pairs: s.pairs, stop: s.stopDeployment, proceed: s.proceed, caughtUp: caughtUp,
+		owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
+	}
+	r.orphans = newOrphanSweep(r.number, r.Alone, func(id appcontext.HeadID) { r.recheck(id, recheck{claim: true}) })
+	return r
+}
+
+// run reconciles every head, then requeues whatever is due, then reconciles every
 // change. It ends with ctx, or when the shard can no longer write.
-func (s *Shard) followHeads(ctx context.Context) error {
-	for e, err := range s.Heads.WatchHeads(ctx) {
+func (r *headReconciler) run(ctx context.Context) error {
+	for e, err := range r.Heads.WatchHeads(ctx) {
 		switch {
 		case err != nil:
-			s.Log.Error("head not readable", "deployment", e.Head.UID, "err", err)
+			r.Log.Error("head not readable", "deployment", e.Head.UID, "err", err)
 		case e.Synced:
-			if err := s.pairs.RecheckReports(ctx); err != nil {
+			if err := r.pairs.RecheckReports(ctx); err != nil {
 				return err
 			}
-			s.Requeue(ctx, s.pairs.All()) // also watches the clusters that hold something
-			s.caughtUp()
-			s.orphans.live = true
+			r.proceed(ctx, r.pairs.All()) // also watches the clusters that hold something
+			r.caughtUp()
+			r.orphans.live = true
 		default:
-			if err := s.handleHead(ctx, e); err != nil {
+			if err := r.handleHead(ctx, e); err != nil {
 				return err
 			}
 		}
@@ -61,33 +89,44 @@ func (s *Shard) followHeads(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// wait waits until no timer fires; none fires later.
+func (r *headReconciler) wait() { r.orphans.timer.Stop() }
+
+// recheckWhole has the shard compare everything that a head wants with its pairs.
+func (r *headReconciler) recheckWhole(id appcontext.HeadID) { r.recheck(id, recheck{whole: true}) }
+
+// recheck has a head reconciled again although it has not changed.
+func (r *headReconciler) recheck(id appcontext.HeadID, why recheck) {
+	r.rechecks.add(id, why)
+	r.Heads.Recheck(id)
+}
+
 // handleHead reconciles a head and requeues the targets that must change. It tries again while
 // a store is unreachable. After six attempts it returns the error, which ends the shard's term; the
 // next term begins with all heads.
-func (s *Shard) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
+func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
 	for attempt := 1; ; attempt++ {
 		var due []pair.Target
-		err := s.Panics.Do(contain.Rsync, "deployment "+string(e.Head.UID), func() (err error) {
-			due, err = s.reconcileHead(ctx, e)
+		err := r.Panics.Do(contain.Rsync, "deployment "+string(e.Head.UID), func() (err error) {
+			due, err = r.reconcileHead(ctx, e)
 			return err
 		})
 		switch {
 		case contain.Is(err): // the next change of the head is tried again
-			delete(s.reconciled, e.Head.UID)
+			delete(r.reconciled, e.Head.UID)
 			return nil
 		case err == nil:
-			s.Requeue(ctx, due)
-			s.writeEvents(ctx)
+			r.proceed(ctx, due)
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errs.Is(err, errs.NotFound): // the revision was removed meanwhile; a later event follows
-			s.Log.Warn("revision not found", "deployment", e.Head.UID, "rev", e.Head.Rev)
+			r.Log.Warn("revision not found", "deployment", e.Head.UID, "rev", e.Head.Rev)
 			return nil
 		case errors.Is(err, appcontext.ErrFenced), attempt > pair.MaxAttempts:
 			return err
 		}
-		s.Log.Warn("head not reconciled; will retry", "deployment", e.Head.UID, "err", err)
+		r.Log.Warn("head not reconciled; will retry", "deployment", e.Head.UID, "err", err)
 		queue.Pause(ctx, storeRetry.Backoff(attempt, err))
 	}
 }
@@ -95,24 +134,24 @@ func (s *Shard) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
 // reconcileHead writes the pairs that a head asks for, if it asks for anything new, and
 // returns the targets that must change. It reads the newest state of the head: an event
 // that waited must not start what a later one has cancelled.
-func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
-	head, err := s.Heads.Head(ctx, e.Head.UID)
+func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
+	head, err := r.Heads.Head(ctx, e.Head.UID)
 	if errs.Is(err, errs.NotFound) {
 		if !e.Deleted { // the event is the last that is known of it
-			s.owners.update(e.Head)
+			r.owners.update(e.Head)
 		}
-		return s.removeDeleted(ctx, e.Head.UID)
+		return r.removeDeleted(ctx, e.Head.UID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	deployment, owned := s.owners.update(head)
+	deployment, owned := r.owners.update(head)
 	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
 	if state.removed {
 		state.terminated = head.Terminated.UTC()
 	}
-	why := s.rechecks.take(head.UID)
-	last, known := s.reconciled[head.UID]
+	why := r.rechecks.take(head.UID)
+	last, known := r.reconciled[head.UID]
 	same := known && last.state == state
 	if same && why == (recheck{}) {
 		return nil, nil
@@ -125,19 +164,19 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 	switch {
 	case !owned: // another head decides what the deployment holds
 	case head.Stopped:
-		err = s.stopDeployment(ctx, deployment)
+		err = r.stop(ctx, deployment)
 	case head.TookOver(): // what was handed over stays as it is
 	default:
-		due, now, err = s.setDesired(ctx, head, deployment, state, last, why.claim)
+		due, now, err = r.setDesired(ctx, head, deployment, state, last, why.claim)
 	}
 	if err != nil {
-		delete(s.reconciled, head.UID) // part of it may be done
-		s.rechecks.add(head.UID, why)  // for the next attempt
+		delete(r.reconciled, head.UID) // part of it may be done
+		r.rechecks.add(head.UID, why)  // for the next attempt
 		return nil, err
 	}
-	s.reconciled[head.UID] = now
+	r.reconciled[head.UID] = now
 	if !same {
-		s.orphans.schedule(head, state)
+		r.orphans.schedule(head, state)
 	}
 	return due, nil
 }
@@ -145,24 +184,24 @@ func (s *Shard) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pa
 // setDesired writes the pairs that a head's revision wants of this shard, and returns the
 // targets that must change. With claim it also starts on clusters of other shards on which
 // no shard has started.
-func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
+func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
 	now := reconciled{state: state}
-	documents, err := s.Routes.DB.Changes(ctx, last.mark)
+	documents, err := r.Routes.DB.Changes(ctx, last.mark)
 	if err != nil {
 		return nil, now, err
 	}
 	w := pair.Desired{
 		Deployment: deployment, Head: head.UID, Subject: head.Subject, Rev: head.Rev, Removed: state.removed,
 		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
-		Handovers: s.pairs.Handovers(), // before anything is read from the store
+		Handovers: r.pairs.Handovers(), // before anything is read from the store
 	}
-	if err := s.readRevision(ctx, &w, last, documents, claim); err != nil {
+	if err := r.readRevision(ctx, &w, last, documents, claim); err != nil {
 		return nil, now, err
 	}
-	if w.Registrations, err = s.registrations(ctx, w); err != nil {
+	if w.Registrations, err = r.registrations(ctx, w); err != nil {
 		return nil, now, err
 	}
-	due, err := s.pairs.SetDesired(ctx, w)
+	due, err := r.pairs.SetDesired(ctx, w)
 	if !w.Removed {
 		now.rev, now.mark = w.Rev, documents.Mark
 	}
@@ -171,11 +210,11 @@ func (s *Shard) setDesired(ctx context.Context, head appcontext.Head, deployment
 
 // readRevision sets what a revision wants on which clusters, and in which order. The order
 // also holds for a removal.
-func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes, claim bool) error {
-	if w.Rev == 0 || w.Removed && len(s.pairs.TargetsOf(w.Deployment)) == 0 {
+func (r *headReconciler) readRevision(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes, claim bool) error {
+	if w.Rev == 0 || w.Removed && len(r.pairs.TargetsOf(w.Deployment)) == 0 {
 		return nil // there is nothing to order
 	}
-	rev, err := s.Revisions.revision(ctx, w.Head, w.Rev)
+	rev, err := r.Revisions.revision(ctx, w.Head, w.Rev)
 	if err != nil && !(w.Removed && errs.Is(err, errs.NotFound)) {
 		return err
 	}
@@ -183,33 +222,33 @@ func (s *Shard) readRevision(ctx context.Context, w *pair.Desired, last reconcil
 	if w.Removed {
 		return nil
 	}
-	if !claim && !documents.All && s.followsReconciled(*w, last) {
-		return s.placesThatDiffer(ctx, w, last, documents)
+	if !claim && !documents.All && r.followsReconciled(*w, last) {
+		return r.placesThatDiffer(ctx, w, last, documents)
 	}
-	return s.allPlaces(ctx, w, claim)
+	return r.allPlaces(ctx, w, claim)
 }
 
 // followsReconciled reports whether it is enough to compare a revision with the last one.
 // Where pairs wait for each other all of them must be compared.
-func (s *Shard) followsReconciled(w pair.Desired, last reconciled) bool {
-	return last.rev > 0 && last.rev < w.Rev && !gate.Ordered(w.Apps) && s.pairs.Plain(w.Deployment)
+func (r *headReconciler) followsReconciled(w pair.Desired, last reconciled) bool {
+	return last.rev > 0 && last.rev < w.Rev && !gate.Ordered(w.Apps) && r.pairs.Plain(w.Deployment)
 }
 
 // allPlaces sets where a revision wants what. This shard's clusters are those on which it
 // has started, and those of its routes on which no shard has started.
-func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) error {
-	all, err := s.Revisions.placements(ctx, w.Head, w.Rev)
+func (r *headReconciler) allPlaces(ctx context.Context, w *pair.Desired, claim bool) error {
+	all, err := r.Revisions.placements(ctx, w.Head, w.Rev)
 	if err != nil {
 		return err
 	}
-	own := s.pairs.Clusters(w.Deployment)
+	own := r.pairs.Clusters(w.Deployment)
 	var candidates []v2.ClusterKey
 	for c := range all.bundles {
-		if !own[c] && (claim || all.shards[c] == s.number) {
+		if !own[c] && (claim || all.shards[c] == r.number) {
 			candidates = append(candidates, c)
 		}
 	}
-	if err := s.addUnstarted(ctx, w.Deployment, candidates, own); err != nil {
+	if err := r.addUnstarted(ctx, w.Deployment, candidates, own); err != nil {
 		return err
 	}
 	w.Places, w.Elsewhere = map[v2.ClusterKey]map[string]appcontext.Digest{}, map[v2.ClusterKey]map[string]appcontext.Digest{}
@@ -224,8 +263,8 @@ func (s *Shard) allPlaces(ctx context.Context, w *pair.Desired, claim bool) erro
 }
 
 // addUnstarted adds the clusters on which no shard has started with a deployment.
-func (s *Shard) addUnstarted(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey, own map[v2.ClusterKey]bool) error {
-	started, err := s.contexts.ShardsOf(ctx, deployment, clusters)
+func (r *headReconciler) addUnstarted(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey, own map[v2.ClusterKey]bool) error {
+	started, err := r.contexts.ShardsOf(ctx, deployment, clusters)
 	if err != nil {
 		return err
 	}
@@ -240,32 +279,32 @@ func (s *Shard) addUnstarted(ctx context.Context, deployment v2.DeploymentID, cl
 // placesThatDiffer limits w to the clusters on which something may have to change. After a
 // revision whose pairs were all written, these are the clusters where the next one differs,
 // where pairs are not settled, and whose registration was written since.
-func (s *Shard) placesThatDiffer(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes) error {
-	changed, err := s.Revisions.changedClusters(ctx, w.Head, last.rev, w.Rev)
+func (r *headReconciler) placesThatDiffer(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes) error {
+	changed, err := r.Revisions.changedClusters(ctx, w.Head, last.rev, w.Rev)
 	if err != nil {
 		return err
 	}
-	candidates := s.pairs.Unsettled(w.Deployment)
+	candidates := r.pairs.Unsettled(w.Deployment)
 	for _, c := range changed {
 		candidates[c] = true
 	}
 	maps.Copy(candidates, clustersIn(documents.Keys))
-	own, others := s.pairs.Split(w.Deployment, candidates)
-	shards, err := s.Revisions.shards(ctx, others)
+	own, others := r.pairs.Split(w.Deployment, candidates)
+	shards, err := r.Revisions.shards(ctx, others)
 	if err != nil {
 		return err
 	}
 	var unstarted []v2.ClusterKey
 	for _, c := range others {
-		if shards[c] == s.number {
+		if shards[c] == r.number {
 			unstarted = append(unstarted, c)
 		}
 	}
-	if err := s.addUnstarted(ctx, w.Deployment, unstarted, own); err != nil {
+	if err := r.addUnstarted(ctx, w.Deployment, unstarted, own); err != nil {
 		return err
 	}
 	w.Scope = own
-	w.Places, err = s.Revisions.placesOn(ctx, w.Head, w.Rev, own)
+	w.Places, err = r.Revisions.placesOn(ctx, w.Head, w.Rev, own)
 	return err
 }
 
@@ -282,8 +321,8 @@ func clustersIn(keys []store.Key) map[v2.ClusterKey]bool {
 
 // registrations reads the ids of the registrations of w's clusters. Clusters that are not
 // registered are left out.
-func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.ClusterKey]string, error) {
-	lookup, out := s.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
+func (r *headReconciler) registrations(ctx context.Context, w pair.Desired) (map[v2.ClusterKey]string, error) {
+	lookup, out := r.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
 	lookup.Prefetch(ctx, maps.Keys(w.Places))
 	for cluster := range w.Places {
 		doc, err := lookup.Registration(ctx, cluster)
@@ -299,35 +338,20 @@ func (s *Shard) registrations(ctx context.Context, w pair.Desired) (map[v2.Clust
 
 // removeDeleted removes what a deleted head has on clusters, unless another head has taken
 // it over.
-func (s *Shard) removeDeleted(ctx context.Context, id appcontext.HeadID) ([]pair.Target, error) {
-	head := s.owners.heads[id]
-	deployment, owned := s.owners.remove(id)
+func (r *headReconciler) removeDeleted(ctx context.Context, id appcontext.HeadID) ([]pair.Target, error) {
+	head := r.owners.heads[id]
+	deployment, owned := r.owners.remove(id)
 	if !owned {
-		delete(s.reconciled, id)
+		delete(r.reconciled, id)
 		return nil, nil
 	}
-	due, err := s.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
+	due, err := r.pairs.SetDesired(ctx, pair.Desired{Deployment: deployment, Removed: true})
 	if err != nil {
 		if head.UID != "" {
-			s.owners.update(head) // for the next attempt
+			r.owners.update(head) // for the next attempt
 		}
 		return nil, err
 	}
-	delete(s.reconciled, id)
+	delete(r.reconciled, id)
 	return due, nil
-}
-
-// stopDeployment ends all work for a deployment, and starts none until the head asks for
-// something else. Work is cancelled twice: some may start before the stop is written.
-func (s *Shard) stopDeployment(ctx context.Context, deployment v2.DeploymentID) error {
-	s.cancellations.Cancel(deployment)
-	if err := s.pairs.Stop(ctx, deployment); err != nil {
-		return err
-	}
-	s.cancellations.Cancel(deployment)
-	for _, t := range s.pairs.TargetsOf(deployment) {
-		s.retries.Cancel(t)
-		s.platforms.Forget(t)
-	}
-	return nil
 }

@@ -2,9 +2,9 @@
 // holds what the shards of a process share: HeadFeed, RevisionCache and PairLoader. One
 // change goes through it like this:
 //
-//	HeadFeed ─► reconcileHead ─► pairs.SetDesired ─► Requeue ─► deliver ─► Record
-//	 a head      what of it        the pairs that      by         Git,       the pairs
-//	 changed     is new here       differ, in etcd     queue      kube       in etcd
+//	HeadFeed ─► headReconciler ─► pairs.SetDesired ─► Requeue ─► deliver ─► Record
+//	 a head      what of it         the pairs that      by         Git,       the pairs
+//	 changed     is new here        differ, in etcd     queue      kube       in etcd
 //
 // reconcile.go holds the first half, deliver.go the second. Both are level-triggered: they
 // compare what is desired with what is recorded, so a crash anywhere is repaired by
@@ -81,7 +81,6 @@ type Heads interface {
 type Shard struct {
 	Shared
 	number   int
-	caughtUp func()            // called when the heads of the start are reconciled
 	contexts *appcontext.Store // with the shard's fence
 
 	pairs         *pairs.Store
@@ -90,22 +89,16 @@ type Shard struct {
 	unreachable   queue.Unreachable          // targets that wait for a repository to be reachable
 	cancellations *queue.Cancellations       // of the work for a deployment
 
-	plans     *content.StepPlans
-	git       *gitwriter.Writer
-	kube      *kubeapplier.Applier
-	platforms *platform.Registrar
-	guard     *branchguard.Guard
-	mover     *clustermove.Mover
-	reports   *reportbatch.Batcher
-	changed   *documentInbox
-	overlaps  sharedObjects
-
-	// What follows belongs to the goroutine that follows heads, except rechecks and the timers
-	// of orphans: they lock themselves, and the timers fire in goroutines that Stop waits for.
-	owners     *deploymentOwners
-	reconciled map[appcontext.HeadID]reconciled // by head
-	rechecks   rechecks
-	orphans    *orphanSweep
+	plans      *content.StepPlans
+	git        *gitwriter.Writer
+	kube       *kubeapplier.Applier
+	platforms  *platform.Registrar
+	guard      *branchguard.Guard
+	mover      *clustermove.Mover
+	reports    *reportbatch.Batcher
+	changed    *documentInbox
+	overlaps   sharedObjects
+	reconciler *headReconciler
 }
 
 // New returns a shard with nothing loaded. ctx is that of the term: all work of the
@@ -114,8 +107,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	shared.Log = shared.Log.With("shard", number)
 	plans := content.NewStepPlans(shared.Content)
 	s := &Shard{
-		Shared: shared, number: number, caughtUp: caughtUp, contexts: shared.Contexts.Fenced(fence),
-		cancellations: queue.NewCancellations(ctx), owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
+		Shared: shared, number: number, contexts: shared.Contexts.Fenced(fence), cancellations: queue.NewCancellations(ctx),
 		changed: newDocumentInbox(), plans: plans,
 	}
 	s.pairs = pairs.New(pairs.Config{
@@ -126,10 +118,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	s.overlaps = sharedObjects{pairs: s.pairs, plans: plans, log: shared.Log}
 	s.queues = queue.NewWorkers(s.deliverContained)
 	s.retries = queue.NewTimers(func(t pair.Target) { s.Requeue(ctx, []pair.Target{t}) })
-	s.orphans = newOrphanSweep(number, shared.Alone, func(id appcontext.HeadID) {
-		s.rechecks.add(id, recheck{claim: true})
-		s.Heads.Recheck(id)
-	})
+	s.reconciler = newHeadReconciler(s, caughtUp)
 	s.reports = reportbatch.NewBatcher(ctx, s.handleReports, shared.Log)
 	s.git = &gitwriter.Writer{
 		Commits: shared.Git, Content: shared.Content, Plans: plans, Pairs: s.pairs, Branches: shared.Branches, Cancellations: s.cancellations, Weight: shared.Weight,
@@ -160,7 +149,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	s.mover = clustermove.New(clustermove.Options{
 		Shard: number, Fence: fence, Store: s.contexts, Routes: shared.Routes, Pairs: s.pairs, Progress: shared.Moves, Git: s.git,
 		Retry: shared.Retry, HoldRepairs: s.guard.HoldRepairs, HeadsOf: shared.Heads.HeadsOf,
-		Recheck: s.recheckWhole, Requeue: s.Requeue, RequeueAfter: s.retries.Set, Release: s.release, Log: shared.Log,
+		Recheck: s.reconciler.recheckWhole, Requeue: s.Requeue, RequeueAfter: s.retries.Set, Release: s.release, Log: shared.Log,
 	})
 	return s
 }
@@ -180,21 +169,16 @@ func (s *Shard) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
-	others.Go(func() {
-		s.pairs.RunGates(ctx, func(ctx context.Context, opened []pair.Target) {
-			s.Requeue(ctx, opened)
-			s.writeEvents(ctx)
-		})
-	})
+	others.Go(func() { s.pairs.RunGates(ctx, s.proceed) })
 	others.Go(func() { s.guard.Run(ctx) })
 	others.Go(func() { s.mover.Run(ctx) })
 	others.Go(func() { s.followDocuments(ctx) })
-	return s.followHeads(ctx)
+	return s.reconciler.run(ctx)
 }
 
 // Stop waits for all work to end; the contexts of New and Run must have ended.
 func (s *Shard) Stop() {
-	s.orphans.timer.Stop()
+	s.reconciler.wait()
 	s.retries.Stop()
 	s.queues.Wait()
 	s.platforms.Stop()
@@ -208,9 +192,14 @@ func (s *Shard) Report(ctx context.Context, r appcontext.Report) { s.reports.Add
 // handleReports stores reports and requeues the targets that go on because of them.
 func (s *Shard) handleReports(ctx context.Context, batch []appcontext.Report) error {
 	due, err := s.storeReports(ctx, batch)
+	s.proceed(ctx, due)
+	return err
+}
+
+// proceed requeues targets whose pairs have changed, and stores what happened to them.
+func (s *Shard) proceed(ctx context.Context, due []pair.Target) {
 	s.Requeue(ctx, due)
 	s.writeEvents(ctx)
-	return err
 }
 
 // storeReports stores reports. A report that causes a panic is dropped, alone: the next one of
@@ -251,12 +240,6 @@ func (s *Shard) headOf(deployment v2.DeploymentID) appcontext.HeadID {
 		return id
 	}
 	return appcontext.FirstHead(deployment)
-}
-
-// recheckWhole has the shard compare everything that a head wants with its pairs.
-func (s *Shard) recheckWhole(id appcontext.HeadID) {
-	s.rechecks.add(id, recheck{whole: true})
-	s.Heads.Recheck(id)
 }
 
 // writeEvents stores what happened to pairs, for people. Events that cannot be stored are

@@ -48,7 +48,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []v2.Cluste
 		Retry: retry, Alone: func() bool { return false }, Log: log,
 	}, number, contexttest.Own(t, contexts, route.Group.Shard(0), "a"), func() {})
 	t.Cleanup(s.retries.Stop)
-	t.Cleanup(s.orphans.timer.Stop)
+	t.Cleanup(s.reconciler.wait)
 	if err := s.pairs.Load(t.Context(), pairstore.NewContents(s.pairs.Shard())); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how 
 
 func reconcile(t *testing.T, s *Shard, e appcontext.HeadEvent) string {
 	t.Helper()
-	due, err := s.reconcileHead(t.Context(), e)
+	due, err := s.reconciler.reconcileHead(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func TestHeadsAreReconciledOnce(t *testing.T) {
 	if due := reconcile(t, s, e); due != "[{edge+c1 7} {edge+c2 7}]" || s.phases() != "edge+c1 Deleting, edge+c2 Deleting" {
 		t.Errorf("a deletion: due %s, pairs %s", due, s.phases())
 	}
-	if len(s.reconciled) > 0 {
-		t.Errorf("a deleted deployment is remembered: %v", s.reconciled)
+	if len(s.reconciler.reconciled) > 0 {
+		t.Errorf("a deleted deployment is remembered: %v", s.reconciler.reconciled)
 	}
 }
 
@@ -190,11 +190,11 @@ func TestAClusterThatLeavesARevisionIsEmptied(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")
-	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+	if _, err := s.reconciler.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
 		t.Fatal(err)
 	}
 	head = publish(t, contexts, head, "edge+c2", "edge+c3")
-	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
+	if _, err := s.reconciler.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.phases(); got != "edge+c1 Deleting, edge+c2 Pending, edge+c3 Pending" {
@@ -209,7 +209,7 @@ func TestAMissingRevisionIsSkipped(t *testing.T) {
 	if err := contexts.Delete(t.Context(), "7"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil || s.phases() != "" {
+	if err := s.reconciler.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err != nil || s.phases() != "" {
 		t.Errorf("got %v, pairs %s", err, s.phases())
 	}
 }
@@ -219,7 +219,7 @@ func TestALostTermEnds(t *testing.T) {
 	s, contexts, _ := newShard(t, 0, inFirst)
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1")
 	contexttest.Own(t, contexts, route.Group.Shard(0), "a") // the next life of the same process
-	if err := s.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
+	if err := s.reconciler.handleHead(t.Context(), appcontext.HeadEvent{Head: head}); err == nil || errs.KindOf(err) != errs.Conflict {
 		t.Errorf("got %v, want the ownership to be lost", err)
 	}
 }
@@ -250,7 +250,7 @@ func TestTargetsAreQueuedByRoute(t *testing.T) {
 		}
 	}
 	head := publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2", "edge+c3", "edge+c4", "edge+c5", "edge+c6")
-	due, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head})
+	due, err := s.reconciler.reconcileHead(t.Context(), appcontext.HeadEvent{Head: head})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestRemovalsFromLostClustersAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		due, err := s.reconcileHead(t.Context(), e)
+		due, err := s.reconciler.reconcileHead(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestTheOrphanSweepStartsWhatNoShardHas(t *testing.T) {
 	if due := reconcile(t, s, e); due != "[]" {
 		t.Errorf("due %s before it is time", due)
 	}
-	s.rechecks.add("7", recheck{claim: true})
+	s.reconciler.rechecks.add("7", recheck{claim: true})
 	if due := reconcile(t, s, e); due != "[{edge+c1 7}]" || s.phases() != "edge+c1 Pending" {
 		t.Errorf("due %s, pairs %s; want the cluster on which no shard has started", due, s.phases())
 	}
@@ -335,7 +335,7 @@ func TestTheOrphanSweepStartsWhatNoShardHas(t *testing.T) {
 func TestStoppingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	s, contexts, _ := newShard(t, 0, inFirst)
-	if _, err := s.reconcileHead(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
+	if _, err := s.reconciler.reconcileHead(t.Context(), appcontext.HeadEvent{Head: publish(t, contexts, appcontext.Head{}, "edge+c1", "edge+c2")}); err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
