@@ -36,7 +36,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	s.updateDeployment(w.Deployment, func(d *deployment) {
 		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, order
 	})
-	if err := s.closeGates(ctx, w.Deployment, have, due); err != nil {
+	if err := s.gates.block(ctx, w.Deployment, have, due); err != nil {
 		return nil, err
 	}
 	if err := s.steps().advance(ctx, due); err != nil {
@@ -360,7 +360,7 @@ func (s *Store) readyEverywhere(ctx context.Context, uid v2.DeploymentID, app st
 		}
 		s.reports.dropDetails(k, reports)
 	}
-	others, err := s.otherPairs(ctx, uid, nil)
+	others, err := s.gates.otherPairs(ctx, uid, nil)
 	for _, p := range others.pairs {
 		if p.Key.App == app && p.Desired != "" && !others.ready(p).Ready {
 			return false

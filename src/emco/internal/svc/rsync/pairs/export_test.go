@@ -8,4 +8,6 @@ import (
 
 // DueGates returns the deployments whose gates must be checked now, and when the next one
 // must be checked if nothing happens.
-func (s *Store) DueGates() (due []v2.DeploymentID, next time.Time) { return s.gates.take(s.cfg.Now()) }
+func (s *Store) DueGates() (due []v2.DeploymentID, next time.Time) {
+	return s.gates.queue.take(s.cfg.Now())
+}

@@ -122,7 +122,7 @@ func (s *Store) setReadiness(k appcontext.PairKey, r lastReport, reports equalRe
 	s.reports.reporting[k.Cluster] = true
 	if r.ready != old.ready || !r.since.Equal(old.since) {
 		s.recorder.ReadinessChanged(k, r.ready, r.fell, r.why)
-		s.gates.check(k.Deployment)
+		s.gates.queue.check(k.Deployment)
 	}
 }
 

@@ -67,8 +67,7 @@ type Config struct {
 
 // Store is the one place that changes the pairs of a shard.
 type Store struct {
-	cfg   Config
-	gates gateQueue // locks itself
+	cfg Config
 
 	// writing serializes changes: a method that changes pairs holds it from its first look
 	// at memory to the end, also while it waits for etcd. Methods without a lock of their own
@@ -76,6 +75,7 @@ type Store struct {
 	writing  sync.Mutex
 	writer   PairWriter      // guarded by writing; set by Load
 	reports  reportCache     // guarded by writing
+	gates    gateChecker     // guarded by writing
 	recorder events.Recorder // guarded by writing
 
 	*memory // what readers see; it has its own lock, and changes only while writing is held
@@ -90,7 +90,9 @@ func New(cfg Config) *Store {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	m := newMemory()
-	return &Store{cfg: cfg, gates: newGateQueue(), reports: newReportCache(m, cfg.AppContext.Reported), memory: m}
+	s := &Store{cfg: cfg, reports: newReportCache(m, cfg.AppContext.Reported), memory: m}
+	s.gates = gateChecker{cfg: cfg, queue: newGateQueue(), memory: m, reports: &s.reports}
+	return s
 }
 
 // Load remembers what etcd holds of the shard's pairs, and must be called first. Pairs that do not
@@ -192,14 +194,14 @@ func (s *Store) keep(p appcontext.Pair, e equal) {
 	if p.Phase == appcontext.Applied {
 		s.reports.dropDetails(p.Key, e.reports)
 	}
-	s.gates.pairChanged(old, p)
+	s.gates.queue.pairChanged(old, p)
 }
 
 // forget forgets a pair that etcd no longer holds, or that another shard has. The caller
 // holds writing.
 func (s *Store) forget(k appcontext.PairKey) {
 	old := s.memory.remove(k)
-	s.gates.pairChanged(old, appcontext.Pair{Key: k})
+	s.gates.queue.pairChanged(old, appcontext.Pair{Key: k})
 }
 
 // changed returns the pairs that differ from memory, or whose last write is unconfirmed. It
