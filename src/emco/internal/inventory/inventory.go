@@ -27,11 +27,11 @@ type Inventory struct {
 	db      *store.DB
 	confine Confine
 
-	mu     sync.Mutex
-	mark   int64                       // of the changes that have been read; guarded by mu
-	fleet  *Fleet                      // nil: nothing was read yet; guarded by mu
-	clouds map[store.Key]*cachedFilter // that were looked up and have not changed since; guarded by mu
-	pairs  cachedPairs                 // guarded by mu
+	mu        sync.Mutex
+	mark      int64                       // of the changes that have been read; guarded by mu
+	fleet     *Fleet                      // nil: nothing was read yet; guarded by mu
+	clouds    map[store.Key]*cachedFilter // that were looked up and have not changed since; guarded by mu
+	keyValues cachedKeyValues             // guarded by mu
 }
 
 // Confine makes the filter that keeps apps within a logical cloud. members are the keys of
@@ -40,7 +40,7 @@ type Confine func(name string, members []v2.ClusterKey) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
 func New(db *store.DB, confine Confine) *Inventory {
-	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}, pairs: newCachedPairs()}
+	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}, keyValues: newCachedKeyValues()}
 }
 
 // cachedFilter is the filter of a logical cloud.
@@ -114,7 +114,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	}
 	if i.fleet == nil || changes.All {
 		clear(i.clouds)
-		i.pairs = newCachedPairs()
+		i.keyValues = newCachedKeyValues()
 		i.fleet, err = i.readAll(ctx)
 	} else {
 		err = i.readSomeLocked(ctx, changes.Keys)
@@ -147,7 +147,7 @@ func (i *Inventory) readSomeLocked(ctx context.Context, keys []store.Key) error 
 		if cloud, _, member := strings.Cut(string(k), members+"/"); member {
 			delete(i.clouds, store.Key(cloud))
 		}
-		i.pairs.forget(k)
+		i.keyValues.forget(k)
 		if _, ok := parse(k); !ok {
 			continue
 		}

@@ -21,7 +21,7 @@ const maxClasses = 1000
 
 // customize adds the edits of override values and of action controllers to the apps.
 func (p Planner) customize(ctx context.Context, group store.Key, d documents, apps []App) error {
-	keyValues := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.Pairs(ctx, cluster) }
+	keyValues := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.KeyValues(ctx, cluster) }
 	c := customize.Deployment{Group: string(group), Namespace: namespaceOf(d.cloud), Inventory: d.fleet, KeyValues: keyValues}
 	index := map[string]*App{}
 	for i := range apps {

@@ -163,7 +163,7 @@ func (p Planner) decide(ctx context.Context, d documents, app string) (placement
 	if intent.choose == nil && len(demand.Filters)+len(demand.Scorers) == 0 {
 		return p.decisions.Decide(ctx, req, d.within)
 	}
-	req.Facts, req.Preference = p.inventory.Pairs, criteria.Of(intent.choose)
+	req.Facts, req.Preference = p.inventory.KeyValues, criteria.Of(intent.choose)
 	req.Preference.Scorers = append(req.Preference.Scorers, demand.Scorers...)
 	return placement.Decide(ctx, req, append([]placement.Filter{d.within}, demand.Filters...))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Pairs are read once, and again after a change.
-func TestPairsFollowTheirDocuments(t *testing.T) {
+// Key-value pairs are read once, and again after a change.
+func TestKeyValuesFollowTheirDocuments(t *testing.T) {
 	t.Parallel()
 	f := newFaultyInventory(t)
 	f.create(c0, c1)
@@ -19,8 +19,8 @@ func TestPairsFollowTheirDocuments(t *testing.T) {
 	want := func(cluster v2.ClusterKey, want string) {
 		t.Helper()
 		f.wantFleet(c0, c1)
-		if got, err := f.Pairs(t.Context(), cluster); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("Pairs(%s) = %v, %v, want %s", cluster, got, err, want)
+		if got, err := f.KeyValues(t.Context(), cluster); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("KeyValues(%s) = %v, %v, want %s", cluster, got, err, want)
 		}
 	}
 	want("edge+c0", "map[]")
