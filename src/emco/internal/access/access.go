@@ -10,7 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/throttle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -20,7 +20,7 @@ import (
 // Guard admits requests.
 type Guard struct {
 	Authenticator *authn.Authenticator
-	Directory     *directory.Directory
+	Grants        *grants.Cache
 	Now           func() time.Time
 	Witness       Witness // nil: none
 
@@ -132,7 +132,7 @@ func (g *Guard) Authorize(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 		if changesAccess(r, need) {
-			_ = g.Directory.Refresh(r.Context()) // so that the caller's next request finds it; otherwise it comes within a second
+			_ = g.Grants.Refresh(r.Context()) // so that the caller's next request finds it; otherwise it comes within a second
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func (g *Guard) again(r *http.Request, need authz.Permission, place string) (*au
 
 // changesAccess reports whether a request may have changed who may do what.
 func changesAccess(r *http.Request, need authz.Permission) bool {
-	return r.Method != http.MethodGet && (need.Type == directory.Roles || need.Type == directory.Bindings || need.Type == directory.Tokens)
+	return r.Method != http.MethodGet && (need.Type == grants.Roles || need.Type == grants.Bindings || need.Type == grants.Tokens)
 }
 
 // Protect returns a handler for what is not on the router.
@@ -187,11 +187,11 @@ func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) 
 	if caller.Subject == "" {
 		return nil, errSignIn()
 	}
-	policy, err := g.Directory.Policy()
+	all, err := g.Grants.Current()
 	if err != nil {
 		return nil, err
 	}
-	a := authz.NewAuthority(policy, caller.Subject, caller.Groups, g.Now())
+	a := authz.NewAuthority(all, caller.Subject, caller.Groups, g.Now())
 	switch {
 	case need.Verb == authz.SignedIn, a.May(need.Verb, need.Type, place), need.Confined && a.Anywhere(need.Verb, need.Type):
 		return a, nil
@@ -218,7 +218,7 @@ func refusal(caller authn.Caller, a *authz.Authority, need authz.Permission, pla
 	}
 	const most = 3
 	var who []string
-	for _, h := range a.Who(authz.Create, directory.Bindings, place) {
+	for _, h := range a.Who(authz.Create, grants.Bindings, place) {
 		if who = append(who, h.Subject); len(who) == most {
 			break
 		}

@@ -12,7 +12,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
-	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/throttle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
@@ -63,8 +63,8 @@ func bootstrapToken(c config.Auth) (string, error) {
 // openAccess mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
 // the returned service.
 func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, r *mux.Router) ([]run.Service, error) {
-	d := directory.New(db, a.log, nil)
-	s := identity.Resources{DB: db, Directory: d, Now: time.Now}
+	known := grants.New(db, a.log, nil)
+	s := identity.Resources{DB: db, Grants: known, Now: time.Now}
 	for _, i := range c.Auth.Issuers {
 		s.Issuers = append(s.Issuers, v2.SignIn{Name: i.Name, URL: i.URL, Audience: i.Audience, Client: i.Client})
 	}
@@ -72,23 +72,23 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	if !c.Authenticates() {
 		return nil, nil
 	}
-	made, err := d.Bootstrap(ctx, p.bootstrap)
+	made, err := known.Bootstrap(ctx, p.bootstrap)
 	if err != nil {
 		return nil, fmt.Errorf("let the first administrator in: %w", err)
 	}
 	if made != "" {
 		a.announce(made)
 	}
-	who := &authn.Authenticator{Tokens: d, Proxy: authn.Proxy{Header: c.Auth.Proxy.Header, Names: c.Auth.Proxy.Names}}
+	who := &authn.Authenticator{Tokens: known, Proxy: authn.Proxy{Header: c.Auth.Proxy.Header, Names: c.Auth.Proxy.Names}}
 	if p.issuers != nil {
 		who.Issuers = p.issuers
 	}
-	a.guard = &access.Guard{Authenticator: who, Directory: d, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil)}
+	a.guard = &access.Guard{Authenticator: who, Grants: known, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil)}
 	if n := c.Auth.Requests; n > 0 {
 		a.guard.Callers = throttle.New(float64(n), 2*n, nil)
 	}
 	r.Use(a.guard.Authorize)
-	return []run.Service{d}, nil
+	return []run.Service{known}, nil
 }
 
 // identified returns a handler that finds out who sends a request.

@@ -52,7 +52,7 @@ var groups = map[string]packageGroup{
 			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
 			"internal/guard",                     // policies of projects
 			"internal/trail", "internal/witness", // the audit log, and what requests write to it
-			"internal/authn/oidc", "internal/access", "internal/access/directory", "internal/access/throttle",
+			"internal/authn/oidc", "internal/access", "internal/access/grants", "internal/access/throttle",
 			"internal/planview", // plans of dry runs, in parts
 			"internal/openapi",  // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",

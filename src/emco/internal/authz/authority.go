@@ -8,15 +8,15 @@ import (
 // Authority is what one caller may do, at the moment of its request. A nil Authority may do everything: this
 // program does not authenticate.
 type Authority struct {
-	policy  *Policy
+	grants  *Grants
 	subject string
 	groups  []string
 	now     time.Time
 }
 
-// NewAuthority returns what a subject and its groups may do by a policy.
-func NewAuthority(p *Policy, subject string, groups []string, now time.Time) *Authority {
-	return &Authority{p, subject, groups, now}
+// NewAuthority returns what a subject and its groups may do by grants.
+func NewAuthority(g *Grants, subject string, groups []string, now time.Time) *Authority {
+	return &Authority{g, subject, groups, now}
 }
 
 // May reports whether the caller may do something at a place.
@@ -27,12 +27,12 @@ func (a *Authority) Decide(verb, typ, place string) Decision {
 	if a == nil {
 		return Decision{Allowed: true, Binding: &Binding{Name: "auth.mode off", Role: PlatformAdmin}}
 	}
-	return a.policy.Decide(a.subject, a.groups, verb, typ, place, a.now)
+	return a.grants.Decide(a.subject, a.groups, verb, typ, place, a.now)
 }
 
 // Anywhere reports whether the caller may do something at any place.
 func (a *Authority) Anywhere(verb, typ string) bool {
-	return a == nil || a.policy.Anywhere(a.subject, a.groups, verb, typ, a.now)
+	return a == nil || a.grants.Anywhere(a.subject, a.groups, verb, typ, a.now)
 }
 
 // Missing returns what of some rules the caller does not have at a place itself; empty if it has all.
@@ -40,7 +40,7 @@ func (a *Authority) Missing(rules []Rule, place string) string {
 	if a == nil {
 		return ""
 	}
-	return a.policy.Missing(a.subject, a.groups, rules, place, a.now)
+	return a.grants.Missing(a.subject, a.groups, rules, place, a.now)
 }
 
 // Who returns the subjects that may do something at a place.
@@ -48,7 +48,7 @@ func (a *Authority) Who(verb, typ, place string) []Holder {
 	if a == nil {
 		return nil
 	}
-	return a.policy.Who(verb, typ, place, a.now)
+	return a.grants.Who(verb, typ, place, a.now)
 }
 
 type (

@@ -74,9 +74,9 @@ type Binding struct {
 	Expires  time.Time // zero: never
 }
 
-// Policy is all roles and bindings of a moment. It does not change.
-type Policy struct {
-	grants map[string][]grant // by subject
+// Grants are all bindings of a moment, with the rules of their roles. They do not change.
+type Grants struct {
+	bySubject map[string][]grant
 }
 
 // grant is a binding of one subject.
@@ -99,10 +99,10 @@ func (g grant) has(verb, typ string) bool {
 	return false
 }
 
-// New returns a policy. A binding of a role that is neither among roles nor built in allows nothing, and
+// New returns the grants of bindings. A binding of a role that is neither among roles nor built in allows nothing, and
 // denies everything.
-func New(roles map[string][]Rule, bindings []Binding) *Policy {
-	p := &Policy{grants: map[string][]grant{}}
+func New(roles map[string][]Rule, bindings []Binding) *Grants {
+	out := &Grants{bySubject: map[string][]grant{}}
 	built := BuiltIn()
 	for i := range bindings {
 		b := &bindings[i]
@@ -114,10 +114,10 @@ func New(roles map[string][]Rule, bindings []Binding) *Policy {
 			rules = []Rule{{[]string{Any}, []string{Any}}}
 		}
 		for _, s := range b.Subjects {
-			p.grants[s] = append(p.grants[s], grant{b, rules})
+			out.bySubject[s] = append(out.bySubject[s], grant{b, rules})
 		}
 	}
-	for _, grants := range p.grants {
+	for _, grants := range out.bySubject {
 		slices.SortStableFunc(grants, func(a, b grant) int { // what denies goes first
 			switch {
 			case a.Deny == b.Deny:
@@ -128,7 +128,7 @@ func New(roles map[string][]Rule, bindings []Binding) *Policy {
 			return 1
 		})
 	}
-	return p
+	return out
 }
 
 // Decision is the answer to a question, and the binding that gave it; without a binding nothing allows it.
@@ -149,13 +149,13 @@ func (d Decision) Because() string {
 }
 
 // Decide reports whether a subject, or one of its groups, may do something at a place. What denies wins.
-func (p *Policy) Decide(subject string, groups []string, verb, typ, place string, now time.Time) Decision {
-	d := p.decide(subject, verb, typ, place, now)
+func (gs *Grants) Decide(subject string, groups []string, verb, typ, place string, now time.Time) Decision {
+	d := gs.decide(subject, verb, typ, place, now)
 	for _, g := range groups {
 		if d.Binding != nil && !d.Allowed {
 			return d
 		}
-		if of := p.decide(g, verb, typ, place, now); of.Binding != nil && (d.Binding == nil || !of.Allowed) {
+		if of := gs.decide(g, verb, typ, place, now); of.Binding != nil && (d.Binding == nil || !of.Allowed) {
 			d = of
 		}
 	}
@@ -163,8 +163,8 @@ func (p *Policy) Decide(subject string, groups []string, verb, typ, place string
 }
 
 // decide answers for one subject.
-func (p *Policy) decide(subject, verb, typ, place string, now time.Time) Decision {
-	for _, g := range p.grants[subject] { // what denies goes first
+func (gs *Grants) decide(subject, verb, typ, place string, now time.Time) Decision {
+	for _, g := range gs.bySubject[subject] { // what denies goes first
 		if g.covers(place) && g.live(now) && g.has(verb, typ) {
 			return Decision{!g.Deny, g.Binding}
 		}
@@ -173,9 +173,9 @@ func (p *Policy) decide(subject, verb, typ, place string, now time.Time) Decisio
 }
 
 // Anywhere reports whether a subject or one of its groups may do something at any place.
-func (p *Policy) Anywhere(subject string, groups []string, verb, typ string, now time.Time) bool {
-	for g := range p.all(subject, groups) {
-		if !g.Deny && g.live(now) && g.has(verb, typ) && p.Decide(subject, groups, verb, typ, g.Place, now).Allowed {
+func (gs *Grants) Anywhere(subject string, groups []string, verb, typ string, now time.Time) bool {
+	for g := range gs.all(subject, groups) {
+		if !g.Deny && g.live(now) && g.has(verb, typ) && gs.Decide(subject, groups, verb, typ, g.Place, now).Allowed {
 			return true
 		}
 	}
@@ -183,10 +183,10 @@ func (p *Policy) Anywhere(subject string, groups []string, verb, typ string, now
 }
 
 // all yields the grants of a subject and its groups.
-func (p *Policy) all(subject string, groups []string) func(func(grant) bool) {
+func (gs *Grants) all(subject string, groups []string) func(func(grant) bool) {
 	return func(yield func(grant) bool) {
 		for _, s := range append([]string{subject}, groups...) {
-			for _, g := range p.grants[s] {
+			for _, g := range gs.bySubject[s] {
 				if !yield(g) {
 					return
 				}
@@ -197,17 +197,17 @@ func (p *Policy) all(subject string, groups []string) func(func(grant) bool) {
 
 // Missing returns the first verb and type of rules that a subject does not have at a place itself, so that it
 // may not give them to anybody; empty if it has all.
-func (p *Policy) Missing(subject string, groups []string, rules []Rule, place string, now time.Time) string {
+func (gs *Grants) Missing(subject string, groups []string, rules []Rule, place string, now time.Time) string {
 	for _, r := range rules {
 		for _, verb := range r.Verbs {
 			for _, typ := range r.Types {
-				if !p.Decide(subject, groups, verb, typ, place, now).Allowed {
+				if !gs.Decide(subject, groups, verb, typ, place, now).Allowed {
 					return Permission{Verb: verb, Type: typ}.String()
 				}
 			}
 		}
 	}
-	for g := range p.all(subject, groups) { // a part of what a wildcard stands for may be denied
+	for g := range gs.all(subject, groups) { // a part of what a wildcard stands for may be denied
 		if g.Deny && g.live(now) && (g.covers(place) || place == "") && overlap(g.rules, rules) {
 			return "what " + g.Name + " denies"
 		}
@@ -234,9 +234,9 @@ type Holder struct{ Subject, Role, Binding string }
 
 // Who returns the subjects that bindings allow something at a place, in order. It does not know who is
 // in a group.
-func (p *Policy) Who(verb, typ, place string, now time.Time) (out []Holder) {
-	for s := range p.grants {
-		if d := p.decide(s, verb, typ, place, now); d.Allowed {
+func (gs *Grants) Who(verb, typ, place string, now time.Time) (out []Holder) {
+	for s := range gs.bySubject {
+		if d := gs.decide(s, verb, typ, place, now); d.Allowed {
 			out = append(out, Holder{s, d.Binding.Role, d.Binding.Name})
 		}
 	}
@@ -245,8 +245,8 @@ func (p *Policy) Who(verb, typ, place string, now time.Time) (out []Holder) {
 }
 
 // HasAdmin reports whether somebody is bound to the role platform-admin everywhere.
-func (p *Policy) HasAdmin(now time.Time) bool {
-	for _, grants := range p.grants {
+func (gs *Grants) HasAdmin(now time.Time) bool {
+	for _, grants := range gs.bySubject {
 		for _, g := range grants {
 			if g.Role == PlatformAdmin && !g.Deny && g.Place == "" && g.live(now) && !strings.HasPrefix(g.Name, "tokens/") {
 				return true

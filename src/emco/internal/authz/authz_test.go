@@ -28,7 +28,7 @@ func bindings() []authz.Binding {
 	}
 }
 
-func policy() *authz.Policy {
+func shopGrants() *authz.Grants {
 	return authz.New(map[string][]authz.Rule{"restart": {{Verbs: []string{"act:stop"}, Types: []string{"deployment-intent-groups"}}}}, bindings())
 }
 
@@ -36,7 +36,7 @@ const shop, bank = "projects/shop", "projects/bank"
 
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	p := policy()
+	p := shopGrants()
 	for _, c := range []struct {
 		subject, groups, verb, typ, place string
 		want                              bool
@@ -87,7 +87,7 @@ func TestDecisions(t *testing.T) {
 
 func TestNobodyGivesMoreThanItHas(t *testing.T) {
 	t.Parallel()
-	p, roles := policy(), authz.BuiltIn()
+	p, roles := shopGrants(), authz.BuiltIn()
 	for _, c := range []struct {
 		subject, role, place string
 		may                  bool
@@ -124,7 +124,7 @@ func TestADeniedPartOfAWildcardIsNotGiven(t *testing.T) {
 
 func TestAnywhere(t *testing.T) {
 	t.Parallel()
-	p := policy()
+	p := shopGrants()
 	for subject, want := range map[string]bool{"token:ci": true, "user:corp:eve": true, "user:corp:guest": false, "user:corp:x": false, "user:corp:mallory": false} {
 		if got := p.Anywhere(subject, nil, authz.List, "projects", now()); got != want {
 			t.Errorf("%s lists projects anywhere = %v", subject, got)
@@ -135,7 +135,7 @@ func TestAnywhere(t *testing.T) {
 func TestWhoMay(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for _, h := range policy().Who(authz.Create, "role-bindings", shop, now()) {
+	for _, h := range shopGrants().Who(authz.Create, "role-bindings", shop, now()) {
 		got = append(got, h.Subject+" "+h.Role)
 	}
 	if text := strings.Join(got, ", "); text != "user:corp:alice project-admin, user:corp:root platform-admin" {
@@ -145,7 +145,7 @@ func TestWhoMay(t *testing.T) {
 
 func TestAnAdministratorOfTheWholePlatform(t *testing.T) {
 	t.Parallel()
-	if !policy().HasAdmin(now()) {
+	if !shopGrants().HasAdmin(now()) {
 		t.Error("root is none")
 	}
 	for name, b := range map[string]authz.Binding{
@@ -169,8 +169,8 @@ func TestWithoutAuthenticationEverythingIsAllowed(t *testing.T) {
 	}
 }
 
-// thousand returns a policy with a thousand bindings, of which the caller has six.
-func thousand() *authz.Policy {
+// thousand returns the grants of a thousand bindings, of which the caller has six.
+func thousand() *authz.Grants {
 	all := bindings()
 	for i := range 1000 {
 		all = append(all, authz.Binding{

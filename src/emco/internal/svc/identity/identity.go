@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
-	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -27,10 +27,10 @@ import (
 
 // Resources are what the service serves.
 type Resources struct {
-	DB        *store.DB
-	Directory *directory.Directory
-	Issuers   []v2.SignIn
-	Now       func() time.Time
+	DB      *store.DB
+	Grants  *grants.Cache
+	Issuers []v2.SignIn
+	Now     func() time.Time
 }
 
 // maxBody bounds the body of a question and of a token, in bytes.
@@ -39,13 +39,13 @@ const maxBody = 16 << 10
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.Role]{
-		Kind: "Role", Collection: directory.Roles, Item: "{role}", Put: resource.PutUpsert, Check: s.checkRole,
+		Kind: "Role", Collection: grants.Roles, Item: "{role}", Put: resource.PutUpsert, Check: s.checkRole,
 	})
-	s.bindings(r, directory.Bindings, "")
-	s.bindings(r, "projects/{project}/"+directory.Bindings, "Project not found")
-	s.bindings(r, "cluster-providers/{clusterProvider}/"+directory.Bindings, "Cluster provider not found")
+	s.bindings(r, grants.Bindings, "")
+	s.bindings(r, "projects/{project}/"+grants.Bindings, "Project not found")
+	s.bindings(r, "cluster-providers/{clusterProvider}/"+grants.Bindings, "Cluster provider not found")
 
-	token := func(verb string) authz.Permission { return authz.Permission{Verb: verb, Type: directory.Tokens} }
+	token := func(verb string) authz.Permission { return authz.Permission{Verb: verb, Type: grants.Tokens} }
 	web.Handle(r, http.MethodPost, "/v2/tokens", token(authz.Create), web.WithDryRun(s.makeToken))
 	web.Handle(r, http.MethodGet, "/v2/tokens", token(authz.List), s.listTokens)
 	web.Handle(r, http.MethodDelete, "/v2/tokens/{token}", token(authz.Delete), web.WithDryRun(s.revokeToken))
@@ -64,7 +64,7 @@ func (s Resources) bindings(r *mux.Router, collection, orphan string) {
 			if _, built := authz.BuiltIn()[b.Spec.Role]; built {
 				return nil
 			}
-			return []store.Ref{{Key: store.Key(directory.Roles + "/" + b.Spec.Role), Must: true}}
+			return []store.Ref{{Key: store.Key(grants.Roles + "/" + b.Spec.Role), Must: true}}
 		},
 		Check:  s.checkBinding,
 		Guards: resource.Guards{Replace: s.beforeEnd, Delete: s.beforeEnd},
@@ -78,7 +78,7 @@ func (s Resources) checkRole(ctx context.Context, at resource.Place, r v2.Role) 
 	if _, built := authz.BuiltIn()[name]; built {
 		return errs.New(errs.Invalid, "the role "+name+" is built in; choose another name")
 	}
-	return escalation(authz.From(ctx).Missing(directory.Rules(r), ""), "everywhere")
+	return escalation(authz.From(ctx).Missing(grants.Rules(r), ""), "everywhere")
 }
 
 // checkBinding refuses to give what the caller does not have at the place.
@@ -101,7 +101,7 @@ func (s Resources) beforeEnd(ctx context.Context, doc store.Doc) error {
 	}
 	ends := b.Ends()
 	if doc.Parent == "" && b.Spec.Role == authz.PlatformAdmin && !b.Spec.Deny && (ends.IsZero() || s.Now().Before(ends)) {
-		return s.Directory.EndBootstrap(ctx)
+		return s.Grants.EndBootstrap(ctx)
 	}
 	return nil
 }
@@ -112,14 +112,14 @@ func (s Resources) checkEnd(ctx context.Context, doc store.Doc, b v2.RoleBinding
 	if !b.Spec.Deny {
 		return nil
 	}
-	if doc.Parent != "" && authz.From(ctx).May(authz.Delete, directory.Bindings, "") {
+	if doc.Parent != "" && authz.From(ctx).May(authz.Delete, grants.Bindings, "") {
 		return nil
 	}
 	return s.mayGive(ctx, b.Spec.Role, string(doc.Parent))
 }
 
 func (s Resources) mayGive(ctx context.Context, role, place string) error {
-	rules, err := s.Directory.Role(ctx, role)
+	rules, err := s.Grants.Role(ctx, role)
 	if errs.Is(err, errs.Invalid) && authz.From(ctx) == nil {
 		return nil // the reference is checked when the document is written
 	}
@@ -160,7 +160,7 @@ func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) e
 	}
 	t.Made, t.Actor = s.Now().UTC().Truncate(time.Second), web.Actor(r.Context())
 	out := v2.NewAPIToken{APIToken: t}
-	key := store.Key(directory.Tokens + "/" + t.Metadata.Name)
+	key := store.Key(grants.Tokens + "/" + t.Metadata.Name)
 	if dry {
 		if _, err := s.DB.Get(r.Context(), key); err == nil {
 			return errs.New(errs.Exists, "Token already exists")
@@ -168,13 +168,13 @@ func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) e
 		return web.JSON(w, http.StatusCreated, out)
 	}
 	out.Token = apitoken.New()
-	body, err := json.Marshal(directory.TokenRecord{APIToken: t, Digest: apitoken.Digest(out.Token)})
+	body, err := json.Marshal(grants.TokenRecord{APIToken: t, Digest: apitoken.Digest(out.Token)})
 	if err != nil {
 		return err
 	}
 	var refs []store.Ref
 	if _, built := authz.BuiltIn()[t.Spec.Role]; !built {
-		refs = append(refs, store.Ref{Key: store.Key(directory.Roles + "/" + t.Spec.Role), Must: true})
+		refs = append(refs, store.Ref{Key: store.Key(grants.Roles + "/" + t.Spec.Role), Must: true})
 	}
 	if t.Spec.Place != "" { // another place of the same name must not inherit the token
 		refs = append(refs, store.Ref{Key: store.Key(t.Spec.Place), Must: true})
@@ -197,7 +197,7 @@ func (s Resources) checkToken(ctx context.Context, t v2.APIToken) error {
 	case end.Sub(now) > v2.MaxTokenLife:
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.expires: a token lives at most a year")
 	}
-	rules, err := s.Directory.Role(ctx, t.Spec.Role)
+	rules, err := s.Grants.Role(ctx, t.Spec.Role)
 	if err == nil {
 		err = escalation(authz.From(ctx).Missing(rules, t.Spec.Place), t.Spec.Place)
 	}
@@ -216,7 +216,7 @@ func (s Resources) listTokens(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := []v2.APIToken{}
-	for t, err := range store.All[directory.TokenRecord](r.Context(), s.DB, directory.Tokens, store.Query{Depth: 1}) {
+	for t, err := range store.All[grants.TokenRecord](r.Context(), s.DB, grants.Tokens, store.Query{Depth: 1}) {
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (s Resources) revokeToken(w http.ResponseWriter, r *http.Request, dry bool)
 	if err != nil {
 		return err
 	}
-	key := store.Key(directory.Tokens + "/" + vars["token"])
+	key := store.Key(grants.Tokens + "/" + vars["token"])
 	if dry {
 		_, err = s.DB.Get(r.Context(), key)
 	} else {
@@ -292,7 +292,7 @@ func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
 		return err
 	}
 	authority := authz.From(r.Context())
-	if !authority.May(authz.List, directory.Bindings, a.Place) {
+	if !authority.May(authz.List, grants.Bindings, a.Place) {
 		return errs.New(errs.Forbidden, "who may do something is shown to those who may list role-bindings there")
 	}
 	out := v2.Holders{Verb: a.Verb, Type: a.Type, Place: a.Place, Items: []v2.Holder{}}

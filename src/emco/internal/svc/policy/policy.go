@@ -52,8 +52,8 @@ type Actions interface {
 type Service struct {
 	DB      *store.DB
 	Actions Actions
-	// Policy returns who may do what now; nil if the program does not authenticate.
-	Policy func() (*authz.Policy, error)
+	// Grants returns who may do what now; nil if the program does not authenticate.
+	Grants func() (*authz.Grants, error)
 	Now    func() time.Time
 }
 
@@ -108,10 +108,10 @@ func (s *Service) check(ctx context.Context, at resource.Place, d v2.PolicyInten
 // allowed returns Forbidden unless the author of an intent may do its action now. Only bindings of the author
 // itself count: who is in a group is known from a request of that person alone, and there is none.
 func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
-	if s.Policy == nil {
+	if s.Grants == nil {
 		return nil
 	}
-	policy, err := s.Policy()
+	grants, err := s.Grants()
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
 	if spec.Author == "" {
 		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and make it again")
 	}
-	if d := policy.Decide(spec.Author, nil, authz.Act(spec.Actor), typ, place, s.Now()); !d.Allowed {
+	if d := grants.Decide(spec.Author, nil, authz.Act(spec.Actor), typ, place, s.Now()); !d.Allowed {
 		return errs.New(errs.Forbidden, fmt.Sprintf("%s may not %s %s in %s (%s); events act with the permissions of the intent's author, not with those of its groups: bind a role to the author itself, or make the intent with an API token",
 			spec.Author, spec.Actor, typ, place, d.Because()))
 	}

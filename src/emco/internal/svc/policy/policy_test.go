@@ -47,7 +47,7 @@ func newStage(t *testing.T, guarded bool) *stage {
 	s.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
 		service := &policy.Service{DB: db, Actions: s.actions, Now: time.Now}
 		if guarded {
-			service.Policy = func() (*authz.Policy, error) { return authz.New(nil, s.bindings), nil }
+			service.Grants = func() (*authz.Grants, error) { return authz.New(nil, s.bindings), nil }
 		}
 		service.Mount(r)
 		r.Use(func(next http.Handler) http.Handler {

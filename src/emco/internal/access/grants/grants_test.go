@@ -1,4 +1,4 @@
-package directory_test
+package grants_test
 
 import (
 	"log/slog"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/access/directory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -34,21 +34,21 @@ func newInstallation(t *testing.T) *installation {
 	}
 	t.Cleanup(func() { _ = driver.Close() })
 	i := &installation{T: t, db: store.New(driver, nil, seal.New(seal.NewKey())), now: time.Now(), routes: mux.NewRouter()}
-	identity.Resources{DB: i.db, Directory: i.directory(), Now: i.clock}.Mount(i.routes)
+	identity.Resources{DB: i.db, Grants: i.process(), Now: i.clock}.Mount(i.routes)
 	return i
 }
 
 func (i *installation) clock() time.Time { return i.now }
 
-// directory returns the directory of one more process.
-func (i *installation) directory() *directory.Directory {
-	return directory.New(i.db, slog.New(slog.DiscardHandler), i.clock)
+// process returns the cache of one more process.
+func (i *installation) process() *grants.Cache {
+	return grants.New(i.db, slog.New(slog.DiscardHandler), i.clock)
 }
 
-// bootstrap starts a process, and returns its directory and the token that it makes.
-func (i *installation) bootstrap(given string) (*directory.Directory, string) {
+// bootstrap starts a process, and returns its cache and the token that it makes.
+func (i *installation) bootstrap(given string) (*grants.Cache, string) {
 	i.Helper()
-	d := i.directory()
+	d := i.process()
 	made, err := d.Bootstrap(i.Context(), given)
 	if err != nil {
 		i.Fatal(err)
@@ -68,7 +68,7 @@ func (i *installation) send(method, path, body string, want int) {
 }
 
 // knows reports whether a process lets the holder of a token in.
-func (i *installation) knows(d *directory.Directory, token string) bool {
+func (i *installation) knows(d *grants.Cache, token string) bool {
 	i.Helper()
 	if err := d.Refresh(i.Context()); err != nil {
 		i.Fatal(err)
@@ -106,7 +106,7 @@ func TestAnExpiredAdministratorDoesNotBringTheBootstrapTokenBack(t *testing.T) {
 		t.Error("the token is valid beside an administrator")
 	}
 	i.now = i.now.Add(2 * time.Hour)
-	if i.knows(d, token) || i.knows(i.directory(), token) {
+	if i.knows(d, token) || i.knows(i.process(), token) {
 		t.Error("the token is valid again")
 	}
 	d, next := i.bootstrap("")

@@ -1,4 +1,4 @@
-package directory
+package grants
 
 import (
 	"context"
@@ -35,34 +35,34 @@ func (b bootstrapRecord) matches(digest string, now time.Time) bool {
 // Bootstrap makes sure that somebody can get in: while nobody is bound to platform-admin everywhere, the
 // token given, or a new one if it is empty, is valid for 24 hours from now. It returns a new token, which must
 // be shown once; empty if there is an administrator, or another process has made a token that is still valid.
-func (d *Directory) Bootstrap(ctx context.Context, given string) (made string, err error) {
-	if err := d.Refresh(ctx); err != nil {
+func (c *Cache) Bootstrap(ctx context.Context, given string) (made string, err error) {
+	if err := c.Refresh(ctx); err != nil {
 		return "", err
 	}
-	s, err := d.snapshot()
-	if err != nil || s.policy.HasAdmin(d.now()) {
+	s, err := c.snapshot()
+	if err != nil || s.grants.HasAdmin(c.now()) {
 		return "", err
 	}
 	token := given
 	if token == "" {
-		if s.bootstrap.Digest != "" && d.now().Before(s.bootstrap.Made.Add(bootstrapLife)) {
+		if s.bootstrap.Digest != "" && c.now().Before(s.bootstrap.Made.Add(bootstrapLife)) {
 			return "", nil
 		}
 		token = apitoken.New()
 	} else if digest := apitoken.Digest(token); s.bootstrap.Digest == digest || s.bootstrap.Ended == digest {
 		return "", nil // also after its end: the same token is not given a second day
 	}
-	body, err := json.Marshal(bootstrapRecord{Digest: apitoken.Digest(token), Made: d.now().UTC()})
+	body, err := json.Marshal(bootstrapRecord{Digest: apitoken.Digest(token), Made: c.now().UTC()})
 	if err != nil {
 		return "", err
 	}
 	w := store.Write{Key: bootstrapKey, Body: body}
-	_, err = d.db.Create(ctx, w)
+	_, err = c.db.Create(ctx, w)
 	if errs.Is(err, errs.Exists) {
 		if given == "" && s.bootstrap.Made.IsZero() {
-			return "", d.Refresh(ctx) // another process was faster
+			return "", c.Refresh(ctx) // another process was faster
 		}
-		_, err = d.db.Replace(ctx, w, 0)
+		_, err = c.db.Replace(ctx, w, 0)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store the bootstrap token: %w", err)
@@ -70,13 +70,13 @@ func (d *Directory) Bootstrap(ctx context.Context, given string) (made string, e
 	if given != "" {
 		token = ""
 	}
-	return token, d.Refresh(ctx)
+	return token, c.Refresh(ctx)
 }
 
 // EndBootstrap ends the bootstrap token for good: there is an administrator, or one is about to be removed.
 // Without it the token would be valid again after the last administrator, until its 24 hours are over.
-func (d *Directory) EndBootstrap(ctx context.Context) error {
-	doc, err := d.db.Get(ctx, bootstrapKey)
+func (c *Cache) EndBootstrap(ctx context.Context) error {
+	doc, err := c.db.Get(ctx, bootstrapKey)
 	if errs.Is(err, errs.NotFound) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (d *Directory) EndBootstrap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.db.Replace(ctx, store.Write{Key: bootstrapKey, Body: body}, doc.Rev); err != nil {
+	if _, err := c.db.Replace(ctx, store.Write{Key: bootstrapKey, Body: body}, doc.Rev); err != nil {
 		return fmt.Errorf("end the bootstrap token: %w", err)
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package directory keeps roles, bindings and API tokens in memory as they are in the document store, so
+// Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so
 // that requests are decided without reading it.
-package directory
+package grants
 
 import (
 	"context"
@@ -40,8 +40,8 @@ type TokenRecord struct {
 	Digest string `json:"digest"`
 }
 
-// Directory is a snapshot of the documents that is renewed each second while Run runs.
-type Directory struct {
+// Cache holds the documents as they were at a moment. It reads them again each second while Run runs.
+type Cache struct {
 	db  *store.DB
 	log *slog.Logger
 	now func() time.Time
@@ -59,38 +59,38 @@ type Directory struct {
 
 // snapshot is the documents of a moment. It does not change.
 type snapshot struct {
-	policy    *authz.Policy
+	grants    *authz.Grants
 	tokens    map[string]TokenRecord // by digest
 	bootstrap bootstrapRecord
 	at        time.Time
 }
 
-// New returns a directory that has read nothing yet. The clock now is for tests; nil is time.Now.
-func New(db *store.DB, log *slog.Logger, now func() time.Time) *Directory {
+// New returns a cache that has read nothing yet. The clock now is for tests; nil is time.Now.
+func New(db *store.DB, log *slog.Logger, now func() time.Time) *Cache {
 	if now == nil {
 		now = time.Now
 	}
-	return &Directory{db: db, log: log, now: now}
+	return &Cache{db: db, log: log, now: now}
 }
 
-// Name is "directory".
-func (d *Directory) Name() string { return "directory" }
+// Name is "directory": readiness and logs show it.
+func (c *Cache) Name() string { return "directory" }
 
 // Ready returns why no request can be decided.
-func (d *Directory) Ready() error {
-	_, err := d.Policy()
+func (c *Cache) Ready() error {
+	_, err := c.Current()
 	return err
 }
 
 // Run renews the snapshot each second until ctx ends.
-func (d *Directory) Run(ctx context.Context) error {
+func (c *Cache) Run(ctx context.Context) error {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	failing := false
 	for {
-		err := d.Refresh(ctx)
+		err := c.Refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			d.log.Warn("roles, bindings and tokens cannot be read; requests are refused in a moment", "err", err)
+			c.log.Warn("roles, bindings and tokens cannot be read; requests are refused in a moment", "err", err)
 		}
 		failing = err != nil
 		select {
@@ -101,76 +101,76 @@ func (d *Directory) Run(ctx context.Context) error {
 	}
 }
 
-// Policy returns the roles and bindings; Unavailable if they are too old to decide by.
-func (d *Directory) Policy() (*authz.Policy, error) {
-	s, err := d.snapshot()
+// Current returns who may do what; Unavailable if they are too old to decide by.
+func (c *Cache) Current() (*authz.Grants, error) {
+	s, err := c.snapshot()
 	if err != nil {
 		return nil, err
 	}
-	return s.policy, nil
+	return s.grants, nil
 }
 
-func (d *Directory) snapshot() (*snapshot, error) {
-	s := d.current.Load()
-	if s == nil || d.now().Sub(s.at) > oldLimit {
+func (c *Cache) snapshot() (*snapshot, error) {
+	s := c.current.Load()
+	if s == nil || c.now().Sub(s.at) > oldLimit {
 		return nil, errs.New(errs.Unavailable, "roles and bindings cannot be read, so nothing is decided; try again in a moment")
 	}
 	return s, nil
 }
 
 // Token returns the caller of an API token by its digest; false if it is not valid.
-func (d *Directory) Token(digest string) (authn.Caller, bool) {
-	s, err := d.snapshot()
+func (c *Cache) Token(digest string) (authn.Caller, bool) {
+	s, err := c.snapshot()
 	if err != nil {
 		return authn.Caller{}, false
 	}
-	if s.bootstrap.matches(digest, d.now()) && !s.policy.HasAdmin(d.now()) {
+	if s.bootstrap.matches(digest, c.now()) && !s.grants.HasAdmin(c.now()) {
 		return authn.Caller{Subject: bootstrapSubject, Via: authn.ViaBootstrap, Until: s.bootstrap.Made.Add(bootstrapLife)}, true
 	}
 	t, known := s.tokens[digest]
-	if !known || !d.now().Before(t.Ends()) {
+	if !known || !c.now().Before(t.Ends()) {
 		return authn.Caller{}, false
 	}
 	return authn.Caller{Subject: "token:" + t.Metadata.Name, Via: authn.ViaToken, Until: t.Ends()}, true
 }
 
 // Refresh reads what has changed since the last call.
-func (d *Directory) Refresh(ctx context.Context) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := d.now()
-	changes, err := d.db.Changes(ctx, d.mark)
+func (c *Cache) Refresh(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.now()
+	changes, err := c.db.Changes(ctx, c.mark)
 	if err != nil {
 		return fmt.Errorf("read what has changed: %w", err)
 	}
 	changed := true
-	if !d.loaded || changes.All {
-		err = d.loadLocked(ctx)
+	if !c.loaded || changes.All {
+		err = c.loadLocked(ctx)
 	} else {
-		changed, err = d.updateLocked(ctx, changes.Keys)
+		changed, err = c.updateLocked(ctx, changes.Keys)
 	}
 	if err != nil {
 		return err
 	}
-	d.mark, d.loaded = changes.Mark, true
-	next := d.nextLocked(at, changed)
-	if d.bootstrap.Digest != "" && next.policy.HasAdmin(at) {
-		if err := d.EndBootstrap(ctx); err != nil {
-			d.log.Warn("there is an administrator, but the bootstrap token could not be ended; the next attempt is in a second", "err", err)
+	c.mark, c.loaded = changes.Mark, true
+	next := c.nextLocked(at, changed)
+	if c.bootstrap.Digest != "" && next.grants.HasAdmin(at) {
+		if err := c.EndBootstrap(ctx); err != nil {
+			c.log.Warn("there is an administrator, but the bootstrap token could not be ended; the next attempt is in a second", "err", err)
 		}
 	}
-	d.current.Store(next)
+	c.current.Store(next)
 	return nil
 }
 
 // nextLocked returns the snapshot of now.
-func (d *Directory) nextLocked(at time.Time, changed bool) *snapshot {
-	if old := d.current.Load(); old != nil && !changed {
+func (c *Cache) nextLocked(at time.Time, changed bool) *snapshot {
+	if old := c.current.Load(); old != nil && !changed {
 		same := *old
 		same.at = at
 		return &same
 	}
-	return d.buildLocked(at)
+	return c.buildLocked(at)
 }
 
 // relevant reports whether a document decides.
@@ -185,70 +185,70 @@ func relevant(k store.Key) bool {
 	return false
 }
 
-func (d *Directory) loadLocked(ctx context.Context) error {
-	d.roles, d.bindings, d.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]TokenRecord{}
+func (c *Cache) loadLocked(ctx context.Context) error {
+	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]TokenRecord{}
 	for _, l := range []struct {
 		under store.Key
 		depth int
 	}{{Roles, 1}, {Bindings, 1}, {Tokens, 1}, {"projects", 3}, {"cluster-providers", 3}} {
-		for doc, err := range d.db.List(ctx, l.under, store.Query{Depth: l.depth}) {
+		for doc, err := range c.db.List(ctx, l.under, store.Query{Depth: l.depth}) {
 			if err == nil && relevant(doc.Key) {
-				err = d.takeLocked(doc)
+				err = c.takeLocked(doc)
 			}
 			if err != nil {
 				return fmt.Errorf("read roles, bindings and tokens: %w", err)
 			}
 		}
 	}
-	return d.readLocked(ctx, bootstrapKey)
+	return c.readLocked(ctx, bootstrapKey)
 }
 
 // updateLocked reads documents again; it reports whether one of them decides.
-func (d *Directory) updateLocked(ctx context.Context, keys []store.Key) (changed bool, err error) {
+func (c *Cache) updateLocked(ctx context.Context, keys []store.Key) (changed bool, err error) {
 	for _, k := range keys {
 		if !relevant(k) {
 			continue
 		}
 		changed = true
-		if err := d.readLocked(ctx, k); err != nil {
+		if err := c.readLocked(ctx, k); err != nil {
 			return true, err
 		}
 	}
 	return changed, nil
 }
 
-func (d *Directory) readLocked(ctx context.Context, k store.Key) error {
-	doc, err := d.db.Get(ctx, k)
+func (c *Cache) readLocked(ctx context.Context, k store.Key) error {
+	doc, err := c.db.Get(ctx, k)
 	if errs.Is(err, errs.NotFound) {
-		delete(d.roles, k)
-		delete(d.bindings, k)
-		delete(d.tokens, k)
+		delete(c.roles, k)
+		delete(c.bindings, k)
+		delete(c.tokens, k)
 		if k == bootstrapKey {
-			d.bootstrap = bootstrapRecord{}
+			c.bootstrap = bootstrapRecord{}
 		}
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", k, err)
 	}
-	return d.takeLocked(doc)
+	return c.takeLocked(doc)
 }
 
 // takeLocked takes one document in. What cannot be decoded allows nothing.
-func (d *Directory) takeLocked(doc store.Doc) (err error) {
+func (c *Cache) takeLocked(doc store.Doc) (err error) {
 	switch {
 	case doc.Key == bootstrapKey:
-		d.bootstrap, err = store.Decode[bootstrapRecord](doc)
+		c.bootstrap, err = store.Decode[bootstrapRecord](doc)
 	case strings.HasPrefix(string(doc.Key), Roles+"/"):
 		var r v2.Role
 		r, err = store.Decode[v2.Role](doc)
-		d.roles[doc.Key] = Rules(r)
+		c.roles[doc.Key] = Rules(r)
 	case strings.HasPrefix(string(doc.Key), Tokens+"/"):
-		d.tokens[doc.Key], err = store.Decode[TokenRecord](doc)
+		c.tokens[doc.Key], err = store.Decode[TokenRecord](doc)
 	default:
 		var b v2.RoleBinding
 		b, err = store.Decode[v2.RoleBinding](doc)
-		d.bindings[doc.Key] = authz.Binding{
+		c.bindings[doc.Key] = authz.Binding{
 			Name: string(doc.Key), Role: b.Spec.Role, Subjects: b.Spec.Subjects, Place: string(doc.Parent), Deny: b.Spec.Deny, Expires: b.Ends(),
 		}
 	}
@@ -264,25 +264,25 @@ func Rules(r v2.Role) []authz.Rule {
 	return out
 }
 
-func (d *Directory) buildLocked(at time.Time) *snapshot {
-	roles := make(map[string][]authz.Rule, len(d.roles))
-	for k, rules := range d.roles {
+func (c *Cache) buildLocked(at time.Time) *snapshot {
+	roles := make(map[string][]authz.Rule, len(c.roles))
+	for k, rules := range c.roles {
 		roles[strings.TrimPrefix(string(k), Roles+"/")] = rules
 	}
-	bindings := make([]authz.Binding, 0, len(d.bindings)+len(d.tokens)+1)
-	for _, b := range d.bindings {
+	bindings := make([]authz.Binding, 0, len(c.bindings)+len(c.tokens)+1)
+	for _, b := range c.bindings {
 		bindings = append(bindings, b)
 	}
-	tokens := make(map[string]TokenRecord, len(d.tokens))
-	for k, t := range d.tokens {
+	tokens := make(map[string]TokenRecord, len(c.tokens))
+	for k, t := range c.tokens {
 		tokens[t.Digest] = t
 		bindings = append(bindings, authz.Binding{
 			Name: string(k), Role: t.Spec.Role, Subjects: []string{"token:" + t.Metadata.Name}, Place: t.Spec.Place, Expires: t.Ends(),
 		})
 	}
-	s := &snapshot{tokens: tokens, bootstrap: d.bootstrap, at: at}
-	if s.policy = authz.New(roles, bindings); !s.policy.HasAdmin(at) {
-		s.policy = authz.New(roles, append(bindings, authz.Binding{
+	s := &snapshot{tokens: tokens, bootstrap: c.bootstrap, at: at}
+	if s.grants = authz.New(roles, bindings); !s.grants.HasAdmin(at) {
+		s.grants = authz.New(roles, append(bindings, authz.Binding{
 			Name: "tokens/bootstrap", Role: authz.PlatformAdmin, Subjects: []string{bootstrapSubject},
 		}))
 	}
@@ -290,11 +290,11 @@ func (d *Directory) buildLocked(at time.Time) *snapshot {
 }
 
 // Role returns the rules of a role: one that is built in, or a document.
-func (d *Directory) Role(ctx context.Context, name string) ([]authz.Rule, error) {
+func (c *Cache) Role(ctx context.Context, name string) ([]authz.Rule, error) {
 	if rules, built := authz.BuiltIn()[name]; built {
 		return rules, nil
 	}
-	doc, err := d.db.Get(ctx, store.Key(Roles+"/"+name))
+	doc, err := c.db.Get(ctx, store.Key(Roles+"/"+name))
 	if err != nil {
 		if errs.Is(err, errs.NotFound) {
 			err = errs.New(errs.Invalid, "there is no role "+name+"; the roles that are built in are "+strings.Join(slices.Sorted(maps.Keys(authz.BuiltIn())), ", "))
