@@ -10,7 +10,8 @@
 // A fleet that stands alike is one group: a state and a set of numbers. A pair that stands alone
 // has a record. Only the owner of a shard writes its pairs, by a Writer, which moves them between
 // records and tables; a transaction leaves each pair in exactly one place. Store reads the pairs of
-// all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them.
+// all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them. A
+// number is free for another cluster only when neither kind of table uses it, so both are in this package.
 package pairstore
 
 import (

@@ -32,8 +32,8 @@ type Writer struct {
 	kv      *etcdkv.Client // with the shard's fence
 	shard   string
 	roster  *roster
-	pairs   placements[Table, move]
-	reports placements[ReportTable, reportMove]
+	pairs   locations[Table, move]
+	reports locations[ReportTable, reportMove]
 
 	claimed map[uint32]bool // numbers that the Write in progress puts into tables
 }
@@ -43,13 +43,13 @@ func NewWriter(kv *etcdkv.Client, own etcdkv.Fence, stored *Contents) *Writer {
 	kv = kv.Fenced(own)
 	w := &Writer{
 		kv: kv, shard: stored.Shard, roster: stored.roster,
-		pairs: placements[Table, move]{
+		pairs: locations[Table, move]{
 			kv: kv, own: own, shard: stored.Shard, subject: "pairs",
-			tableKey: tableKey, parse: ParseTable, recordKey: RecordKey, at: map[TableID]*placement[Table]{},
+			tableKey: tableKey, parse: ParseTable, recordKey: RecordKey, at: map[TableID]*location[Table]{},
 		},
-		reports: placements[ReportTable, reportMove]{
+		reports: locations[ReportTable, reportMove]{
 			kv: kv, own: own, shard: stored.Shard, subject: "reports",
-			tableKey: reportTableKey, parse: ParseReportTable, recordKey: reportKey, at: map[TableID]*placement[ReportTable]{},
+			tableKey: reportTableKey, parse: ParseReportTable, recordKey: reportKey, at: map[TableID]*location[ReportTable]{},
 		},
 	}
 	w.pairs.owned = func(record *mvccpb.KeyValue) (bool, error) {

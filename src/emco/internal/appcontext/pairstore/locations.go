@@ -33,8 +33,8 @@ type tableMove interface {
 	hasRecord(shard string) bool
 }
 
-// placements is where the pairs of a shard are stored, or the reports on them.
-type placements[T tableValue[T, M], M tableMove] struct {
+// locations is where the pairs of a shard are stored, or the reports on them.
+type locations[T tableValue[T, M], M tableMove] struct {
 	kv      *etcdkv.Client // with the shard's fence
 	own     etcdkv.Fence
 	shard   string
@@ -46,35 +46,35 @@ type placements[T tableValue[T, M], M tableMove] struct {
 	// owned reports whether a record is of the shard. A nil one reads only the keys of records: all are.
 	owned func(record *mvccpb.KeyValue) (bool, error)
 
-	at map[TableID]*placement[T]
+	at map[TableID]*location[T]
 }
 
-// placement is where the pairs of one app of a deployment are stored, or the reports on them: in a table, or in
+// location is where the pairs of one app of a deployment are stored, or the reports on them: in a table, or in
 // records of their own.
-type placement[T any] struct {
+type location[T any] struct {
 	table  T
 	alone  map[v2.ClusterKey]bool // those that may have a record of their own; of pairs, those that have one
 	unsure map[v2.ClusterKey]bool // those whose last write was not answered: etcd must be asked
 }
 
-// of returns the placement of a table; it creates one if there is none.
-func (s *placements[T, M]) of(id TableID) *placement[T] {
+// of returns the location of a table; it creates one if there is none.
+func (s *locations[T, M]) of(id TableID) *location[T] {
 	at := s.at[id]
 	if at == nil {
-		at = &placement[T]{alone: map[v2.ClusterKey]bool{}, unsure: map[v2.ClusterKey]bool{}}
+		at = &location[T]{alone: map[v2.ClusterKey]bool{}, unsure: map[v2.ClusterKey]bool{}}
 		s.at[id] = at
 	}
 	return at
 }
 
 // isAlone reports whether a pair, or a report, may have a record of its own.
-func (s *placements[T, M]) isAlone(id TableID, c v2.ClusterKey) bool {
+func (s *locations[T, M]) isAlone(id TableID, c v2.ClusterKey) bool {
 	at := s.at[id]
 	return at != nil && at.alone[c]
 }
 
-// forgetEmpty forgets placements without anything.
-func (s *placements[T, M]) forgetEmpty(ids iter.Seq[TableID]) {
+// forgetEmpty forgets locations without anything.
+func (s *locations[T, M]) forgetEmpty(ids iter.Seq[TableID]) {
 	for id := range ids {
 		if at := s.at[id]; at.table.empty() && len(at.alone)+len(at.unsure) == 0 {
 			delete(s.at, id)
@@ -85,7 +85,7 @@ func (s *placements[T, M]) forgetEmpty(ids iter.Seq[TableID]) {
 // settle asks etcd for the places whose last write was not answered, of the tables that are about to change or
 // to be read. Barrier renews the fence's key; after that, etcd refuses every earlier write that was
 // not answered.
-func (s *placements[T, M]) settle(ctx context.Context, ids iter.Seq[TableID]) error {
+func (s *locations[T, M]) settle(ctx context.Context, ids iter.Seq[TableID]) error {
 	var unsure []TableID
 	for id := range ids {
 		if at := s.at[id]; at != nil && len(at.unsure) > 0 {
@@ -107,7 +107,7 @@ func (s *placements[T, M]) settle(ctx context.Context, ids iter.Seq[TableID]) er
 }
 
 // lookUp reads a table, and which of those that are unsure have records of their own.
-func (s *placements[T, M]) lookUp(ctx context.Context, id TableID) error {
+func (s *locations[T, M]) lookUp(ctx context.Context, id TableID) error {
 	r, err := s.kv.Get(ctx, s.tableKey(s.kv, id))
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *placements[T, M]) lookUp(ctx context.Context, id TableID) error {
 }
 
 // note notes whether there is a record of its own.
-func (at *placement[T]) note(c v2.ClusterKey, alone bool) {
+func (at *location[T]) note(c v2.ClusterKey, alone bool) {
 	if alone {
 		at.alone[c] = true
 	} else {
@@ -169,7 +169,7 @@ type tablePlan[M tableMove] struct {
 func (p *tablePlan[M]) done() bool { return p.started && len(p.records) == 0 }
 
 // next returns the next unit of a plan. The first one has all moves that change only the table.
-func (s *placements[T, M]) next(p *tablePlan[M]) (unit, error) {
+func (s *locations[T, M]) next(p *tablePlan[M]) (unit, error) {
 	var moves []M
 	if !p.started {
 		moves = p.inTable
@@ -220,7 +220,7 @@ func tableOp[T tableValue[T, M], M tableMove](key string, t T) (clientv3.Op, err
 }
 
 // write writes plans of different tables in as few transactions as possible.
-func (s *placements[T, M]) write(ctx context.Context, plans []*tablePlan[M]) error {
+func (s *locations[T, M]) write(ctx context.Context, plans []*tablePlan[M]) error {
 	for len(plans) > 0 {
 		units := make([]unit, len(plans))
 		for i, p := range plans {
