@@ -155,8 +155,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 			log.Error("operation failed", "err", err, "attempts", attempt)
 			head, unrecorded := currentHead(ctx, b.Contexts, op)
 			if unrecorded == nil {
-				unrecorded = recordFailure(ctx, b.Contexts, head, err)
-				w.tell(head, true)
+				unrecorded = w.fail(ctx, b.Contexts, head, err)
 			}
 			if unrecorded != nil {
 				log.Error("cannot record the failure", "err", unrecorded)
@@ -236,7 +235,12 @@ func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store
 	case errs.Internal, errs.Unavailable, errs.Throttled:
 		return err
 	}
-	err = recordFailure(ctx, contexts, head, err)
+	return w.fail(ctx, contexts, head, err)
+}
+
+// fail records why the head's operation failed, and tells the witness once that is recorded.
+func (w *Worker) fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
+	err := recordFailure(ctx, contexts, head, cause)
 	if err == nil {
 		w.tell(head, true)
 	}

@@ -13,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
@@ -287,5 +288,30 @@ func TestAnOperationIsNotExecutedForANamesake(t *testing.T) {
 	}
 	if head := p.head(op.UID); head.Op != nil || !strings.Contains(head.Failure, "deleted") {
 		t.Errorf("the head is %+v, want the failure recorded", head)
+	}
+}
+
+// A failure counts once it is recorded: an operation that something else has superseded did not fail.
+func TestTheWitnessSeesOnlyFailuresThatAreRecorded(t *testing.T) {
+	t.Parallel()
+	p := newWorkerFixture(t)
+	p.rollBack("a")
+	var seen []string
+	w := p.worker("one").WithWitness(func(op appcontext.Operation, _ string, failed bool) {
+		seen = append(seen, fmt.Sprint(op.Kind, " failed: ", failed))
+	})
+	var head appcontext.Head
+	for h, err := range p.contexts.Heads(t.Context()) {
+		p.must(err)
+		head = h
+	}
+	cause := errs.New(errs.Invalid, "the chart is broken")
+	stale := head
+	stale.Mod--
+	if err := w.fail(t.Context(), p.contexts, stale, cause); !errs.Is(err, errs.Conflict) || len(seen) > 0 {
+		t.Errorf("a head that has changed: %v, and the witness saw %v", err, seen)
+	}
+	if err := w.fail(t.Context(), p.contexts, head, cause); err != nil || len(seen) != 1 {
+		t.Errorf("%v, and the witness saw %v", err, seen)
 	}
 }
