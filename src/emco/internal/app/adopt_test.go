@@ -16,10 +16,7 @@ import (
 func TestH62AClusterRegisteredAnewIsNotGivenTheOldState(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.fleet("a", "b")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
+	g := s.running("a", "b")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	s.expect(409, "DELETE", provider+"/clusters/a", "") // in use
 

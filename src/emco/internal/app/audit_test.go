@@ -306,11 +306,7 @@ func TestTheAuditLogWithoutAuthentication(t *testing.T) {
 	if l.Reason != "dry run" || l.Rev != 0 {
 		t.Errorf("the dry run: %+v", l)
 	}
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a")
 	if l := find(s.audited("project=shop"), audit.Program, "act:instantiate", "/v2/"+g.path); l.Subject != "anonymous" || l.Rev != 1 || l.Reason != "done" || l.Type != "deployment-intent-groups" {
 		t.Errorf("what the program did: %+v", l)
 	}

@@ -46,11 +46,7 @@ func TestABackupOfARunningProgramRestores(t *testing.T) {
 
 func backUpAndRestore(t *testing.T, driver string) {
 	s := newStageWith(t, func(c *config.Config) { c.Store.Driver = driver })
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a")
 
 	file := filepath.Join(s.dir, "emco.backup")
 	stop, written := make(chan struct{}), make(chan int)
@@ -149,11 +145,7 @@ func TestDocumentsMoveToAnotherStore(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
 	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Driver = etcd.Endpoints(), "sqlite" })
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a")
 	move := func() (int, string) {
 		return command("migrate-store", "-from", "sqlite", "-to", "etcd", "-data", s.config.Data, "-etcd.endpoints", etcd.Endpoints()[0])
 	}

@@ -79,10 +79,7 @@ func (g testGroup) settled(revision int64) {
 func TestConformance02EveryRevisionArrives(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
+	g := s.running("a")
 	path := object("a", g.becomes("Instantiated").States.StatusCtxID, "web")
 	for rev := int64(2); rev <= 3; rev++ {
 		s.repack("web", configMap+"  edition: "+strconv.Quote(strconv.FormatInt(rev, 10))+"\n")

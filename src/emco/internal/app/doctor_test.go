@@ -19,11 +19,7 @@ import (
 func TestDoctorComparesTheStores(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, onSQLite)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	s.running("a")
 	s.stop()
 	text, err := config.Print(s.config)
 	s.must("print the configuration", err)

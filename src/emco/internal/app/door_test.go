@@ -36,11 +36,7 @@ func (s *testStage) raw(method, path, host, body string, header ...string) apiAn
 func TestF60WebPagesCommandNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a")
 	provider := "/v2/cluster-providers/edge"
 	for _, path := range []string{
 		provider + "/cluster-sync-objects", provider + "/clusters", provider + "/clusters/a/labels", provider + "/clusters/a/monitor/token",

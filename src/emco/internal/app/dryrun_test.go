@@ -157,11 +157,7 @@ func TestADryRunReportsThatConfirmationIsNeeded(t *testing.T) {
 	for i := range 20 {
 		names = append(names, fmt.Sprintf("c%02d", i))
 	}
-	s.fleet(names...)
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running(names...)
 	g.moveTo("web", names[:17]...)
 	p, act := g.plan("update", "", ""), s.do("POST", g.path+"/update", "")
 	if p.Confirm == "" || act.Status != 409 || act.Body != p.Confirm || p.Summary.Remove != 3 {

@@ -135,6 +135,17 @@ func (s *testStage) group(name string, p appPlaces) testGroup {
 	return g
 }
 
+// running registers clusters and instantiates the app "web" on all of them, as the group "autumn".
+func (s *testStage) running(clusters ...string) testGroup {
+	s.Helper()
+	s.fleet(clusters...)
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": nil})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	return g
+}
+
 // place makes the placement of an app; without names, it goes to all clusters with the label "all".
 func (g testGroup) place(app string, clusters ...string) {
 	g.Helper()

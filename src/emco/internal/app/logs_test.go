@@ -9,10 +9,7 @@ import (
 func TestF54TheLogNamesDeployments(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
+	g := s.running("a")
 	id := g.becomes("Instantiated").States.StatusCtxID
 	_, after, _ := strings.Cut(g.path, "projects/")
 	parts := strings.Split(after, "/")

@@ -17,11 +17,7 @@ var deployed = []string{"../../../../deployments/grafana/emco.json", "../../../.
 func TestF55Metrics(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.fleet("a", "b")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a", "b")
 	s.do("GET", "projects/none", "")
 	s.do("GET", "no-such-path", "")
 	for series, want := range map[string]string{

@@ -115,11 +115,7 @@ func TestLargeRemovalsHaveToBeConfirmed(t *testing.T) {
 	for i := range 22 {
 		names = append(names, fmt.Sprintf("c%02d", i))
 	}
-	s.fleet(names...)
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running(names...)
 
 	g.moveTo("web", names[:20]...) // 2 of 22 are 9 percent
 	g.expect(202, "POST", g.path+"/update", "")

@@ -77,11 +77,7 @@ func (s *testStage) forgetIDs() {
 func TestF10LostDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, onSQLite)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	g.act("instantiate")
-	g.becomes("Instantiated")
+	g := s.running("a")
 	s.stop()
 
 	for _, old := range []bool{false, true} {
