@@ -342,6 +342,57 @@ func TestHooksAreRepeatedCanceledAndLate(t *testing.T) {
 	g.becomes("Instantiated")
 }
 
+// While a run is repeated, a user mends its hook: the next attempt takes the mended one, with the same key.
+func TestAMendedHookCountsForTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	s, w, g := hookStage(t)
+	g.hook(w, "pre-install", "check", "")
+	w.do(func(c workflowCall) (int, string) {
+		if c.Name == "check" {
+			return 503, "the wrong one"
+		}
+		return 200, "checked"
+	})
+	g.act("instantiate")
+	s.eventually("the hook is asked", func() string { return unless(min(len(w.seen("check")), 1), 1) })
+	g.expect(200, "PUT", g.path+"/temporal-action-controller/check", `{"metadata":{"name":"check"},"spec":{"hookType":"pre-install",`+w.spec("mended")+`}}`)
+	g.becomes("Instantiated")
+	if st := g.hookStatus("check"); st.State != v2.RunSucceeded || st.Result != "checked" || w.seen("mended")[0].Key != w.seen("check")[0].Key {
+		t.Errorf("the last run: %+v, calls %+v", st, w.calls)
+	}
+}
+
+// A project has sixteen runs under way at a time. Those that pause between attempts are not among them.
+func TestRunsThatPauseLetOthersRun(t *testing.T) {
+	t.Parallel()
+	s, w, g := hookStage(t)
+	all := g.path + "/temporal-workflow-intents"
+	state := func(name string) (st v2.WorkflowStatus) {
+		s.must("read a status", json.Unmarshal([]byte(s.expect(200, "GET", all+"/"+name+"/status", "")), &st))
+		return st
+	}
+	w.do(func(c workflowCall) (int, string) {
+		if c.Name == "busy" {
+			return 503, "later"
+		}
+		return 200, "done"
+	})
+	start := func(name, workflow string) {
+		s.expect(201, "POST", all, `{"metadata":{"name":"`+name+`"},"spec":{`+w.spec(workflow)+`}}`)
+		s.expect(202, "POST", all+"/"+name+"/start", "")
+	}
+	for i := range 16 {
+		name := fmt.Sprint("busy-", i)
+		start(name, "busy")
+		s.eventually(name+" pauses", func() string { return unless(min(len(state(name).Message), 1), 1) })
+	}
+	start("index", "index")
+	s.eventually("the other one ends", func() string { return unless(state("index").State, v2.RunSucceeded) })
+	if st := state("busy-0"); st.State != v2.RunRunning || st.Attempt == 0 {
+		t.Errorf("a run that pauses: %+v", st)
+	}
+}
+
 // A run under way when the program is killed goes on with the same key in the next one.
 func TestHooksSurviveAKill(t *testing.T) {
 	t.Parallel()

@@ -263,6 +263,34 @@ func (m *Mirror) CatchUp(ctx context.Context) {
 	}
 }
 
+// Await waits until there is an index. The error is that of ctx.
+func (m *Mirror) Await(ctx context.Context) error {
+	for {
+		m.mu.RLock()
+		there, advanced := m.index != nil, m.advanced
+		m.mu.RUnlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// HeadSince returns a head, nil if there is none, as it was at a revision of etcd or later; false if the index has not
+// reached it. It is shared and must not be changed.
+func (m *Mirror) HeadSince(id appcontext.HeadID, revision int64) (*appcontext.Head, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil || m.index.mark < revision || m.index.broken[recordKey{space: appcontext.HeadSpace, head: id}] {
+		return nil, false
+	}
+	return m.index.heads[id], true
+}
+
 // fromIndex reads the index; false if a record of the deployment cannot be read.
 func (m *Mirror) fromIndex(id appcontext.HeadID) (Snapshot, bool) {
 	m.mu.Lock() // not RLock: the index notes what it lends

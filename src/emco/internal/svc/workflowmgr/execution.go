@@ -89,21 +89,37 @@ func (r *reconciler) ended(name appcontext.RunName) {
 	}
 }
 
+// turn is the permit of a run, which it gives back while it pauses.
+type turn struct {
+	shares  *fairshare.Shares
+	project string
+	release func() // nil: the run has no permit
+}
+
+// take waits for the permit. The error is that of ctx.
+func (t *turn) take(ctx context.Context) (err error) {
+	t.release, err = t.shares.Acquire(ctx, t.project, fairshare.Fresh)
+	return err
+}
+
+// yield gives the permit back, if the run has it.
+func (t *turn) yield() {
+	if t.release != nil {
+		t.release()
+		t.release = nil
+	}
+}
+
 // execute carries a run out to its end. ctx is the process's, own ends with the run.
 func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRun) error {
-	release, err := r.shares.Acquire(own, store.Key(run.Group).Project(), fairshare.Fresh)
-	if err != nil {
-		return nil // the process ends, or the run was replaced before it began
-	}
-	defer release()
-	runner, job, err := r.jobOf(own, run)
-	for err != nil && errs.Is(err, errs.Unavailable) && own.Err() == nil {
-		select {
-		case <-own.Done():
-		case <-time.After(recordPause):
+	t := &turn{shares: r.shares, project: store.Key(run.Group).Project()}
+	defer t.yield()
+	if run.Cancel == "" { // the end of a run must not wait for others
+		if err := t.take(own); err != nil {
+			return nil // the process ends, or the run was replaced before it began
 		}
-		runner, job, err = r.jobOf(own, run)
 	}
+	runner, job, err := r.readJob(own, run)
 	if own.Err() != nil { // a canceled run starts again, to be ended
 		return nil
 	}
@@ -123,11 +139,11 @@ func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRu
 	if run.Cancel != "" {
 		return r.end(ctx, runner, job, run, errCanceled)
 	}
-	return r.attempt(ctx, own, runner, job, run)
+	return r.attempt(ctx, own, t, runner, job, run)
 }
 
 // attempt repeats a run until it succeeds, fails for good, is late, or is not wanted any longer.
-func (r *reconciler) attempt(ctx, own context.Context, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
+func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
 	timed, stop := context.WithDeadlineCause(own, job.Deadline, errLate)
 	defer stop()
 	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
@@ -154,11 +170,48 @@ func (r *reconciler) attempt(ctx, own context.Context, runner workflow.Runner, j
 		if run, err = r.change(timed, run, func(now *appcontext.WorkflowRun) { now.Message, now.Next = shortened(err.Error(), maxMessage), next }); err != nil {
 			continue // the deadline, or the next attempt, decides
 		}
+		t.yield()
 		select {
 		case <-timed.Done():
 		case <-time.After(pause):
 		}
+		if t.take(timed) != nil {
+			continue
+		}
+		again, err := r.rereadJob(timed, job, run)
+		switch {
+		case timed.Err() != nil:
+		case err != nil:
+			return r.end(ctx, runner, job, run, err)
+		default:
+			job = again
+		}
 	}
+}
+
+// readJob returns what is to run. It waits while the documents cannot be read.
+func (r *reconciler) readJob(ctx context.Context, run appcontext.WorkflowRun) (workflow.Runner, workflow.Job, error) {
+	for {
+		runner, job, err := r.jobOf(ctx, run)
+		if err == nil || !errs.Is(err, errs.Unavailable) {
+			return runner, job, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, workflow.Job{}, context.Cause(ctx)
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// rereadJob returns a job as its intent is now. What the job did so far is still with its runner, so another runner
+// counts for the next run.
+func (r *reconciler) rereadJob(ctx context.Context, job workflow.Job, run appcontext.WorkflowRun) (workflow.Job, error) {
+	_, again, err := r.readJob(ctx, run)
+	if err == nil && again.Spec.RunnerName() != job.Spec.RunnerName() {
+		return job, nil
+	}
+	return again, err
 }
 
 // end ends a run early. A process that stops leaves the record as it is: the next one continues.
@@ -182,7 +235,10 @@ func (r *reconciler) end(ctx context.Context, runner workflow.Runner, job workfl
 		}
 		return r.finish(ctx, run, v2.RunCanceled, now.Cancel+note, "")
 	}
-	text := fmt.Sprintf("it did not end within %s", job.Spec.Limit())
+	text := why.Error()
+	if errors.Is(why, errLate) {
+		text = fmt.Sprintf("it did not end within %s", job.Spec.Limit())
+	}
 	if run.Message != "" {
 		text += "; the last error was: " + run.Message
 	}

@@ -41,16 +41,16 @@ func newReconciler(s *reconcilers, uid appcontext.HeadID, changed chan struct{})
 
 // look is what a comparison found.
 type look struct {
-	done   bool // nothing is under way, and nothing waits
-	status bool // a hook waits for the status
-	topics mirror.Topics
+	done   bool          // nothing is under way, and nothing waits
+	status bool          // a hook waits for the status
+	topics mirror.Topics // what may lead to another look
 }
 
 // run compares until nothing is left to do, or ctx ends.
 func (r *reconciler) run(ctx context.Context) {
 	defer r.sub.Close()
 	defer r.jobs.Wait()
-	topics := mirror.Topics{}
+	topics := mirror.Topics{Heads: []appcontext.HeadID{r.uid}}
 	for ctx.Err() == nil {
 		var now look
 		err := r.panics.Do(contain.Workflows, "deployment "+string(r.uid), func() (err error) {
@@ -103,27 +103,27 @@ func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
 		return out, err
 	}
 	out.topics.Heads = []appcontext.HeadID{r.uid}
-	if head != nil {
-		out.topics.Deployments = append(out.topics.Deployments, head.Deployment())
-	}
 	r.endOthers(runs)
 	if err := r.replaceUnwanted(ctx, runs, head); err != nil {
 		return out, err
 	}
 	before, after := phases(runs, head)
-	waiting, err := r.advance(ctx, head, before, nil)
+	next, err := r.advance(ctx, head, before, nil)
 	if err != nil {
 		return out, err
 	}
-	if !waiting && head != nil && head.Op != nil && head.Op.Hooks {
+	if next == nil && head != nil && head.Op != nil && head.Op.Hooks {
 		if _, err := r.contexts.ChangeHeads(ctx, workflow.Release(*head, r.now().UTC())); err != nil {
 			return out, err
 		}
 		return r.reconcile(ctx)
 	}
-	out.status, err = r.advance(ctx, head, after, func(run appcontext.WorkflowRun) (bool, error) { return r.proved(ctx, run) })
+	last, err := r.advance(ctx, head, after, func(run appcontext.WorkflowRun) (bool, error) { return r.proved(ctx, run) })
 	if err != nil {
 		return out, err
+	}
+	if out.status = last != nil && last.State == v2.RunWaiting; out.status {
+		out.topics.Deployments = append(out.topics.Deployments, head.Deployment())
 	}
 	for _, run := range runs {
 		if run.Hook == "" && unfinished(run) {
@@ -132,7 +132,7 @@ func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out.done = !waiting && !out.status && len(r.live) == 0
+	out.done = next == nil && last == nil && len(r.live) == 0
 	return out, nil
 }
 
@@ -153,22 +153,25 @@ func phases(runs []appcontext.WorkflowRun, head *appcontext.Head) (before, after
 	return before, after
 }
 
-// advance starts the first hook that is not passed, once ready says that it may; false if all are passed.
-func (r *reconciler) advance(ctx context.Context, head *appcontext.Head, runs []appcontext.WorkflowRun, ready func(appcontext.WorkflowRun) (bool, error)) (waiting bool, err error) {
+// advance starts the first hook that is not passed, once ready says that it may. It returns that hook; nil if all are
+// passed.
+func (r *reconciler) advance(ctx context.Context, head *appcontext.Head, runs []appcontext.WorkflowRun, ready func(appcontext.WorkflowRun) (bool, error)) (*appcontext.WorkflowRun, error) {
 	i := slices.IndexFunc(runs, func(run appcontext.WorkflowRun) bool { return !workflow.Passed(run, head) })
 	if i < 0 {
-		return false, nil
+		return nil, nil
 	}
-	may := unfinished(runs[i])
-	if may && runs[i].State == v2.RunWaiting && ready != nil {
-		if may, err = ready(runs[i]); err != nil {
-			return true, err
+	next := &runs[i]
+	may := unfinished(*next)
+	if may && next.State == v2.RunWaiting && ready != nil {
+		var err error
+		if may, err = ready(*next); err != nil {
+			return next, err
 		}
 	}
 	if may {
-		r.start(ctx, runs[i])
+		r.start(ctx, *next)
 	}
-	return true, nil
+	return next, nil
 }
 
 // proved reports whether the deployment stands as a hook after an action wants it.

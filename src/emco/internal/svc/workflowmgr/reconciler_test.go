@@ -3,6 +3,7 @@ package workflowmgr
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -71,31 +73,86 @@ func TestHooksAreJudgedByTheirOwnHead(t *testing.T) {
 	}
 }
 
-// At its start a process sees the last runs of all deployments. Those that need nothing cost no goroutine.
+// At its start a process sees the last runs of all deployments. Those that need nothing cost no goroutine, and no
+// request to etcd.
 func TestRunsThatAreOverWakeNothing(t *testing.T) {
 	t.Parallel()
 	ended, stop := context.WithCancel(t.Context())
 	stop()
 	contexts := contexttest.New(t)
-	w := &Worker{now: time.Now, mirror: mirror.New(contexts, slog.New(slog.DiscardHandler))}
+	heads := mirror.New(contexts, slog.New(slog.DiscardHandler))
+	var running sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(func() { leave(); running.Wait() })
+	running.Go(func() { _ = heads.Run(ctx) })
+	var last appcontext.Head
+	for _, h := range []appcontext.Head{
+		{UID: "quiet", State: appcontext.Instantiated, Rev: 2, LastRev: 2},
+		{UID: "gated", State: appcontext.Instantiated, Rev: 1, LastRev: 2, Op: &appcontext.Operation{ID: "now", UID: "gated", Kind: "update", Rev: 2, Hooks: true}},
+	} {
+		var err error
+		if last, err = contexts.Step(t.Context(), appcontext.Head{}, h, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := heads.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heads.CatchUp(t.Context())
+	w := &Worker{now: time.Now, mirror: heads}
 	for _, c := range []struct {
-		hook, state string
-		wakes       bool
+		uid                    appcontext.HeadID
+		hook, state, operation string
+		mod                    int64
+		wakes                  bool
 	}{
-		{v2.PostUpdate, v2.RunSucceeded, false},
-		{v2.PostTermination, v2.RunSkipped, false},
-		{"", v2.RunFailed, false},
-		{"", v2.RunCanceled, false},
-		{v2.PreUpdate, v2.RunSucceeded, true},
-		{v2.PostUpdate, v2.RunWaiting, true},
-		{v2.PostUpdate, v2.RunFailed, true},
-		{"", v2.RunRunning, true},
+		{"quiet", v2.PostUpdate, v2.RunSucceeded, "", 0, false},
+		{"quiet", v2.PostTermination, v2.RunSkipped, "", 0, false},
+		{"quiet", "", v2.RunFailed, "", 0, false},
+		{"quiet", "", v2.RunCanceled, "", 0, false},
+		{"quiet", v2.PostUpdate, v2.RunWaiting, "", 0, true},
+		{"quiet", v2.PostUpdate, v2.RunFailed, "", 0, true},
+		{"quiet", "", v2.RunRunning, "", 0, true},
+		{"quiet", v2.PreUpdate, v2.RunSucceeded, "now", last.Mod, false},
+		{"quiet", v2.PreUpdate, v2.RunReplaced, "now", last.Mod, false},
+		{"quiet", v2.PreUpdate, v2.RunFailed, "now", last.Mod, true},
+		{"quiet", v2.PreUpdate, v2.RunSucceeded, "now", last.Mod + 1<<40, true}, // the mirror is behind
+		{"unknown", v2.PreUpdate, v2.RunSucceeded, "now", last.Mod, false},
+		{"gated", v2.PreUpdate, v2.RunSucceeded, "before", last.Mod, false},
+		{"gated", v2.PreUpdate, v2.RunSucceeded, "now", last.Mod, true},
+		{"gated", v2.PreUpdate, v2.RunReplaced, "now", last.Mod, true},
 	} {
 		s := &reconcilers{Worker: w, contexts: contexts, by: map[appcontext.HeadID]chan struct{}{}}
-		s.wake(ended, appcontext.WorkflowRun{UID: "1", Hook: c.hook, State: c.state})
+		s.wake(ended, appcontext.WorkflowRun{UID: c.uid, Hook: c.hook, State: c.state, Operation: c.operation, Mod: c.mod})
 		s.running.Wait()
 		if woken := len(s.by) == 1; woken != c.wakes {
-			t.Errorf("%s hook that is %s: woken %v", c.hook, c.state, woken)
+			t.Errorf("%+v: woken %v", c, woken)
+		}
+	}
+}
+
+// A hook that failed waits for its user: reports of clusters, which may be many, lead to no look at it.
+func TestOnlyHooksThatWaitForTheStatusFollowReports(t *testing.T) {
+	t.Parallel()
+	for state, follows := range map[string]bool{v2.RunWaiting: true, v2.RunFailed: false} {
+		ctx, contexts := t.Context(), contexttest.New(t)
+		head, err := contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := head
+		to.Op = &appcontext.Operation{ID: "o", UID: "1", Kind: "instantiate", Rev: 1}
+		if _, err := contexts.ChangeHeads(ctx, appcontext.HeadChange{From: head, To: to, Runs: []appcontext.WorkflowRun{
+			{Name: appcontext.HookRun("h"), ID: "i", Hook: v2.PostInstall, Operation: "o", Rev: 1, State: state},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		seen := mirror.New(contexts, slog.New(slog.DiscardHandler)) // without an index its answers come from etcd
+		w := &Worker{now: time.Now, mirror: seen, reader: statusview.New(contexts, seen, statusview.Default())}
+		r := &reconciler{reconcilers: &reconcilers{Worker: w, contexts: contexts}, uid: "1", live: map[appcontext.RunName]*execution{}}
+		got, err := r.reconcile(ctx)
+		if err != nil || got.done || got.status != follows || len(got.topics.Deployments) == 1 != follows || len(got.topics.Heads) != 1 {
+			t.Errorf("a hook that is %s: %+v, %v", state, got, err)
 		}
 	}
 }

@@ -79,6 +79,9 @@ func (w *Worker) Run(ctx context.Context) error { return w.group.Run(ctx) }
 func (w *Worker) runShard(ctx context.Context, _ int, own *shards.Ownership) error {
 	s := &reconcilers{Worker: w, contexts: w.contexts.Fenced(own.Fence()), by: map[appcontext.HeadID]chan struct{}{}}
 	defer s.running.Wait()
+	if err := w.mirror.Await(ctx); err != nil { // the heads tell which of the stored runs still matter
+		return err
+	}
 	for run, err := range s.contexts.WatchRuns(ctx) {
 		if err != nil {
 			w.log.Error("cannot read the run of a workflow", "deployment", run.UID, "run", run.Name, "err", err)
@@ -114,7 +117,7 @@ func (s *reconcilers) wake(ctx context.Context, run appcontext.WorkflowRun) {
 		}
 		return
 	}
-	if isOver(run) {
+	if s.isOver(run) {
 		return
 	}
 	changed := make(chan struct{}, 1)
@@ -127,8 +130,15 @@ func (s *reconcilers) wake(ctx context.Context, run appcontext.WorkflowRun) {
 
 // isOver reports whether a run gives no cause to look at its deployment, unless others do: it has ended, and
 // no operation waits for it.
-func isOver(run appcontext.WorkflowRun) bool {
-	return !v2.IsBefore(run.Hook) && (workflow.Passed(run, nil) || run.Hook == "" && workflow.Undecided(run))
+func (s *reconcilers) isOver(run appcontext.WorkflowRun) bool {
+	switch {
+	case run.Hook == "":
+		return workflow.Passed(run, nil) || workflow.Undecided(run)
+	case !v2.IsBefore(run.Hook):
+		return workflow.Passed(run, nil)
+	}
+	head, known := s.mirror.HeadSince(run.UID, run.Mod) // a later operation with hooks writes their runs again
+	return known && workflow.Passed(run, head) && !workflow.Gates(run, head)
 }
 
 // leave ends the goroutine of a deployment; false if there is something new.
