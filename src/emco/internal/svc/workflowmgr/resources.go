@@ -35,16 +35,22 @@ const (
 	workflowsPath = web.GroupPath + "/" + workflow.WorkflowCollection
 )
 
-// maxIntents bounds the workflows of a group that users start.
-const maxIntents = 256
+// Bounds of a group: all its runs are listed for each request and each change.
+const (
+	maxHooks     = 96  // of all types
+	maxWorkflows = 256 // that users start
+)
 
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HookIntent]{
 		Kind: "HookIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: hookPath, Item: "{hookIntent}", Put: resource.PutUpsert,
-		Check: func(_ context.Context, _ resource.Place, h v2.HookIntent) error {
-			return s.Runners.Admit(h.Spec.WorkflowSpec)
+		Check: func(ctx context.Context, at resource.Place, h v2.HookIntent) error {
+			if err := s.Runners.Admit(h.Spec.WorkflowSpec); err != nil {
+				return err
+			}
+			return s.checkNumber(ctx, at, maxHooks, "hooks")
 		},
 		Guards: s.guards(appcontext.HookRun),
 	})
@@ -59,26 +65,27 @@ func (s Resources) Mount(r *mux.Router) {
 			if err := s.Runners.Admit(w.Spec); err != nil {
 				return err
 			}
-			return s.checkNumber(ctx, at)
+			return s.checkNumber(ctx, at, maxWorkflows, "workflows")
 		},
 		Guards: s.guards(appcontext.StartedRun),
 	})
 	s.mountActions(r)
 }
 
-// checkNumber refuses a further workflow of a group that has too many.
-func (s Resources) checkNumber(ctx context.Context, at resource.Place) error {
+// checkNumber refuses a further document of a collection that has limit or more. A document that is there may change.
+func (s Resources) checkNumber(ctx context.Context, at resource.Place, limit int, noun string) error {
 	n := 0
-	for doc, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1, Limit: maxIntents + 1}) {
-		if err != nil {
+	for doc, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1}) {
+		switch {
+		case err != nil:
 			return err
+		case doc.Key == at.Key:
+			return nil
 		}
-		if doc.Key != at.Key {
-			n++
-		}
+		n++
 	}
-	if n >= maxIntents {
-		return errs.New(errs.Conflict, fmt.Sprintf("the group has %d workflows, which is the limit; remove some below %s", n, at.Collection))
+	if n >= limit {
+		return errs.New(errs.Conflict, fmt.Sprintf("the group has %d %s, and at most %d are allowed; remove some below %s", n, noun, limit, at.Collection))
 	}
 	return nil
 }
