@@ -44,6 +44,7 @@ type Child struct {
 	Args   []string // without the program's name
 	Env    []string // all of its environment
 	Dir    string   // working folder; this process's unless given
+	Tied   bool     // the kernel kills it when this process dies, but not what it has started. On Linux only
 	Limits Limits
 }
 
@@ -62,6 +63,9 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	cmd := exec.CommandContext(timed, c.Path, c.Args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
 	setProcessGroup(cmd)
+	if c.Tied {
+		defer tie(cmd)()
+	}
 	said := &outputHead{}
 	cmd.Stderr = said
 	text, err := c.Limits.exchange(cmd, question)

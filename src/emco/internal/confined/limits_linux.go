@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -97,4 +98,12 @@ func (l Limits) spent(ended *os.ProcessState) bool {
 func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// tie has the kernel kill a process when this one dies. The kernel watches the thread that starts the process, and Go
+// ends threads to which a goroutine was locked: until release, no other goroutine gets this thread.
+func tie(cmd *exec.Cmd) (release func()) {
+	runtime.LockOSThread()
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	return runtime.UnlockOSThread
 }

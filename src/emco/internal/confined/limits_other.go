@@ -20,3 +20,6 @@ func Heed(time.Duration) (stop func()) { return func() {} }
 
 // setProcessGroup makes Cancel kill only the process.
 func setProcessGroup(cmd *exec.Cmd) { cmd.Cancel = func() error { return cmd.Process.Kill() } }
+
+// tie does nothing.
+func tie(*exec.Cmd) (release func()) { return func() {} }

@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -30,7 +31,7 @@ const (
 type Runner struct {
 	paths  map[string]string
 	memory uint64
-	slots  chan struct{}
+	slots  *fairshare.Shares // of processor time and memory, by project
 }
 
 // New returns a runner of the entries "name=/path", each run with at most memory bytes.
@@ -39,7 +40,8 @@ func New(entries []string, memory uint64) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{paths: paths, memory: memory, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}, nil
+	n := 2 * runtime.GOMAXPROCS(0)
+	return &Runner{paths: paths, memory: memory, slots: fairshare.New(fairshare.Options{Permits: n, Spare: n})}, nil
 }
 
 // Admit returns Forbidden for a program that the operator does not allow.
@@ -50,7 +52,7 @@ func (r *Runner) Admit(s v2.WorkflowSpec) error {
 	return errs.New(errs.Forbidden, fmt.Sprintf("program %q is not allowed; the operator allows %s with workflows.programs", s.Command, strings.Join(slices.Sorted(maps.Keys(r.paths)), ", ")))
 }
 
-// Run starts the program and waits for its end.
+// Run starts the program and waits for its end. A project always gets to run one, however many of others run.
 func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 	if err := r.Admit(j.Spec); err != nil {
 		return "", err
@@ -59,17 +61,16 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 	if err != nil {
 		return "", errs.E(errs.Internal, "encode", j.ID, err)
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
+	release, err := r.slots.Acquire(ctx, v2.ProjectOf(j.Group), fairshare.Fresh)
+	if err != nil {
 		return "", errs.E(errs.Unavailable, "run", j.Spec.Command, context.Cause(ctx))
 	}
-	defer func() { <-r.slots }()
+	defer release()
 	left := j.Spec.Limit()
 	if at, limited := ctx.Deadline(); limited {
 		left = time.Until(at)
 	}
-	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput, File: confined.AnySize}}
+	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Tied: true, Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput, File: confined.AnySize}}
 	a, err := child.Ask(ctx, question)
 	if err == nil {
 		return string(a.Text), nil
@@ -84,5 +85,5 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 	return "", errs.E(kind, "run", "program "+j.Spec.Command, err)
 }
 
-// Cancel does nothing: a program ends with its run. After the death of EMCO it may end later.
+// Cancel does nothing: a program ends with its run, and on Linux with this process.
 func (r *Runner) Cancel(context.Context, workflow.Job) error { return nil }

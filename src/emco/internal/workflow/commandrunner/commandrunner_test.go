@@ -1,10 +1,15 @@
 package commandrunner_test
 
 import (
+	"bufio"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,10 +27,12 @@ var scripts = map[string]string{
 	"hangs": "#!/bin/sh\nexec sleep 3600\n",
 }
 
-func newRunner(t *testing.T) *commandrunner.Runner {
+func newRunner(t *testing.T, more map[string]string) *commandrunner.Runner {
 	t.Helper()
 	var entries []string
-	for name, text := range scripts {
+	all := maps.Clone(scripts)
+	maps.Copy(all, more)
+	for name, text := range all {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
@@ -45,7 +52,7 @@ func job(program string) workflow.Job {
 
 func TestExitCodesAreTheOutcome(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t)
+	r := newRunner(t, nil)
 	got, err := r.Run(t.Context(), job("sound"))
 	if err != nil || !strings.Contains(got, `"ID":"backup/7"`) || !strings.HasSuffix(strings.TrimSpace(got), " 0 0") {
 		t.Errorf("a program gets its job, no arguments and no environment: %q, %v", got, err)
@@ -63,7 +70,7 @@ func TestExitCodesAreTheOutcome(t *testing.T) {
 // A program ends with its context: at the deadline, or when a user cancels.
 func TestProgramsEndWithTheirRuns(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t)
+	r := newRunner(t, nil)
 	for name, context := range map[string]func() (context.Context, context.CancelFunc){
 		"deadline": func() (context.Context, context.CancelFunc) {
 			return context.WithDeadline(t.Context(), time.Now().Add(50*time.Millisecond))
@@ -85,7 +92,38 @@ func TestProgramsEndWithTheirRuns(t *testing.T) {
 // A backup writes files.
 func TestProgramsMayWriteFiles(t *testing.T) {
 	t.Parallel()
-	if got, err := newRunner(t).Run(t.Context(), job("saves")); err != nil || strings.TrimSpace(got) != "backup" {
+	if got, err := newRunner(t, nil).Run(t.Context(), job("saves")); err != nil || strings.TrimSpace(got) != "backup" {
 		t.Errorf("a program that writes a file: %q, %v", got, err)
+	}
+}
+
+// However many programs of one project run, and however long: those of another project run, too.
+func TestProjectsShareTheProgramsThatRun(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "began")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	r := newRunner(t, map[string]string{"stays": "#!/bin/sh\necho began >" + path + "\nexec sleep 3600\n"})
+	long, quick := job("stays"), job("sound")
+	long.Group, quick.Group = "projects/a/composite-apps/ca/v1/deployment-intent-groups/g", "projects/b/composite-apps/ca/v1/deployment-intent-groups/g"
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer end()
+	began := bufio.NewReader(pipe)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		running.Go(func() { _, _ = r.Run(ctx, long) })
+		if _, err := began.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Run(t.Context(), quick); err != nil {
+		t.Error(err)
 	}
 }
