@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/pace"
 )
 
 // Agent is the agent of one cluster. It belongs to one goroutine at a time.
@@ -90,7 +92,9 @@ func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) err
 	began := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
 		for k := i; k < len(agents) && ctx.Err() == nil; k += l.Connections {
-			l.await(began, i+n*len(agents)+k)
+			if !l.await(ctx, began, i+n*len(agents)+k) {
+				return nil
+			}
 			sent := time.Now()
 			code, err := w.report(agents[k], l.News)
 			if err != nil {
@@ -111,11 +115,9 @@ func (l Load) line(ctx context.Context, i int, agents []*Agent, out *Result) err
 	return nil
 }
 
-// await waits until a report is due.
-func (l Load) await(began time.Time, number int) {
-	if l.Rate > 0 {
-		time.Sleep(time.Until(began.Add(time.Duration(number) * time.Second / time.Duration(l.Rate)))) // the rate is the load
-	}
+// await waits until a report is due; false if ctx ends first.
+func (l Load) await(ctx context.Context, began time.Time, number int) bool {
+	return l.Rate == 0 || pace.Until(ctx, began.Add(time.Duration(number)*time.Second/time.Duration(l.Rate)))
 }
 
 // Report sends one report of an agent on a new connection, and returns the status of the answer.
@@ -139,6 +141,9 @@ func (a *Agent) Reported() string { return fmt.Sprintf("turn %d.", a.turn) }
 // Text is the agent's next report, with news.
 func (a *Agent) Text() ([]byte, error) { return a.text(true) }
 
+// patience is the time limit of an answer.
+const patience = 10 * time.Second
+
 // agentConn is an HTTP/1.1 connection.
 type agentConn struct {
 	host string
@@ -155,6 +160,9 @@ func (w *agentConn) report(a *Agent, news bool) (int, error) {
 	w.out.Reset()
 	fmt.Fprintf(&w.out, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", a.Path, w.host, a.Token, len(text))
 	w.out.Write(text)
+	if err := w.conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return 0, err
+	}
 	if _, err := w.conn.Write(w.out.Bytes()); err != nil {
 		return 0, err
 	}

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/pace"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
 	"github.com/emco-orchestrator/emco/scripts/bench/suite"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
@@ -35,6 +36,9 @@ import (
 
 // heapEvery is the pause between two looks at the live heap.
 const heapEvery = 200 * time.Millisecond
+
+// downPause is the pause between two looks at a program that is down.
+const downPause = 10 * time.Millisecond
 
 // restFor is how long the program rests after a restart: it reads where clusters report, and gives back memory.
 const restFor = 30 * time.Second
@@ -207,12 +211,13 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 		return err
 	}
 	began, used := time.Now(), peers.CPUOf(r.program.PID())
-	if err := do(); err != nil {
+	err = do()
+	took, spent := time.Since(began), peers.CPUOf(r.program.PID())-used
+	if err := errors.Join(err, stop()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	took, spent := time.Since(began), peers.CPUOf(r.program.PID())-used
-	if err := stop(); err != nil || !wanted {
-		return err
+	if !wanted {
+		return nil
 	}
 	after, err := r.program.Metrics(ctx)
 	if err != nil {
@@ -246,8 +251,8 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 // rest waits, and prints how much memory the program keeps without requests.
 func (r *recorder) rest(ctx context.Context) error {
 	err := r.step(ctx, "rest", func() error {
-		time.Sleep(restFor)
-		return nil
+		pace.Until(ctx, time.Now().Add(restFor))
+		return ctx.Err()
 	})
 	if err != nil {
 		return err
@@ -272,7 +277,9 @@ func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() 
 		return err
 	})
 	heap := repeat(ctx, func() error {
-		time.Sleep(heapEvery)
+		if !pace.Until(ctx, time.Now().Add(heapEvery)) {
+			return nil
+		}
 		profile, err := r.read(whole, "heap?debug=1")
 		if err != nil {
 			return err
@@ -297,7 +304,7 @@ func repeat(ctx context.Context, do func() error) <-chan error {
 		for ctx.Err() == nil {
 			err := do()
 			if _, down := errors.AsType[*net.OpError](err); down || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-				time.Sleep(10 * time.Millisecond)
+				pace.Until(ctx, time.Now().Add(downPause))
 			} else if err != nil {
 				done <- err
 				return

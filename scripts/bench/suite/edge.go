@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/pace"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
@@ -63,21 +64,11 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 		var live time.Duration
 		live, err = e.Converge(ctx, peers.Turn{Change: change, Pairs: pairs, World: w})
 		took = append(took, live.Seconds())
-		pause(ctx, time.Duration(s.draw.Int64N(int64(edgePeriod)))) // otherwise all changes come at the same phase of Flux's period
+		pace.Until(ctx, time.Now().Add(time.Duration(s.draw.Int64N(int64(edgePeriod))))) // otherwise all changes come at the same phase of Flux's period
 	}
 	if err = errors.Join(err, e.Close(context.WithoutCancel(ctx))); err != nil {
 		return figures.Sample{Failed: err.Error()}
 	}
 	out.Values = map[string]float64{"install": took[0], "seconds": figures.Median(took[1:]), "worst": figures.Quantile(took[1:], 1)}
 	return out
-}
-
-// pause waits for a duration, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/pace"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
@@ -160,7 +161,9 @@ func atRate(ctx context.Context, r requestKind, rate, first int) (out figures.Sa
 	n := rate * int(period/time.Second)
 	for i := 0; i < n && ctx.Err() == nil; i++ {
 		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		time.Sleep(time.Until(due)) // the rate is the load, not a synchronisation
+		if !pace.Until(ctx, due) {
+			break
+		}
 		l.send(ctx, due, func(ctx context.Context) error { return r.do(ctx, first+i) })
 	}
 	l.all.Wait()

@@ -54,3 +54,17 @@ func TestRefusalsAreFailures(t *testing.T) {
 		}
 	})
 }
+
+// A load that was called off ends at once, whatever is not due yet.
+func TestALoadEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		began, sent := time.Now(), 0
+		atRate(ctx, requestKind{do: func(context.Context, int) error { sent++; return nil }}, 1, 0)
+		if took := time.Since(began); sent != 1 || took != time.Second/2 {
+			t.Errorf("%d requests were sent in %s", sent, took)
+		}
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
+	"github.com/emco-orchestrator/emco/scripts/bench/pace"
 	"github.com/emco-orchestrator/emco/scripts/bench/peers"
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
@@ -172,13 +173,17 @@ func (m *manyRun) besideLarge(ctx context.Context) (figures.Sample, error) {
 	sample, err := m.measure(ctx, func() (map[string]time.Time, error) {
 		return m.changes(ctx, min(int(m.size.load/smallEvery), len(m.small)-m.next), smallEvery)
 	})
+	if err != nil {
+		cancel()
+	}
+	read := <-reads
 	if err := errors.Join(err, <-whole); err != nil {
 		return sample, err
 	}
 	beside := fmt.Sprintf("while 10 apps on %d clusters change", m.size.clusters)
 	sample.Note = fmt.Sprintf("%d large changes meanwhile", large)
 	m.suite.addMany("small changes, "+beside, sample)
-	m.suite.addMany(fmt.Sprintf("reads of %d clients, %s", readers, beside), <-reads)
+	m.suite.addMany(fmt.Sprintf("reads of %d clients, %s", readers, beside), read)
 	return figures.Sample{}, nil
 }
 
@@ -191,12 +196,14 @@ func (m *manyRun) changes(ctx context.Context, n int, every time.Duration) (map[
 		d := m.small[(m.next+i)%len(m.small)]
 		at := began.Add(time.Duration(i) * every)
 		due[d.Name] = at
-		time.Sleep(time.Until(at)) // the rate is the load, not a synchronisation
+		if !pace.Until(ctx, at) {
+			break
+		}
 		all.Go(func() { failed[i] = m.changeSmall(ctx, d) })
 	}
 	m.next += n
 	all.Wait()
-	return due, errors.Join(failed...)
+	return due, errors.Join(append(failed, ctx.Err())...)
 }
 
 func (m *manyRun) changeSmall(ctx context.Context, d fleet.Deployment) error {
@@ -314,7 +321,9 @@ func (m *manyRun) reads(ctx context.Context) (out figures.Sample) {
 		all.Go(func() {
 			due := time.Now().Add(time.Duration(k) * readEvery / readers)
 			for i := k; ctx.Err() == nil; i++ {
-				pause(ctx, time.Until(due))
+				if !pace.Until(ctx, due) {
+					return
+				}
 				l.send(context.WithoutCancel(ctx), due, func(ctx context.Context) error { return m.read(ctx, a, i) })
 				due = due.Add(readEvery)
 			}
