@@ -339,27 +339,23 @@ func (s *Server) ask(ctx context.Context, r *pb.StatusRegistration) (statusReque
 
 // source is who knows the subject of a registration.
 func (s *Server) source(r *pb.StatusRegistration) (source Source, who v2.StatusSubject, err error) {
-	var names map[string]string
 	switch k := r.GetKey().(type) {
 	case *pb.StatusRegistration_DigKey:
 		d := k.DigKey
 		source = s.o.Groups
 		who = v2.StatusSubject{Project: d.GetProject(), CompositeApp: d.GetCompositeApp(), CompositeAppVersion: d.GetCompositeAppVersion(), Name: d.GetDeploymentIntentGroup()}
-		names = map[string]string{"project": who.Project, "digKey.compositeApp": who.CompositeApp, "digKey.compositeAppVersion": who.CompositeAppVersion}
+		err = errors.Join(v2.CheckName("project", who.Project), v2.CheckName("digKey.compositeApp", who.CompositeApp), v2.CheckName("digKey.compositeAppVersion", who.CompositeAppVersion))
 	case *pb.StatusRegistration_LcKey:
 		source, who = s.o.Clouds, v2.StatusSubject{Project: k.LcKey.GetProject(), Name: k.LcKey.GetLogicalCloud()}
-		names = map[string]string{"project": who.Project}
+		err = v2.CheckName("project", who.Project)
 	case *pb.StatusRegistration_ClusterKey:
 		source, who = s.o.Clusters, v2.StatusSubject{ClusterProvider: k.ClusterKey.GetClusterProvider(), Name: k.ClusterKey.GetCluster()}
-		names = map[string]string{"clusterKey.clusterProvider": who.ClusterProvider}
+		err = v2.CheckName("clusterKey.clusterProvider", who.ClusterProvider)
 	case nil:
 		return nil, who, errs.New(errs.Invalid, "digKey, lcKey or clusterKey: missing")
 	}
 	if source == nil {
 		return nil, who, status.Error(codes.Unimplemented, "the status of that is not served here")
-	}
-	for field, name := range names {
-		err = errors.Join(err, v2.CheckName(field, name))
 	}
 	return source, who, errors.Join(err, v2.CheckName("name", who.Name))
 }

@@ -3,6 +3,7 @@ package statusnotify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -307,6 +308,14 @@ func TestRegistrationsAreRefused(t *testing.T) {
 		_, err := stream.Recv()
 		if status.Code(err) != tt.want || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: got %v, want %s with %q", tt.name, err, tt.want, tt.text)
+		}
+	}
+	for range 10 { // refusals name what is wrong in the same order each time
+		stream := s.register(&pb.StatusRegistration{ClientId: "c", Key: key(func(k *pb.DigKey) { k.Project, k.CompositeApp, k.CompositeAppVersion = "../p", "../c", "../v" })})
+		_, err := stream.Recv()
+		text := fmt.Sprint(err)
+		if p, c, v := strings.Index(text, "project"), strings.Index(text, "digKey.compositeApp:"), strings.Index(text, "digKey.compositeAppVersion:"); p < 0 || c < p || v < c {
+			t.Fatalf("got %s", text)
 		}
 	}
 	if _, err := s.client.StatusDeregister(t.Context(), &pb.StatusDeregistration{ClientId: "c"}); status.Code(err) != codes.NotFound {
