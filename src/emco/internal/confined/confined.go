@@ -1,4 +1,5 @@
-// Package confined runs child processes that answer one question each, within limits.
+// Package confined runs child processes that answer questions within limits: one (Ask), or several
+// one after the other (Start).
 //
 //	parent ── question ──► stdin  ┐ child: has only the given environment, limited
 //	       ◄── answer ─── stdout ┘ memory and processor time; killed if late
@@ -11,6 +12,7 @@ import (
 	"io"
 	"math"
 	"os/exec"
+	"sync"
 	"time"
 )
 
@@ -31,8 +33,8 @@ const AnySize = math.MaxUint64
 
 // Limits bound a child.
 type Limits struct {
-	Time   time.Duration // from its start to its answer
-	Work   time.Duration // processor time of all threads, rounded up to seconds; 0: no limit. On Linux only; a child in Go must call Heed
+	Time   time.Duration // from a question to its answer
+	Work   time.Duration // processor time of all threads for a question, rounded up to seconds; 0: no limit. On Linux only; a child in Go must call Heed
 	Memory uint64        // bytes of data; on Linux only
 	Output int64         // bytes of an answer
 	File   uint64        // bytes of each file that it writes; 0: a write ends it; AnySize: no limit. On Linux only
@@ -60,7 +62,14 @@ type Answer struct {
 func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	timed, cancel := context.WithTimeout(ctx, c.Limits.Time)
 	defer cancel()
-	cmd := exec.CommandContext(timed, c.Path, c.Args...)
+	cmd, said := c.command(timed)
+	text, err := c.Limits.exchange(cmd, question)
+	return Answer{text, said.String()}, c.Limits.whyEnded(ctx, timed, cmd, int64(len(text)), err)
+}
+
+// command returns the child as a command that is killed when ctx ends.
+func (c Child) command(ctx context.Context) (*exec.Cmd, *outputHead) {
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
 	setProcessGroup(cmd)
 	if c.Tied {
@@ -68,18 +77,22 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	}
 	said := &outputHead{}
 	cmd.Stderr = said
-	text, err := c.Limits.exchange(cmd, question)
+	return cmd, said
+}
+
+// whyEnded returns why there is no answer within the limits; err, if no limit is the reason.
+func (l Limits) whyEnded(ctx, timed context.Context, cmd *exec.Cmd, length int64, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		return ctx.Err()
 	case timed.Err() != nil:
-		err = ErrLate
-	case c.Limits.spent(cmd.ProcessState):
-		err = ErrSpent
-	case int64(len(text)) > c.Limits.Output:
-		err = ErrLong
+		return ErrLate
+	case l.spent(cmd.ProcessState):
+		return ErrSpent
+	case length > l.Output:
+		return ErrLong
 	}
-	return Answer{text, said.text.String()}, err
+	return err
 }
 
 // exchange writes the question while it reads the answer: a child may answer before it has read
@@ -96,7 +109,7 @@ func (l Limits) exchange(cmd *exec.Cmd, question []byte) ([]byte, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	limited := l.set(cmd.Process.Pid) // meanwhile the child waits for its question
+	limited := l.set(cmd.Process.Pid, 1) // meanwhile the child waits for its question
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -115,10 +128,22 @@ func (l Limits) exchange(cmd *exec.Cmd, question []byte) ([]byte, error) {
 }
 
 // outputHead keeps the first part of what is written to it.
-type outputHead struct{ text bytes.Buffer }
+type outputHead struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+// String returns what is kept.
+func (h *outputHead) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
 
 // Write never fails.
 func (h *outputHead) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.text.Write(p[:min(len(p), maxStderr-h.text.Len())])
 	return len(p), nil
 }

@@ -12,26 +12,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// set sets the limits of a process. RLIMIT_DATA counts memory in use; RLIMIT_AS would count
-// what Go's run time only reserves. The limit on processor time also ends a child whose
-// parent is gone.
-func (l Limits) set(pid int) error {
+// killAfter is how many seconds of processor time a child has between SIGXCPU and SIGKILL.
+const killAfter = 2
+
+// set sets the limits of a process that answers so many questions. RLIMIT_DATA counts memory in
+// use; RLIMIT_AS would count what Go's run time only reserves. The limit on processor time also
+// ends a child whose parent is gone.
+func (l Limits) set(pid, questions int) error {
 	for _, r := range []struct {
 		resource  int
 		soft, max uint64
 	}{
 		{unix.RLIMIT_DATA, l.Memory, l.Memory},
-		{unix.RLIMIT_CPU, l.seconds(), l.seconds() + 2}, // SIGXCPU, then SIGKILL
+		{unix.RLIMIT_CPU, l.seconds(), uint64(questions) * (l.seconds() + killAfter)}, // SIGXCPU, then SIGKILL
 		{unix.RLIMIT_CORE, 0, 0},
 		{unix.RLIMIT_FSIZE, l.File, l.File},
 	} {
-		err := unix.Prlimit(pid, r.resource, &unix.Rlimit{Cur: r.soft, Max: r.max}, nil)
-		if err == unix.ESRCH { // it has ended; Wait returns how
-			return nil
+		if err := limit(pid, r.resource, r.soft, r.max); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("limit the child: %w", err)
-		}
+	}
+	return nil
+}
+
+// renew gives a process, which may have answered questions, the processor time for the next one.
+func (l Limits) renew(pid int) error {
+	var used unix.Timespec
+	var now unix.Rlimit
+	err := unix.ClockGettime(processorClock(pid), &used)
+	if err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &now)
+	}
+	switch err {
+	case nil:
+	case unix.ESRCH, unix.EINVAL: // it has ended; Wait returns how
+		return nil
+	default:
+		return fmt.Errorf("read the processor time of the child: %w", err)
+	}
+	return limit(pid, unix.RLIMIT_CPU, min(uint64(used.Sec)+1+l.seconds(), now.Max), now.Max)
+}
+
+// processorClock is the clock of the processor time of a process; see clock_getcpuclockid(3).
+func processorClock(pid int) int32 { return ^int32(pid)<<3 | 2 }
+
+func limit(pid, resource int, soft, most uint64) error {
+	err := unix.Prlimit(pid, resource, &unix.Rlimit{Cur: soft, Max: most}, nil)
+	if err == unix.ESRCH { // it has ended; Wait returns how
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("limit the child: %w", err)
 	}
 	return nil
 }
@@ -50,12 +81,13 @@ const spentCode = 128 + int(unix.SIGXCPU)
 // workPoll is how often Heed checks the processor time.
 const workPoll = 5 * time.Millisecond
 
-// Heed makes this process, a child in Go, end when it has used up its processor time: work of
-// it, if that is more than 0, or the whole seconds that the kernel allows. Go's run time
+// Heed makes this process, a child in Go, end when it has used up its processor time: work from
+// now on, if that is more than 0, or the whole seconds that the kernel allows. Go's run time
 // ignores SIGXCPU, so the kernel would kill the process and the parent would not know why. The
 // returned function ends that.
 func Heed(work time.Duration) (stop func()) {
 	spent, ended := make(chan os.Signal, 1), make(chan struct{})
+	before := processorTime()
 	signal.Notify(spent, unix.SIGXCPU)
 	go func() {
 		check := time.NewTicker(workPoll)
@@ -65,7 +97,7 @@ func Heed(work time.Duration) (stop func()) {
 			case <-spent:
 				os.Exit(spentCode)
 			case <-check.C:
-				if work > 0 && processorTime() >= work {
+				if work > 0 && processorTime()-before >= work {
 					os.Exit(spentCode)
 				}
 			case <-ended:

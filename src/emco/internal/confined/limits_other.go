@@ -10,7 +10,10 @@ import (
 
 // set does nothing: only Linux can limit other processes. The limits on time and output
 // apply everywhere.
-func (l Limits) set(int) error { return nil }
+func (l Limits) set(int, int) error { return nil }
+
+// renew does nothing: there is no limit on processor time.
+func (l Limits) renew(int) error { return nil }
 
 // spent is always false: nothing is measured.
 func (l Limits) spent(*os.ProcessState) bool { return false }
