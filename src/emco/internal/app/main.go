@@ -77,7 +77,7 @@ func Main(args []string, std IO, opts ...Option) int {
 	return serve(*c, warnings, std, opts)
 }
 
-// child renders one chart for the parent process; args holds the Kubernetes version that
+// child renders charts for the parent process; args holds the Kubernetes version that
 // charts see.
 func child(args []string, std IO) int {
 	r, err := charts(first(args))

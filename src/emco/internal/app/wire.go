@@ -60,7 +60,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// renderChild is the argument that makes the program render one chart for its parent; see
+// renderChild is the argument that makes the program render charts for its parent; see
 // package isolated.
 const renderChild = "render-child"
 
@@ -218,8 +218,8 @@ func archives(c config.Config) archive.Limits {
 	return l
 }
 
-// renderer returns a renderer that starts a process for each chart: a template that never
-// ends, or takes all memory, harms only that process.
+// renderer returns a renderer that works in child processes: a template that never ends, or takes all
+// memory, harms only its process.
 func (a *App) renderer(c config.Config, p parts, m *metrics) (render.Renderer, error) {
 	r := p.charts
 	if !a.renderHere {

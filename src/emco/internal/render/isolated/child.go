@@ -7,35 +7,60 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"runtime"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Main is the child: it reads one request from stdin, renders it with r and writes the
-// answer to stdout. Its error means that it could not read the request or write the answer;
+// Main is the child: it reads requests from stdin until its end, renders them with r and writes the
+// answers to stdout. Its error means that it could not read a request or write an answer;
 // a request that cannot be rendered is an answer.
 //
 // It silences the process's standard logger, because libraries below r log values of
 // charts.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
-	var q renderRequest
-	if err := json.NewDecoder(stdin).Decode(&q); err != nil {
-		return fmt.Errorf("read the request: %w", err)
+	questions, answers := json.NewDecoder(stdin), json.NewEncoder(stdout)
+	for {
+		var q renderRequest
+		err := questions.Decode(&q)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the request: %w", err)
+		}
+		stop := confined.Heed(q.Work)
+		a := answer(r, q)
+		a.Fit = memoryInUse() <= q.Keep
+		err = answers.Encode(a)
+		if stop(); err != nil || !a.Fit {
+			return err
+		}
 	}
-	defer confined.Heed(q.Work)()
+}
+
+// answer renders a request.
+func answer(r render.Renderer, q renderRequest) renderAnswer {
 	res, err := r.Render(context.Background(), render.Request{
 		App: q.App, Package: q.Package.archive(), Profile: q.Profile.archive(), Overrides: q.Overrides,
 		Release: q.Release, Namespace: q.Namespace, Labels: q.Labels,
 	})
-	a := renderAnswer{Result: res}
-	if err != nil {
-		a = renderAnswer{Kind: errs.KindOf(err), Error: err.Error()}
-		if f, ok := errors.AsType[*render.Fault](err); ok {
-			a.Fault = f
-		}
+	if err == nil {
+		return renderAnswer{Result: res}
 	}
-	return json.NewEncoder(stdout).Encode(a)
+	a := renderAnswer{Kind: errs.KindOf(err), Error: err.Error()}
+	if f, ok := errors.AsType[*render.Fault](err); ok {
+		a.Fault = f
+	}
+	return a
+}
+
+// memoryInUse returns the bytes of memory that the run time has from the system.
+func memoryInUse() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased
 }

@@ -1,5 +1,9 @@
-// Package isolated renders in a child process: a chart that loops, grows or crashes the
-// renderer affects only its own rendering. Requests and answers are JSON.
+// Package isolated renders in child processes: a chart that loops, grows or crashes the
+// renderer affects only its own rendering. Requests and answers are lines of JSON.
+//
+// A child renders charts of one project, one after the other, until it has had no work for a while. It ends
+// before that if a chart broke a limit or left much memory behind. Limits count for each chart,
+// and only a child that was started for a chart can blame the chart for a crash.
 //
 // Projects share the children (package fairshare). A rendering is short at first. One that
 // needs more time starts again as a long one; long renderings leave a permit to short ones, and
@@ -27,11 +31,12 @@ import (
 // Limits bound one rendering.
 type Limits struct {
 	Work     time.Duration // processor time of the child, rounded up to seconds
-	Time     time.Duration // from the start of the child to its answer, by the clock
+	Time     time.Duration // until the child's answer, by the clock
 	Memory   uint64        // bytes of data that the child may have
 	Input    int64         // bytes of a packed package or profile
 	Output   int64         // bytes of an answer
-	Parallel int           // children at a time; others wait, and a project without any has one more
+	Parallel int           // renderings at a time; others wait, and a project without any has one more
+	Idle     time.Duration // a child without work ends after it; 0: each chart has a child of its own
 	// Weight returns how many times the time of others a project may use while others wait;
 	// nil: once.
 	Weight func(project string) int
@@ -45,6 +50,13 @@ const (
 	briefPart  = 40
 	manyWasted = 5
 	leastShort = 100 * time.Millisecond // a child needs some time to start
+)
+
+// A child renders at most maxCharts, and none after one that left more than a part of Limits.Memory
+// behind.
+const (
+	maxCharts = 100
+	keepPart  = 4
 )
 
 // Patience is the allowed ratio of clock time to processor time of a rendering. Rendering
@@ -61,15 +73,16 @@ func Default() Limits {
 		Input:    20 << 20,
 		Output:   64 << 20,                      // 20 MiB of objects, with their encoding
 		Parallel: max(2, runtime.GOMAXPROCS(0)), // so that a long rendering leaves one
+		Idle:     3 * time.Second,
 	}
 }
 
-// New returns a renderer that starts command for each request. The command must call Main
+// New returns a renderer that starts command for requests. The command must call Main
 // with a renderer of the given edition. It gets no environment.
 func New(edition string, command []string, l Limits) render.Renderer {
 	n := max(1, l.Parallel)
 	return &processRenderer{
-		edition: edition, command: command, limits: l,
+		edition: edition, command: command, limits: l, idle: &idleChildren{longest: l.Idle},
 		shares: fairshare.New(fairshare.Options{Permits: n, Spare: 1, NotFresh: max(1, n-1), Weight: l.Weight}),
 	}
 }
@@ -80,6 +93,7 @@ type processRenderer struct {
 	limits  Limits
 	shares  *fairshare.Shares
 	slow    slowPackages
+	idle    *idleChildren
 }
 
 // Edition is that of the child's renderer.
@@ -140,23 +154,19 @@ func (p *processRenderer) renderIn(ctx context.Context, req render.Request, r ch
 		return render.Result{}, err
 	}
 	defer release()
-	q, err := p.ask(ctx, req, r.work)
+	q, err := p.question(ctx, req, r.work)
 	if err != nil {
 		return render.Result{}, err
 	}
-	text, err := p.run(ctx, req.App, q, r)
+	a, err := p.run(ctx, req, q, r)
 	if err != nil {
 		return render.Result{}, err
-	}
-	var a renderAnswer
-	if err := json.Unmarshal(text, &a); err != nil {
-		return render.Result{}, fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
 	}
 	return a.open()
 }
 
-// ask encodes the request for a child.
-func (p *processRenderer) ask(ctx context.Context, req render.Request, work time.Duration) ([]byte, error) {
+// question encodes the request for a child.
+func (p *processRenderer) question(ctx context.Context, req render.Request, work time.Duration) ([]byte, error) {
 	pack, err := p.read(ctx, req.App, "package", req.Package)
 	if err != nil {
 		return nil, err
@@ -167,7 +177,7 @@ func (p *processRenderer) ask(ctx context.Context, req render.Request, work time
 	}
 	return json.Marshal(renderRequest{
 		App: req.App, Package: pack, Profile: profile, Overrides: req.Overrides,
-		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels, Work: work,
+		Release: req.Release, Namespace: req.Namespace, Labels: req.Labels, Work: work, Keep: p.limits.Memory / keepPart,
 	})
 }
 
@@ -190,40 +200,77 @@ func (p *processRenderer) read(ctx context.Context, app, what string, a render.A
 	return &packedArchive{Digest: a.Digest, Content: content}, nil
 }
 
-// run starts a child and returns its answer. The error is confined.ErrSpent if the child used
-// up the time of the run.
-func (p *processRenderer) run(ctx context.Context, app string, question []byte, r childRun) ([]byte, error) {
-	child := confined.Child{
-		Path: p.command[0], Args: p.command[1:],
-		// A child lives for one chart: it starts without collecting the garbage of its start.
-		Env:    []string{"GOGC=400", fmt.Sprintf("GOMEMLIMIT=%d", p.limits.Memory/4*3), "GOTRACEBACK=single"},
-		Limits: confined.Limits{Time: p.limits.Time, Work: r.work, Memory: p.limits.Memory, Output: p.limits.Output},
+// run has a child answer: one that rendered for the project before, or a new one. The error is
+// confined.ErrSpent if the child used up the time of the run. A used child that fails in
+// another way proves nothing: a new one is asked again.
+func (p *processRenderer) run(ctx context.Context, req render.Request, question []byte, r childRun) (renderAnswer, error) {
+	if child := p.idle.take(req.Project); child != nil {
+		a, err := p.ask(ctx, child, req, question, r)
+		if err == nil || ctx.Err() != nil || errors.Is(err, confined.ErrSpent) || errs.Is(err, errs.Unavailable) {
+			return a, err
+		}
 	}
-	a, err := child.Ask(ctx, question)
+	child, err := p.child().Start(maxCharts)
+	if err != nil {
+		return renderAnswer{}, fmt.Errorf("render app %s in a child: %w", req.App, err)
+	}
+	return p.ask(ctx, child, req, question, r)
+}
+
+// child describes the children.
+func (p *processRenderer) child() confined.Child {
+	l := p.limits
+	return confined.Child{
+		Path: p.command[0], Args: p.command[1:],
+		// A child lives for a few charts: it starts without collecting the garbage of its start.
+		Env:    []string{"GOGC=400", fmt.Sprintf("GOMEMLIMIT=%d", l.Memory/4*3), "GOTRACEBACK=single"},
+		Limits: confined.Limits{Time: l.Time, Work: l.Work, Memory: l.Memory, Output: l.Output},
+	}
+}
+
+// ask has a child answer, and keeps it for the next chart if it is fit for one.
+func (p *processRenderer) ask(ctx context.Context, child *confined.Process, req render.Request, question []byte, r childRun) (a renderAnswer, err error) {
+	text, err := child.Ask(ctx, question, r.work)
+	if err == nil {
+		if err = json.Unmarshal(text.Text, &a); err != nil {
+			err = fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
+		}
+	} else {
+		err = p.explain(ctx, req.App, text, r, err)
+	}
+	if err == nil && a.Fit && child.Fit() && req.Project != "" && p.limits.Idle > 0 {
+		p.idle.keep(req.Project, child)
+	} else {
+		child.End()
+	}
+	return a, err
+}
+
+// explain returns the error of a rendering whose child ended.
+func (p *processRenderer) explain(ctx context.Context, app string, a confined.Answer, r childRun, err error) error {
 	switch {
-	case err == nil:
-		return a.Text, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return ctx.Err()
 	case errors.Is(err, confined.ErrLate):
-		return nil, errs.New(errs.Unavailable, fmt.Sprintf(
+		return errs.New(errs.Unavailable, fmt.Sprintf(
 			"app %s: rendering was not done after %s, though it had not had %s of processor time, and was ended; this machine is busy", app, p.limits.Time, r.work))
 	case errors.Is(err, confined.ErrSpent):
-		return nil, confined.ErrSpent
+		return confined.ErrSpent
 	case errors.Is(err, confined.ErrLong):
-		return nil, blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
+		return blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
 	case outOfMemory(a.Stderr):
-		return nil, blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))
+		return blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))
 	case strings.Contains(a.Stderr, "stack overflow"):
-		return nil, blame(app, "a template calls itself without end")
+		return blame(app, "a template calls itself without end")
 	}
-	return nil, fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Stderr)
+	return fmt.Errorf("render app %s in a child: %w: %s", app, err, a.Stderr)
 }
 
 // outOfMemory reports whether a Go program's stderr reports a lack of memory,
-// including memory for the stack of a thread.
+// including memory for the stack of a thread. The collector of Go's run time crashes if it gets none for its
+// own lists; a template cannot cause such a crash, because its faults are panics.
 func outOfMemory(stderr string) bool {
-	for _, sign := range []string{"out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {
+	for _, sign := range []string{"SIGSEGV: segmentation violation\nPC=", "out of memory", "cannot allocate memory", "failed to reserve", "pthread_create failed", "failed to create new OS thread"} {
 		if strings.Contains(stderr, sign) {
 			return true
 		}
@@ -242,7 +289,8 @@ type renderRequest struct {
 	Overrides          []render.Override
 	Release, Namespace string
 	Labels             []render.Label
-	Work               time.Duration // processor time of the child
+	Work               time.Duration // processor time for the chart
+	Keep               uint64        // bytes of memory up to which the child is fit for another chart
 }
 
 // packedArchive is an archive with its content.
@@ -267,6 +315,7 @@ type renderAnswer struct {
 	Fault  *render.Fault `json:",omitempty"`
 	Kind   errs.Kind     `json:",omitempty"` // of an error without a fault
 	Error  string        `json:",omitempty"`
+	Fit    bool          // the child may render another chart
 }
 
 // open returns what Render returned in the child.

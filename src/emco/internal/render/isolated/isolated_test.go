@@ -21,6 +21,9 @@ import (
 // TestMain makes the test program the child when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "render-child" {
+		if len(os.Args) > 3 {
+			noteStart(os.Args[3])
+		}
 		if err := isolated.Main(stubRenderer(os.Args[2]), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -64,6 +67,8 @@ func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Resu
 		panic("on purpose")
 	case "babbles":
 		fmt.Print("this is no JSON")
+	case "remembers":
+		kept = bytes.Repeat([]byte("x"), 100<<20)
 	case "faults":
 		return render.Result{}, (&render.Fault{App: req.App, File: "f.yaml", Line: 3, Reason: "is odd"}).Invalid()
 	case "breaks":
@@ -78,6 +83,9 @@ func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Resu
 	}
 	return render.Result{}, nil
 }
+
+// kept is what a chart leaves behind in its child.
+var kept []byte
 
 func deeper(n int) error {
 	var pad [1024]byte
