@@ -30,6 +30,7 @@ published | default | etcd kube kwok flux versitygw registry sops | TestFluxRead
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 mongo     | full    | etcd ferretdb          | TestMongo | | documents in a server that speaks MongoDB's protocol (two minutes: FerretDB is slow)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
+gateway   | full    | caddy                  | TestF35GatewayPage | EMCO_GATEWAY=1 | docs/guides/gateway.md with Caddy, and with nginx if it is installed
 release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)
 sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster
 scale     | full    |                        | TestScale TestRestartInTheMiddle | EMCO_SCALE=5000x20 | 5,000 clusters x 20 apps, and kill -9 in the middle of a change; EMCO_SCALE=500x20 for less
@@ -93,10 +94,6 @@ if [ "${chosen[0]}" = bench ]; then
 fi
 
 parts=$(all_of 3 "${chosen[@]}" | tr '\n' ' ')
-case " ${chosen[*]} " in *' docs '*)
-  command -v nginx >/dev/null || command -v caddy >/dev/null ||
-    echo 'run.sh: neither nginx nor caddy is installed, so the gateway page does not run: apt-get install nginx-light' ;;
-esac
 case " $parts" in *' gitea '*) need gcc 'install a C compiler: Gitea contains SQLite' ;; esac
 if [ -n "$parts" ]; then
   echo "run.sh: building the parts of the test bed: $parts(5 to 25 minutes when nothing is cached)"

@@ -127,6 +127,10 @@ func parts() []partRecipe {
 			programs: []binaryRecipe{{name: "sops", pkg: "github.com/getsops/sops/v3/cmd/sops"}, {name: "age-keygen", pkg: "filippo.io/age/cmd/age-keygen"}},
 		},
 		{
+			name: "caddy", about: "Caddy, a reverse proxy", ldflags: strip,
+			programs: []binaryRecipe{{name: "caddy", pkg: "github.com/caddyserver/caddy/v2/cmd/caddy"}},
+		},
+		{
 			name: "argocd", about: "Argo CD's application controller and repository server, a Redis in memory, and the CRDs", ldflags: strip,
 			programs: []binaryRecipe{{name: "argocd", pkg: ".", links: []string{"argocd-application-controller", "argocd-repo-server", "argocd-redis"}}},
 			copies:   []textExtract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
