@@ -15,9 +15,11 @@ var (
 	hostPattern  = regexp.MustCompile(`^[A-Za-z0-9\[:]([-A-Za-z0-9_.:\]]*)$`)
 )
 
-// maxViolations bounds the length of an error text; a list of ten thousand bad
-// // members helps no client.
-const maxViolations = 50
+// Bounds of an error text: a list of ten thousand bad members helps no client. Later ones are only counted.
+const (
+	maxViolations  = 50
+	keptViolations = 1000 // before they are sorted
+)
 
 // ValidName reports whether s is a name by upstream's rule: 1 to 128 letters, digits,
 // '-', '_' and '.', with a letter or digit at both ends.
@@ -46,7 +48,10 @@ func CheckName(field, s string) error {
 }
 
 // violationList collects violations, so that users see all of them at once.
-type violationList struct{ violations []string }
+type violationList struct {
+	violations []string // the first keptViolations
+	more       int      // later ones
+}
 
 // begin starts the check of a document with its metadata.
 func begin(n *Named) *violationList {
@@ -57,6 +62,10 @@ func begin(n *Named) *violationList {
 
 // fail records a violation. Callers quote what clients sent with quote.
 func (c *violationList) fail(field, format string, args ...any) {
+	if len(c.violations) == keptViolations {
+		c.more++
+		return
+	}
 	c.violations = append(c.violations, "- "+field+": "+fmt.Sprintf(format, args...))
 }
 
@@ -71,7 +80,7 @@ func (c *violationList) err() error {
 	}
 	lines := c.violations
 	if len(lines) > maxViolations {
-		more := fmt.Sprintf("- and %d more", len(lines)-maxViolations)
+		more := fmt.Sprintf("- and %d more", len(lines)-maxViolations+c.more)
 		lines = append(lines[:maxViolations:maxViolations], more)
 	}
 	return errs.New(errs.Invalid, "Invalid Input:\n"+strings.Join(lines, "\n"))

@@ -7,15 +7,19 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// maxDepth bounds how deeply documents nest, so that hostile input cannot exhaust the
-// stack; the deepest document of the API has seven levels.
-const maxDepth = 100
+// Bounds of a document, so that hostile input exhausts neither the stack nor the memory: how deeply it nests, and
+// how many values it has. The deepest document of the API has seven levels; ten thousand selectors are 40,000 values.
+const (
+	maxDepth  = 100
+	maxValues = 100_000
+)
 
 // Mode selects what happens to unknown members.
 type Mode bool
@@ -36,7 +40,7 @@ func Decode[T any](data []byte, mode Mode) (T, error) {
 		return doc, err
 	}
 	fit := memberResolver{strict: mode == Strict}
-	tree = fit.value(tree, reflect.TypeFor[T](), "")
+	tree = fit.value(tree, reflect.TypeFor[T]())
 	if err := fit.check.err(); err != nil {
 		return doc, err
 	}
@@ -103,7 +107,7 @@ func parse(data []byte) (node, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	p := parser{dec: dec}
-	tree, err := p.value("", 0)
+	tree, err := p.value()
 	if err != nil {
 		return node{}, malformed(eof(err))
 	}
@@ -121,13 +125,18 @@ func eof(err error) error {
 }
 
 type parser struct {
-	dec   *json.Decoder
-	check violationList
+	dec    *json.Decoder
+	at     place
+	values int // that have begun
+	check  violationList
 }
 
-func (p *parser) value(path string, depth int) (node, error) {
-	if depth > maxDepth {
+func (p *parser) value() (node, error) {
+	if len(p.at) > maxDepth {
 		return node{}, errs.New(errs.Malformed, fmt.Sprintf("body nests deeper than %d levels", maxDepth))
+	}
+	if p.values++; p.values > maxValues {
+		return node{}, errs.New(errs.Malformed, fmt.Sprintf("body has more than %d values", maxValues))
 	}
 	token, err := p.dec.Token()
 	if err != nil {
@@ -136,33 +145,35 @@ func (p *parser) value(path string, depth int) (node, error) {
 	switch t := token.(type) {
 	case json.Delim:
 		if t == '[' {
-			return p.array(path, depth)
+			return p.array()
 		}
-		return p.object(path, depth)
+		return p.object()
 	case string:
 		return node{scalar: quoted(t)}, nil
 	case json.Number:
 		return node{scalar: json.RawMessage(t)}, nil
 	case bool:
-		return node{scalar: fmt.Append(nil, t)}, nil
+		return node{scalar: strconv.AppendBool(nil, t)}, nil
 	}
 	return node{scalar: json.RawMessage("null")}, nil
 }
 
-func (p *parser) array(path string, depth int) (node, error) {
+func (p *parser) array() (node, error) {
 	n := node{array: true}
 	for p.dec.More() {
-		item, err := p.value(fmt.Sprintf("%s[%d]", path, len(n.items)), depth+1)
+		p.at.enter(step{index: len(n.items)})
+		item, err := p.value()
 		if err != nil {
 			return node{}, err
 		}
+		p.at.leave()
 		n.items = append(n.items, item)
 	}
 	_, err := p.dec.Token()
 	return n, err
 }
 
-func (p *parser) object(path string, depth int) (node, error) {
+func (p *parser) object() (node, error) {
 	var n node
 	seen := map[string]bool{}
 	for p.dec.More() {
@@ -171,19 +182,45 @@ func (p *parser) object(path string, depth int) (node, error) {
 			return node{}, err
 		}
 		key, _ := token.(string)
-		at := join(path, key)
+		p.at.enter(step{key: key, member: true})
 		if seen[key] {
-			p.check.fail(at, "given twice")
+			p.check.fail(p.at.String(), "given twice")
 		}
 		seen[key] = true
-		value, err := p.value(at, depth+1)
+		value, err := p.value()
 		if err != nil {
 			return node{}, err
 		}
+		p.at.leave()
 		n.members = append(n.members, jsonMember{key, value})
 	}
 	_, err := p.dec.Token()
 	return n, err
+}
+
+// place is where a value stands in a document. Its text is made for messages only.
+type place []step
+
+// step leads from a value to a member of it, or to an item.
+type step struct {
+	key    string
+	index  int
+	member bool
+}
+
+func (p *place) enter(s step) { *p = append(*p, s) }
+
+func (p *place) leave() { *p = (*p)[:len(*p)-1] }
+
+func (p place) String() (path string) {
+	for _, s := range p {
+		if s.member {
+			path = join(path, s.key)
+		} else {
+			path += fmt.Sprintf("[%d]", s.index)
+		}
+	}
+	return path
 }
 
 // join builds the path of a member. Keys that are not plain words are escaped.

@@ -27,3 +27,46 @@ func TestF18DocumentsHaveFewMembers(t *testing.T) {
 		t.Errorf("an app intent: %v", err)
 	}
 }
+
+// A body of the smallest values costs little, whatever it is a body of.
+func TestF17DocumentsHaveFewValues(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"members": "{" + strings.Repeat(`"a":1,`, 160_000) + `"b":1}`,
+		"items":   `{"x":[` + strings.Repeat("0,", 500_000) + `0]}`,
+		"objects": `{"x":[` + strings.Repeat("{},", 300_000) + `{}]}`,
+	} {
+		result := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := v2.Decode[v2.AppIntent]([]byte(body), v2.Lenient); err == nil || !strings.Contains(err.Error(), "more than 100000 values") {
+					b.Fatalf("%s: %v", name, err)
+				}
+			}
+		})
+		if mb := result.AllocedBytesPerOp() >> 20; mb > 80 {
+			t.Errorf("%s: a body of %d KB allocates %d MB", name, len(body)>>10, mb)
+		}
+	}
+}
+
+func TestManyViolationsAreCounted(t *testing.T) {
+	t.Parallel()
+	_, err := v2.Decode[v2.AppIntent]([]byte("{"+strings.Repeat(`"a":1,`, 5_000)+`"b":1}`), v2.Lenient)
+	if err == nil || strings.Count(err.Error(), "\n") != 51 || !strings.HasSuffix(err.Error(), "\n- and 4949 more") {
+		t.Errorf("an object with 5,000 equal members: %.300v", err)
+	}
+}
+
+func TestPathsOfMembersNameTheirItem(t *testing.T) {
+	t.Parallel()
+	body := `{"metadata":{"name":"a"},"spec":{"app":"w","intent":{"allOf":[{},{"anyOf":[{"clusterProvidr":"p"},{"clusterLabel":"a","clusterLabel":"b"}]}]}}}`
+	_, err := v2.Decode[v2.AppIntent]([]byte(body), v2.Strict)
+	if want := "Invalid Input:\n- spec.intent.allOf[1].anyOf[1].clusterLabel: given twice"; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	_, err = v2.Decode[v2.AppIntent]([]byte(strings.Replace(body, `"clusterLabel":"a",`, "", 1)), v2.Strict)
+	if want := "Invalid Input:\n- spec.intent.allOf[1].anyOf[0].clusterProvidr: there is no such member"; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}

@@ -3,6 +3,7 @@ package v2
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -11,90 +12,110 @@ import (
 // field's tag "alias". Two spellings of one member are a violation.
 type memberResolver struct {
 	strict bool
+	at     place
+	known  map[reflect.Type][]field // of structures that occurred
 	check  violationList
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-func (f *memberResolver) value(n node, t reflect.Type, path string) node {
+func (f *memberResolver) value(n node, t reflect.Type) node {
 	if reflect.PointerTo(t).Implements(unmarshaler) {
 		return n
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return f.value(n, t.Elem(), path)
+		return f.value(n, t.Elem())
 	case reflect.Slice:
 		for i := range n.items {
-			n.items[i] = f.value(n.items[i], t.Elem(), path)
+			f.at.enter(step{index: i})
+			n.items[i] = f.value(n.items[i], t.Elem())
+			f.at.leave()
 		}
 	case reflect.Map:
-		for i := range n.members {
-			n.members[i].value = f.value(n.members[i].value, t.Elem(), join(path, n.members[i].key))
+		for i, m := range n.members {
+			f.at.enter(step{key: m.key, member: true})
+			n.members[i].value = f.value(m.value, t.Elem())
+			f.at.leave()
 		}
 	case reflect.Struct:
 		if n.scalar == nil && !n.array {
-			n.members = f.object(n.members, t, path)
+			n.members = f.object(n.members, t)
 		}
 	}
 	return n
 }
 
 // object returns the known members under their canonical names.
-func (f *memberResolver) object(members []jsonMember, t reflect.Type, path string) []jsonMember {
-	fields := map[string]reflect.StructField{}
-	collect(t, fields)
+func (f *memberResolver) object(members []jsonMember, t reflect.Type) []jsonMember {
+	fields := f.fields(t)
 	known := members[:0:0]
 	from := map[string]string{} // canonical name -> the spelling that was used
 	for _, m := range members {
-		name, ok := canonical(m.key, fields)
-		if !ok {
-			if f.strict {
-				f.check.fail(join(path, m.key), "there is no such member")
-			}
-			continue
+		f.at.enter(step{key: m.key, member: true})
+		to, ok := canonical(m.key, fields)
+		first, twice := from[to.name]
+		switch {
+		case !ok && f.strict:
+			f.check.fail(f.at.String(), "there is no such member")
+		case ok && twice:
+			f.check.fail(f.at.String(), "given twice, as %s and as %s", quote(first), quote(m.key))
+		case ok:
+			from[to.name] = m.key
+			known = append(known, jsonMember{to.name, f.value(m.value, to.of)})
 		}
-		if first, twice := from[name]; twice {
-			f.check.fail(join(path, m.key), "given twice, as %s and as %s", quote(first), quote(m.key))
-			continue
-		}
-		from[name] = m.key
-		known = append(known, jsonMember{name, f.value(m.value, fields[name].Type, join(path, name))})
+		f.at.leave()
 	}
 	return known
 }
 
-// collect finds the fields of a structure by their JSON names, those of embedded
-// structures included.
-func collect(t reflect.Type, fields map[string]reflect.StructField) {
+// field is a field of a structure as JSON knows it.
+type field struct {
+	name    string
+	aliases string // of older releases, separated by commas
+	of      reflect.Type
+}
+
+func (f *memberResolver) fields(t reflect.Type) []field {
+	found, ok := f.known[t]
+	if !ok {
+		if f.known == nil {
+			f.known = map[reflect.Type][]field{}
+		}
+		found = fieldsOf(t, nil)
+		f.known[t] = found
+	}
+	return found
+}
+
+// fieldsOf appends the fields of a structure, those of embedded structures included.
+func fieldsOf(t reflect.Type, all []field) []field {
 	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Anonymous && name == "" {
-			collect(field.Type, fields)
-			continue
-		}
-		if name != "" && name != "-" {
-			fields[name] = field
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			all = fieldsOf(f.Type, all)
+		} else if name != "" && name != "-" {
+			all = append(all, field{name, f.Tag.Get("alias"), f.Type})
 		}
 	}
+	return all
 }
 
-// canonical returns the name of the field that key means: the same, the same but
-// for case, or an alias.
-func canonical(key string, fields map[string]reflect.StructField) (string, bool) {
-	if _, ok := fields[key]; ok {
-		return key, true
+// canonical returns the field that key means: the same, the same but for case, or an alias.
+func canonical(key string, fields []field) (field, bool) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
+	if i < 0 {
+		i = slices.IndexFunc(fields, func(f field) bool { return strings.EqualFold(f.name, key) || f.isAlias(key) })
 	}
-	for name, field := range fields {
-		if strings.EqualFold(name, key) || isAlias(key, field) {
-			return name, true
-		}
+	if i < 0 {
+		return field{}, false
 	}
-	return "", false
+	return fields[i], true
 }
 
-func isAlias(key string, field reflect.StructField) bool {
-	for alias := range strings.SplitSeq(field.Tag.Get("alias"), ",") {
+func (f field) isAlias(key string) bool {
+	for alias := range strings.SplitSeq(f.aliases, ",") {
 		if alias != "" && strings.EqualFold(alias, key) {
 			return true
 		}
