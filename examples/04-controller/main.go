@@ -1,6 +1,9 @@
-// Command controller is an external action controller: it gives each app a ConfigMap "region" on
-// the clusters whose labels begin with the name of the intent and a dash. With the intent "region",
-// a cluster with the label "region-north" gets the region "north".
+// Command controller is two external controllers.
+//
+// As action controller it gives each app a ConfigMap "region" on the clusters whose labels begin with the name
+// of the intent and a dash: with the intent "region", a cluster with the label "region-north" gets the region "north".
+//
+// As placement controller (placement.go) it spreads apps over the alternatives of an anyOf.
 package main
 
 import (
@@ -18,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/emco-orchestrator/emco/examples/controller/contextupdatepb"
+	placementpb "github.com/emco-orchestrator/emco/examples/controller/placementcontrollerpb"
 )
 
 func main() {
@@ -37,8 +41,9 @@ func serve(address string) error {
 		return err
 	}
 	fmt.Println("listening on", listener.Addr())
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(16 << 20)) // as much as EMCO sends
 	pb.RegisterContextupdateServer(server, regions{})
+	placementpb.RegisterPlacementControllerServer(server, spread{})
 	context.AfterFunc(ctx, server.GracefulStop)
 	return server.Serve(listener)
 }

@@ -26,9 +26,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	externalplacement "github.com/emco-orchestrator/emco/src/emco/internal/placement/external"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
@@ -86,7 +88,8 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	seen := mirror.New(st.contexts, a.log)
 	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Dialer{Admit: p.outward.Check}.Controller)
+	dial := grpccall.Dialer{Admit: p.outward.Check}
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	networks := ncm.New(st.db, st.contexts).WithStatus(reader)
 	usage := orchestrator.NewUsage()

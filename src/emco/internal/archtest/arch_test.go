@@ -49,7 +49,7 @@ var groups = map[string]packageGroup{
 		packages: []string{
 			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
-			"internal/customize", "internal/customize/contextupdatepb", "internal/patch",
+			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/guard",                     // policies of projects
 			"internal/trail", "internal/witness", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/access", "internal/access/grants", "internal/access/throttle",
@@ -75,7 +75,7 @@ var groups = map[string]packageGroup{
 	},
 	"driver": {
 		packages: []string{
-			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/render/helm", "internal/render/isolated",
+			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/", "internal/workflow/",
 		},

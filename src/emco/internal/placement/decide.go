@@ -34,20 +34,13 @@ const (
 //
 // Errors of other kinds come from filters only.
 func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error) {
-	g, err := resolve(req)
+	e, g, err := admit(ctx, req, filters)
 	if err != nil {
 		return Decision{}, err
 	}
-	j := evaluator{req: req, filters: filters, inventory: g.inventory, results: map[v2.ClusterKey]filterResult{}}
-	if err := j.evaluate(ctx, g.candidates()); err != nil {
-		return Decision{}, err
-	}
-	if err := j.checkMandatory(g.mandatory); err != nil {
-		return Decision{}, err
-	}
-	choose := j.choose
+	choose := e.choose
 	if req.Preference.prefers() {
-		choose = j.choosePreferred
+		choose = e.choosePreferred
 	}
 	c, err := choose(ctx, g)
 	if err != nil {
@@ -56,7 +49,21 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 	if len(c.why) == 0 {
 		return Decision{}, errs.New(errs.Invalid, noClusters)
 	}
-	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: j.refused(), Spared: c.spared(), Scores: c.scores}, nil
+	e.remark(c.why)
+	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: e.refused(), Spared: c.spared(), Scores: c.scores}, nil
+}
+
+// admit resolves the intent of a request, and runs the filters on the clusters that it selects.
+func admit(ctx context.Context, req Request, filters []Filter) (*evaluator, resolvedIntent, error) {
+	g, err := resolve(req)
+	if err != nil {
+		return nil, g, err
+	}
+	e := &evaluator{req: req, filters: filters, inventory: g.inventory, results: map[v2.ClusterKey]filterResult{}}
+	if err := e.evaluate(ctx, g.candidates()); err != nil {
+		return nil, g, err
+	}
+	return e, g, e.checkMandatory(g.mandatory)
 }
 
 type keySet = map[v2.ClusterKey]bool

@@ -39,7 +39,7 @@ func (e *evaluator) evaluate(ctx context.Context, keys []v2.ClusterKey) error {
 			if err != nil {
 				return fmt.Errorf("judge cluster %s for app %s: %w", key, e.req.App, err)
 			}
-			v.Cluster = key
+			v.Cluster, v.Remark = key, joinRemarks(r.Remark, v.Remark)
 			r = filterResult{Verdict: v, filter: i}
 			if !v.Admitted {
 				break
@@ -95,7 +95,7 @@ func (e *evaluator) choose(_ context.Context, g resolvedIntent) (clusterChoice, 
 			i = slices.IndexFunc(group, func(key v2.ClusterKey) bool { return e.results[key].Admitted })
 		}
 		if i < 0 {
-			return clusterChoice{}, errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(e.verdicts(group), reasoned))
+			return clusterChoice{}, e.noneLeft(group)
 		}
 		c.take(group, group[i])
 		for _, key := range group {
@@ -105,6 +105,35 @@ func (e *evaluator) choose(_ context.Context, g resolvedIntent) (clusterChoice, 
 		}
 	}
 	return c, nil
+}
+
+// noneLeft is the error for a group without an admitted cluster.
+func (e *evaluator) noneLeft(group []v2.ClusterKey) error {
+	return errs.New(errs.Invalid, noClusters+": no candidate of an anyOf is left: "+joinVerdicts(e.verdicts(group), reasoned))
+}
+
+// admitted returns the clusters among keys that no filter refused.
+func (e *evaluator) admitted(keys []v2.ClusterKey) (out []v2.ClusterKey) {
+	for _, key := range keys {
+		if e.results[key].Admitted {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// remark adds what filters say about chosen clusters to the reasons for them.
+func (e *evaluator) remark(why map[v2.ClusterKey]string) {
+	for key, reason := range why {
+		why[key] = joinRemarks(reason, e.results[key].Remark)
+	}
+}
+
+func joinRemarks(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // take records a group's choice, unless the key is chosen already.

@@ -37,19 +37,6 @@ type Scorer struct {
 // FactsOf returns the key-value pairs of a cluster.
 type FactsOf func(ctx context.Context, cluster v2.ClusterKey) (map[string]string, error)
 
-// Demand is what an app needs of clusters, beyond its intent.
-type Demand struct {
-	Filters []Filter
-	Scorers []Scorer
-}
-
-// Controller is a placement controller. Group intents name it and an intent of it.
-type Controller interface {
-	// Demands returns what the apps of a group need, by app. Errors concern the whole group; they
-	// are Invalid or NotFound if users can mend the cause.
-	Demands(ctx context.Context, group, intent string) (map[string]Demand, error)
-}
-
 // prefers reports whether clusters are chosen by more than their names.
 func (p Preference) prefers() bool {
 	return p.Count > 1 || p.SpreadBy != nil || len(p.Scorers) > 0
@@ -171,17 +158,13 @@ func (e *evaluator) choosePreferred(ctx context.Context, g resolvedIntent) (clus
 	c := clusterChoice{why: maps.Clone(g.mandatory), unneeded: map[v2.ClusterKey]v2.ClusterKey{}, scores: map[v2.ClusterKey]float64{}, spare: map[v2.ClusterKey]string{}}
 	count := e.req.Preference.count()
 	for _, group := range g.anyOf {
-		var admitted []v2.ClusterKey
 		missing := count
 		for _, key := range group {
-			if e.results[key].Admitted {
-				admitted = append(admitted, key)
-			}
 			if c.why[key] != "" {
 				missing--
 			}
 		}
-		ranked, err := e.rank(ctx, admitted, c.why)
+		ranked, err := e.rank(ctx, e.admitted(group), c.why)
 		if err != nil {
 			return c, err
 		}

@@ -6,101 +6,51 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/api/outbound"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	pb "github.com/emco-orchestrator/emco/src/emco/internal/customize/contextupdatepb"
+	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// Limits of one call.
-const (
-	timeout   = 10 * time.Second // of all attempts together
-	attempts  = 3
-	pause     = 200 * time.Millisecond // before the second attempt; doubled for each further one
-	maxAnswer = 16 << 20               // bytes
-	maxEdits  = 10_000
-)
+// maxEdits bounds the edits of one answer.
+const maxEdits = 10_000
 
-// Dialer makes controllers of registrations.
-type Dialer struct {
-	// Admit returns why an address must not be dialled.
-	Admit func(netip.Addr) error
-}
-
-// Controller returns the controller that a document registers. Nothing is dialled before it is
-// called.
-func (d Dialer) Controller(c v2.Controller) customize.Controller {
-	return controller{
-		name: c.Metadata.Name, address: net.JoinHostPort(c.Spec.Host, strconv.Itoa(c.Spec.Port)),
-		dial: outbound.Dialer(d.Admit),
+// Controllers returns a function that returns the controller of a registration. Nothing is dialled before the
+// controller is called.
+func Controllers(dial grpccall.Dialer) func(v2.Controller) customize.Controller {
+	return func(c v2.Controller) customize.Controller {
+		return controller{c.Metadata.Name, net.JoinHostPort(c.Spec.Host, strconv.Itoa(c.Spec.Port)), dial}
 	}
 }
 
 type controller struct {
 	name, address string
-	dial          *net.Dialer
+	dial          grpccall.Dialer
 }
 
 // Customize implements customize.Controller. An error changes nothing. It is Unavailable if the
 // controller does not answer, and Invalid if it refuses, or answers what is no edit of the
 // deployment.
 func (c controller) Customize(ctx context.Context, at customize.Deployment) (customize.Edits, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+c.address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return c.dial.DialContext(ctx, "tcp", address)
-		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer), grpc.MaxCallSendMsgSize(maxAnswer)), grpc.WithNoProxy())
-	if err != nil {
-		return customize.Edits{}, errs.E(errs.Invalid, "call", c.address, err)
-	}
-	defer conn.Close()
-	answer, err := c.call(ctx, pb.NewContextupdateClient(conn), requestOf(at))
+	req := requestOf(at)
+	answer, err := grpccall.Call(ctx, c.dial, c.address, func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.ContextUpdateResponse, error) {
+		return pb.NewContextupdateClient(conn).UpdateAppContext(ctx, req)
+	})
 	if err != nil {
 		return customize.Edits{}, err
 	}
-	return c.edits(at, answer)
-}
-
-// call calls the controller, and again while it is unavailable.
-func (c controller) call(ctx context.Context, client pb.ContextupdateClient, req *pb.ContextUpdateRequest) (*pb.ContextUpdateResponse, error) {
-	wait := pause
-	for attempt := 1; ; attempt++ {
-		answer, err := client.UpdateAppContext(ctx, req)
-		switch {
-		case err == nil && answer.GetAppContextUpdated():
-			return answer, nil
-		case err == nil:
-			return nil, errs.New(errs.Invalid, "it refuses: "+answer.GetAppContextUpdateMessage())
-		case status.Code(err) != codes.Unavailable && status.Code(err) != codes.DeadlineExceeded:
-			return nil, errs.New(errs.Invalid, fmt.Sprintf("it answers %s: %s", status.Code(err), status.Convert(err).Message()))
-		case attempt == attempts || ctx.Err() != nil:
-			return nil, errs.E(errs.Unavailable, "call", c.address, fmt.Errorf("%d attempts: %s", attempt, status.Convert(err).Message()))
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, errs.E(errs.Unavailable, "call", c.address, ctx.Err())
-		}
-		wait *= 2
+	if !answer.GetAppContextUpdated() {
+		return customize.Edits{}, errs.New(errs.Invalid, "it refuses: "+grpccall.Line(answer.GetAppContextUpdateMessage()))
 	}
+	return c.edits(at, answer)
 }
 
 // requestOf returns the request for a deployment.
@@ -128,7 +78,7 @@ func (c controller) edits(at customize.Deployment, answer *pb.ContextUpdateRespo
 	for i, e := range answer.GetEdits() {
 		edit, err := editOf(at, e)
 		if err != nil {
-			return customize.Edits{}, errs.New(errs.Invalid, fmt.Sprintf("it answers a bad edit %d: %s", i+1, err))
+			return customize.Edits{}, errs.New(errs.Invalid, fmt.Sprintf("it answers a bad edit %d: %s", i+1, grpccall.Line(err.Error())))
 		}
 		edit.Origin = "controller " + c.name
 		out.Edits = append(out.Edits, edit)

@@ -3,7 +3,6 @@ package external_test
 import (
 	"context"
 	"net"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	pb "github.com/emco-orchestrator/emco/src/emco/internal/customize/contextupdatepb"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/customizetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/external"
+	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
@@ -91,13 +91,9 @@ func serve(t *testing.T, l *labeller) customize.Controller {
 			t.Errorf("the server ended with %v", err)
 		}
 	})
-	return dialer(listener.Addr().(*net.TCPAddr).Port, outbound.Policy{}.Check)
-}
-
-func dialer(port int, admit func(netip.Addr) error) customize.Controller {
 	var c v2.Controller
-	c.Metadata.Name, c.Spec.Host, c.Spec.Port = "labeller", "127.0.0.1", port
-	return external.Dialer{Admit: admit}.Controller(c)
+	c.Metadata.Name, c.Spec.Host, c.Spec.Port = "labeller", "127.0.0.1", listener.Addr().(*net.TCPAddr).Port
+	return external.Controllers(grpccall.Dialer{Admit: outbound.Policy{}.Check})(c)
 }
 
 func TestAnExternalControllerIsAController(t *testing.T) {
@@ -114,23 +110,6 @@ func TestAnExternalControllerIsAController(t *testing.T) {
 	}
 	if edits.Edits[1].Values[0].Value != "b" || len(edits.Edits[2].Object) == 0 || edits.Edits[2].Clusters != nil {
 		t.Errorf("the other edits are %+v", edits.Edits[1:])
-	}
-}
-
-func TestACallIsRepeatedWhileTheControllerIsUnavailable(t *testing.T) {
-	t.Parallel()
-	l := &labeller{answer: func(call int64) (*pb.ContextUpdateResponse, error) {
-		if call < 3 {
-			return nil, status.Error(codes.Unavailable, "starting")
-		}
-		return &pb.ContextUpdateResponse{AppContextUpdated: true}, nil
-	}}
-	if _, err := serve(t, l).Customize(t.Context(), at()); err != nil || l.calls.Load() != 3 {
-		t.Errorf("after %d calls: %v", l.calls.Load(), err)
-	}
-	away := &labeller{answer: func(int64) (*pb.ContextUpdateResponse, error) { return nil, status.Error(codes.Unavailable, "away") }}
-	if _, err := serve(t, away).Customize(t.Context(), at()); !errs.Is(err, errs.Unavailable) || away.calls.Load() != 3 {
-		t.Errorf("after %d calls: %v, want Unavailable after 3", away.calls.Load(), err)
 	}
 }
 
@@ -162,15 +141,5 @@ func TestBadAnswersAreRefused(t *testing.T) {
 		if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tt.want) || len(edits.Edits) > 0 || l.calls.Load() != 1 {
 			t.Errorf("%s: %v, %v after %d calls, want Invalid with %q", name, edits, err, l.calls.Load(), tt.want)
 		}
-	}
-}
-
-func TestAddressesThatAreNotAllowedAreNotDialled(t *testing.T) {
-	t.Parallel()
-	l := &labeller{}
-	serve(t, l)
-	c := dialer(1, outbound.Policy{DenyPrivate: true}.Check)
-	if _, err := c.Customize(t.Context(), at()); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "not allowed") {
-		t.Errorf("Customize = %v", err)
 	}
 }

@@ -52,12 +52,11 @@ type need struct {
 
 // needs reads all requirements of a group, whose intent must exist.
 func (h Controller) needs(ctx context.Context, group, intent string) (out []need, err error) {
-	all := store.Key(group + "/hpa-intents")
-	if _, err := h.db.Get(ctx, all+"/"+store.Key(intent)); errs.Is(err, errs.NotFound) {
-		return nil, errs.New(errs.Invalid, fmt.Sprintf("HpaIntent not found: %s; add it below %s", intent, all))
-	} else if err != nil {
+	const collection = "hpa-intents"
+	if err := (customize.Deployment{Group: group, Intent: intent}).CheckIntent(ctx, h.db, "HpaIntent", collection); err != nil {
 		return nil, err
 	}
+	all := store.Key(group + "/" + collection)
 	for i, err := range store.All[v2.HPAIntent](ctx, h.db, all, store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -120,8 +119,8 @@ func (n need) capable(c placement.Cluster, facts map[string]string) bool {
 }
 
 // Demands implements placement.Controller.
-func (h Controller) Demands(ctx context.Context, group, intent string) (map[string]placement.Demand, error) {
-	all, err := h.needs(ctx, group, intent)
+func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[string]placement.Demand, error) {
+	all, err := h.needs(ctx, at.Group, at.Intent)
 	if err != nil {
 		return nil, err
 	}

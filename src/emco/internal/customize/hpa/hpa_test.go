@@ -94,7 +94,7 @@ func TestMandatoryNeedsLeaveClustersOut(t *testing.T) {
 		for i, spec := range tt.needs {
 			need(t, db, fmt.Sprintf("n%d", i), spec)
 		}
-		demands, err := hpa.New(db).Demands(t.Context(), group, "web")
+		demands, err := hpa.New(db).Demands(t.Context(), placement.Deployment{Group: group, Intent: "web"})
 		if err != nil || len(demands["web"].Filters) != 1 || len(demands) != 1 {
 			t.Fatalf("%s: %+v, %v", name, demands, err)
 		}
@@ -121,7 +121,7 @@ func TestOtherNeedsArePreferences(t *testing.T) {
 	db := newStore(t)
 	need(t, db, "gpu", `{"allocatable":false,"weight":2,"resource":{"key":"accelerator","value":"h100"}}`)
 	need(t, db, "memory", `{"allocatable":true,"resource":{"name":"memory","requests":100}}`)
-	demands, err := hpa.New(db).Demands(t.Context(), group, "web")
+	demands, err := hpa.New(db).Demands(t.Context(), placement.Deployment{Group: group, Intent: "web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestWorkloadsGetRequestsAndSelectors(t *testing.T) {
 func TestAMissingIntentIsInvalid(t *testing.T) {
 	t.Parallel()
 	h := hpa.New(newStore(t))
-	_, err := h.Demands(t.Context(), group, "none")
+	_, err := h.Demands(t.Context(), placement.Deployment{Group: group, Intent: "none"})
 	d := deployment()
 	d.Intent = "none"
 	_, also := h.Customize(t.Context(), d)

@@ -83,9 +83,9 @@ func (g *Groups) WithPlacement(controllers map[string]placement.Controller) *Gro
 	return g
 }
 
-// WithExternal adds action controllers that are other processes.
-func (g *Groups) WithExternal(external plan.ExternalControllers) *Groups {
-	g.planner.External = external
+// WithExternal adds controllers that are other processes: functions return those that documents register.
+func (g *Groups) WithExternal(actions func(v2.Controller) customize.Controller, placers func(v2.Controller) placement.Controller) *Groups {
+	g.planner.External = plan.External{Action: actions, Placement: placers}
 	return g
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
@@ -48,7 +49,8 @@ type controlPlane struct {
 	renderer render.Renderer
 	api      http.Handler
 	groups   *Groups
-	usage    *Usage // nil: quotas are not obeyed
+	usage    *Usage                                   // nil: quotas are not obeyed
+	placers  func(v2.Controller) placement.Controller // registered ones; nil: none are called
 	project  string
 }
 
@@ -68,7 +70,7 @@ func newControlPlaneOn(t testingT, db *store.DB, contexts *appcontext.Store, ren
 func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
-	p.groups = NewGroups(p.db, p.contexts, p.renderer).WithUsage(p.usage)
+	p.groups = NewGroups(p.db, p.contexts, p.renderer).WithUsage(p.usage).WithExternal(nil, p.placers)
 	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)

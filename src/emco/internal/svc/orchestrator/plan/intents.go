@@ -102,51 +102,70 @@ type placementIntent struct {
 	choose   *v2.Choice // nil: one of each anyOf, by name
 }
 
-// demands asks placement controllers what the apps of a group need of clusters.
-func (p Planner) demands(ctx context.Context, group store.Key, calls []placementCall) (map[string]placement.Demand, error) {
-	out := map[string]placement.Demand{}
-	for _, call := range calls {
-		own, err := call.called.Demands(ctx, string(group), call.intent)
+// demands asks the placement controllers of a group, in their order, what its apps need of clusters.
+func (p Planner) demands(ctx context.Context, group store.Key, d *documents, apps []string) error {
+	d.demands = map[string]placement.Demand{}
+	for _, call := range d.placers {
+		own, err := call.called.Demands(ctx, placement.Deployment{
+			Group: string(group), Intent: call.intent, Inventory: d.fleet,
+			Candidates: func(ctx context.Context) ([]placement.Candidates, error) { return p.candidates(ctx, *d, apps) },
+		})
 		if err != nil {
-			return nil, fmt.Errorf("controller %s: %w", call.controller, err)
+			return fmt.Errorf("controller %s: %w", call.controller, err)
 		}
 		for app, demand := range own {
-			d := out[app]
-			d.Filters, d.Scorers = append(d.Filters, demand.Filters...), append(d.Scorers, demand.Scorers...)
-			out[app] = d
+			all := d.demands[app]
+			all.Filters, all.Scorers = append(all.Filters, demand.Filters...), append(all.Scorers, demand.Scorers...)
+			d.demands[app] = all
+		}
+	}
+	return nil
+}
+
+// candidates returns the candidates of apps, by the demands that are known. Apps that cannot be placed are left out.
+func (p Planner) candidates(ctx context.Context, d documents, apps []string) (out []placement.Candidates, err error) {
+	for _, app := range apps {
+		req, filters := p.request(d, app)
+		found, err := placement.FindCandidates(ctx, req, filters)
+		switch {
+		case err == nil:
+			out = append(out, found)
+		case !errs.Is(err, errs.Invalid):
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// namedIntents are the intents that the intents of a group name.
+// namedIntents are the intents that the intents of a group name. Calls are in their order.
 type namedIntents struct {
 	placement string // name of the generic placement intent; empty if there is none yet
-	calls     []controllerCall
-	placers   []placementCall
+	placers   []call[placement.Controller]
+	calls     []call[customize.Controller]
+	remote    bool // a placer is another process
 }
 
-// placementCall is a placement controller with the name of its intent.
-type placementCall struct {
+// call is a controller with the name of its intent.
+type call[C any] struct {
+	priority           int // lower is called earlier
 	controller, intent string
-	called             placement.Controller
+	called             C
 }
 
-// controllerCall is a controller with the name of its intent.
-type controllerCall struct {
-	priority   int // lower is called earlier
-	controller string
-	intent     string
-	called     customize.Controller
+// inOrder sorts calls, and drops those that would do the same as another one.
+func inOrder[C any](calls []call[C]) []call[C] {
+	slices.SortFunc(calls, func(a, b call[C]) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
+	})
+	return slices.CompactFunc(calls, func(a, b call[C]) bool { return a.controller == b.controller && a.intent == b.intent })
 }
 
-// same reports whether two calls would do the same.
-func (c controllerCall) same(other controllerCall) bool {
-	return c.controller == other.controller && c.intent == other.intent
+// External returns the controllers of other processes that documents register, by type. Types without a function are
+// refused.
+type External struct {
+	Action    func(v2.Controller) customize.Controller
+	Placement func(v2.Controller) placement.Controller
 }
-
-// ExternalControllers returns the controller that a document registers.
-type ExternalControllers func(v2.Controller) customize.Controller
 
 // CheckIntents returns why the intents of a group cannot be used: Invalid if one names a
 // controller that is not known.
@@ -167,55 +186,48 @@ func (p Planner) groupIntents(ctx context.Context, group store.Key) (out namedIn
 				out.placement = intent
 				continue
 			}
-			if placer := ownController(p.Placement, controller); placer != nil {
-				out.placers = append(out.placers, placementCall{controller, intent, placer})
-				if ownController(p.Controllers, controller) == nil {
-					continue
-				}
-			}
-			call, err := p.call(ctx, controller, intent)
-			if err != nil {
+			if err := p.addCalls(ctx, &out, controller, intent); err != nil {
 				return out, fmt.Errorf("intent %s: %w", item.Value.Metadata.Name, err)
 			}
-			out.calls = append(out.calls, call)
 		}
 	}
-	slices.SortFunc(out.placers, func(a, b placementCall) int {
-		return cmp.Or(cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
-	})
-	slices.SortFunc(out.calls, func(a, b controllerCall) int {
-		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.controller, b.controller), cmp.Compare(a.intent, b.intent))
-	})
-	out.calls = slices.CompactFunc(out.calls, controllerCall.same)
+	out.placers, out.calls = inOrder(out.placers), inOrder(out.calls)
 	return out, nil
 }
 
-// call finds a controller: one of the program, or one that is registered. The registration, if
+// addCalls adds what a controller is called for: one of the program, or one that is registered. The registration, if
 // there is one, has its place in the order.
-func (p Planner) call(ctx context.Context, controller, intent string) (controllerCall, error) {
-	out := controllerCall{controller: controller, intent: intent, called: ownController(p.Controllers, controller)}
+func (p Planner) addCalls(ctx context.Context, out *namedIntents, controller, intent string) error {
 	doc, err := p.db.Get(ctx, "controllers/"+store.Key(controller))
 	absent := errs.Is(err, errs.NotFound)
 	if err != nil && !absent {
-		return out, err
+		return err
 	}
 	var registered v2.Controller
 	if !absent {
 		if registered, err = store.Decode[v2.Controller](doc); err != nil {
-			return out, err
+			return err
 		}
-		out.priority = registered.Spec.Priority
 	}
-	switch {
-	case out.called != nil:
-	case absent || p.External == nil:
-		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: the program has %s, and no other of this name is registered; register it below /v2/controllers with type \"action\", or remove it from the group's intents", controller, p.ownControllers()))
-	case registered.Spec.Type != "action":
-		return out, errs.New(errs.Invalid, fmt.Sprintf("controller %q is registered with type %q; only controllers of type \"action\" are called: remove it from the group's intents", controller, registered.Spec.Type))
+	placer, action := ownController(p.Placement, controller), ownController(p.Controllers, controller)
+	switch own := placer != nil || action != nil; {
+	case own:
+	case absent || p.External.Action == nil && p.External.Placement == nil:
+		return errs.New(errs.Invalid, fmt.Sprintf("controller %q is not known: the program has %s, and no other of this name is registered; register it below /v2/controllers with type \"action\" or \"placement\", or remove it from the group's intents", controller, p.ownControllers()))
+	case registered.Spec.Type == "action" && p.External.Action != nil:
+		action = p.External.Action(registered)
+	case registered.Spec.Type == "placement" && p.External.Placement != nil:
+		placer, out.remote = p.External.Placement(registered), true
 	default:
-		out.called = p.External(registered)
+		return errs.New(errs.Invalid, fmt.Sprintf("controller %q is registered with type %q; only controllers of type \"action\" or \"placement\" are called: remove it from the group's intents", controller, registered.Spec.Type))
 	}
-	return out, nil
+	if placer != nil {
+		out.placers = append(out.placers, call[placement.Controller]{registered.Spec.Priority, controller, intent, placer})
+	}
+	if action != nil {
+		out.calls = append(out.calls, call[customize.Controller]{registered.Spec.Priority, controller, intent, action})
+	}
+	return nil
 }
 
 // ownController returns a controller of the program. Upstream's examples number some of them: "name-1".

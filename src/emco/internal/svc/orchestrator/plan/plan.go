@@ -53,8 +53,8 @@ type Order struct {
 // nothing. Set its exported fields before its first use.
 type Planner struct {
 	Controllers map[string]customize.Controller // action controllers within the program, by name
-	External    ExternalControllers             // nil: none are called
 	Placement   map[string]placement.Controller // placement controllers within the program, by name
+	External    External
 
 	db        *store.DB
 	ready     func(ctx context.Context, cloud store.Doc) error
@@ -81,9 +81,8 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 	if err != nil {
 		return Plan{}, err
 	}
-	for i := range apps {
-		a := &apps[i]
-		a.Decision, a.Refusal = p.decide(ctx, d, a.Name)
+	if err := p.place(ctx, doc.Key, d, apps); err != nil {
+		return Plan{}, err
 	}
 	policies, err := p.policies(ctx, doc.Key.Project(), d.group.Spec.LogicalCloud)
 	if err != nil {
@@ -103,21 +102,50 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps}, nil
 }
 
+// place chooses the clusters of the apps.
+func (p Planner) place(ctx context.Context, group store.Key, d documents, apps []App) error {
+	var names []string
+	for _, a := range apps {
+		names = append(names, a.Name)
+	}
+	if err := p.demands(ctx, group, &d, names); err != nil {
+		return err
+	}
+	for i := range apps {
+		a := &apps[i]
+		if a.Decision, a.Refusal = p.decide(ctx, d, a.Name); a.Refusal != nil && !errs.Is(a.Refusal, errs.Invalid) {
+			return a.Refusal
+		}
+	}
+	return nil
+}
+
 // Places returns the clusters of each app by the current documents, without what rendering
-// needs. Apps that cannot be placed are left out. Errors are those of Plan.
+// needs. Apps that cannot be placed are left out, and all apps if another process chooses their clusters: it is not
+// asked. Errors are those of Plan.
 func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
 	d, err := p.read(ctx, doc)
-	if err != nil {
+	if err != nil || d.remote {
 		return nil, err
 	}
 	names, err := p.AppNames(ctx, d.app)
+	if err == nil {
+		err = p.demands(ctx, doc.Key, &d, names)
+	}
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]v2.ClusterKey{}
 	for _, name := range names {
-		if decision, err := p.decide(ctx, d, name); err == nil {
+		decision, err := p.decide(ctx, d, name)
+		switch {
+		case err == nil:
 			out[name] = decision.Clusters
+		case !errs.Is(err, errs.Invalid):
+			return nil, err
 		}
 	}
-	return out, err
+	return out, nil
 }
 
 // documents are what the placement of a group's apps depends on.
@@ -127,9 +155,9 @@ type documents struct {
 	cloud   v2.LogicalCloud
 	within  placement.Filter            // admits the clusters of the logical cloud
 	intents map[string]placementIntent  // by app
-	demands map[string]placement.Demand // of placement controllers, by app
-	calls   []controllerCall
+	demands map[string]placement.Demand // of placement controllers, by app; see Planner.demands
 	fleet   *inventory.Fleet
+	namedIntents
 }
 
 // read reads what places the apps of a group.
@@ -141,15 +169,10 @@ func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err erro
 	if d.cloud, d.within, err = p.cloud(ctx, d.app.Project, d.group.Spec.LogicalCloud); err != nil {
 		return d, err
 	}
-	named, err := p.groupIntents(ctx, doc.Key)
-	if err != nil {
+	if d.namedIntents, err = p.groupIntents(ctx, doc.Key); err != nil {
 		return d, err
 	}
-	d.calls = named.calls
-	if d.intents, err = p.placementIntents(ctx, doc.Key, named); err != nil {
-		return d, err
-	}
-	if d.demands, err = p.demands(ctx, doc.Key, named.placers); err != nil {
+	if d.intents, err = p.placementIntents(ctx, doc.Key, d.namedIntents); err != nil {
 		return d, err
 	}
 	d.fleet, err = p.inventory.Fleet(ctx)
@@ -158,14 +181,21 @@ func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err erro
 
 // decide places one app; its error says why the app cannot be placed.
 func (p Planner) decide(ctx context.Context, d documents, app string) (placement.Decision, error) {
-	intent, demand := d.intents[app], d.demands[app]
-	req := placement.Request{App: app, Intent: intent.clusters, Inventory: d.fleet}
-	if intent.choose == nil && len(demand.Filters)+len(demand.Scorers) == 0 {
+	req, filters := p.request(d, app)
+	if d.intents[app].choose == nil && len(filters) == 1 && len(req.Preference.Scorers) == 0 {
 		return p.decisions.Decide(ctx, req, d.within)
 	}
-	req.Facts, req.Preference = p.inventory.KeyValues, criteria.Of(intent.choose)
+	return placement.Decide(ctx, req, filters)
+}
+
+// request returns the request that places an app, by the demands that are known.
+func (p Planner) request(d documents, app string) (placement.Request, []placement.Filter) {
+	intent, demand := d.intents[app], d.demands[app]
+	req := placement.Request{
+		App: app, Intent: intent.clusters, Inventory: d.fleet, Facts: p.inventory.KeyValues, Preference: criteria.Of(intent.choose),
+	}
 	req.Preference.Scorers = append(req.Preference.Scorers, demand.Scorers...)
-	return placement.Decide(ctx, req, append([]placement.Filter{d.within}, demand.Filters...))
+	return req, append([]placement.Filter{d.within}, demand.Filters...)
 }
 
 // Refused joins the refusals of all apps into one Invalid error; nil if there are none.

@@ -1,0 +1,117 @@
+package grpccall_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
+	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
+)
+
+// server answers as a test requires.
+type server struct {
+	pb.UnimplementedHealthServer
+	calls  atomic.Int64
+	answer func(ctx context.Context, call int64) error
+}
+
+func (s *server) Check(ctx context.Context, _ *pb.HealthCheckRequest) (*pb.HealthCheckResponse, error) {
+	return &pb.HealthCheckResponse{}, s.answer(ctx, s.calls.Add(1))
+}
+
+// serve starts a server, and returns a function that calls it.
+func serve(t *testing.T, s *server, admit func(netip.Addr) error) func(context.Context) error {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	pb.RegisterHealthServer(g, s)
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it began
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	return func(ctx context.Context) error {
+		_, err := grpccall.Call(ctx, grpccall.Dialer{Admit: admit}, listener.Addr().String(), func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+			return pb.NewHealthClient(conn).Check(ctx, &pb.HealthCheckRequest{})
+		})
+		return err
+	}
+}
+
+func TestACallIsRepeatedWhileTheControllerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		answer func(call int64) error
+		calls  int64
+		kind   errs.Kind
+		text   string
+	}{
+		"it starts":  {func(call int64) error { return unavailable(call < 3) }, 3, errs.Internal, ""},
+		"it is away": {func(int64) error { return unavailable(true) }, 3, errs.Unavailable, "3 attempts: starting"},
+		"it refuses": {func(int64) error { return status.Error(codes.InvalidArgument, "what?\n"+strings.Repeat("x", 1<<20)) }, 1, errs.Invalid, "it answers InvalidArgument: what? xxx"},
+	} {
+		s := &server{answer: func(_ context.Context, call int64) error { return tt.answer(call) }}
+		err := serve(t, s, outbound.Policy{}.Check)(t.Context())
+		if (err == nil) != (tt.text == "") || err != nil && (!errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) || len(err.Error()) > 600) || s.calls.Load() != tt.calls {
+			t.Errorf("%s: after %d calls: %.200v", name, s.calls.Load(), err)
+		}
+	}
+}
+
+func unavailable(yes bool) error {
+	if yes {
+		return status.Error(codes.Unavailable, "starting")
+	}
+	return nil
+}
+
+// A caller that goes away, such as a process that stops, is no answer of the controller.
+func TestAnEndedCallIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &server{answer: func(ctx context.Context, _ int64) error {
+		cancel()
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}}
+	if err := serve(t, s, outbound.Policy{}.Check)(ctx); !errs.Is(err, errs.Unavailable) || s.calls.Load() != 1 {
+		t.Errorf("after %d calls: %v, want Unavailable", s.calls.Load(), err)
+	}
+}
+
+func TestAddressesThatAreNotAllowedAreNotDialled(t *testing.T) {
+	t.Parallel()
+	s := &server{answer: func(context.Context, int64) error { return nil }}
+	err := serve(t, s, outbound.Policy{DenyPrivate: true}.Check)(t.Context())
+	if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "not allowed") || s.calls.Load() != 0 {
+		t.Errorf("after %d calls: %v", s.calls.Load(), err)
+	}
+}
+
+func TestTextsOfControllersAreShortLines(t *testing.T) {
+	t.Parallel()
+	if got := grpccall.Line(" a\n\tb\x1b[31m\x00 c "); got != "a b [31m c" {
+		t.Errorf("Line = %q", got)
+	}
+	if got := grpccall.Line(strings.Repeat("ä", 400)); len(got) > 500 || !utf8.ValidString(got) || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("a long text becomes %d bytes: %q", len(got), got)
+	}
+}
