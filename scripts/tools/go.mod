@@ -12,6 +12,7 @@ tool (
 require (
 	github.com/bufbuild/protocompile v0.14.1
 	google.golang.org/protobuf v1.36.12
+	mvdan.cc/gofumpt v0.12.0
 )
 
 require (
@@ -22,5 +23,4 @@ require (
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
-	mvdan.cc/gofumpt v0.12.0 // indirect
 )

@@ -15,11 +15,12 @@
 package contextupdatepb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -616,17 +617,20 @@ func file_contextupdate_proto_rawDescGZIP() []byte {
 	return file_contextupdate_proto_rawDescData
 }
 
-var file_contextupdate_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
-var file_contextupdate_proto_goTypes = []any{
-	(*ContextUpdateRequest)(nil),  // 0: ContextUpdateRequest
-	(*App)(nil),                   // 1: App
-	(*Cluster)(nil),               // 2: Cluster
-	(*ContextUpdateResponse)(nil), // 3: ContextUpdateResponse
-	(*Edit)(nil),                  // 4: Edit
-	(*Patch)(nil),                 // 5: Patch
-	(*Values)(nil),                // 6: Values
-	(*Value)(nil),                 // 7: Value
-}
+var (
+	file_contextupdate_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+	file_contextupdate_proto_goTypes  = []any{
+		(*ContextUpdateRequest)(nil),  // 0: ContextUpdateRequest
+		(*App)(nil),                   // 1: App
+		(*Cluster)(nil),               // 2: Cluster
+		(*ContextUpdateResponse)(nil), // 3: ContextUpdateResponse
+		(*Edit)(nil),                  // 4: Edit
+		(*Patch)(nil),                 // 5: Patch
+		(*Values)(nil),                // 6: Values
+		(*Value)(nil),                 // 7: Value
+	}
+)
+
 var file_contextupdate_proto_depIdxs = []int32{
 	1, // 0: ContextUpdateRequest.apps:type_name -> App
 	2, // 1: App.clusters:type_name -> Cluster

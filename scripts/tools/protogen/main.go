@@ -1,5 +1,5 @@
 // Command protogen writes the Go code of the .proto files in a folder. It needs neither protoc nor a
-// network: it compiles the files itself, and the two plugins are tools of this module.
+// network: it compiles the files itself, and the two plugins are tools of this module. The code is formatted as ours is.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"github.com/bufbuild/protocompile/protoutil"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/pluginpb"
+	"mvdan.cc/gofumpt/format"
 )
 
 // plugins are the generators, with their parameters.
@@ -45,7 +46,11 @@ func generate(ctx context.Context, dir string) error {
 			return fmt.Errorf("%s: %w", p.tool, err)
 		}
 		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(dir, f.GetName()), []byte(f.GetContent()), 0o644); err != nil {
+			code, err := format.Source([]byte(f.GetContent()), format.Options{})
+			if err != nil {
+				return fmt.Errorf("%s: format %s: %w", p.tool, f.GetName(), err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, f.GetName()), code, 0o644); err != nil {
 				return err
 			}
 		}

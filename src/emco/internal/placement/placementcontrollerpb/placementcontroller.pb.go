@@ -14,11 +14,12 @@
 package placementcontrollerpb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -517,16 +518,19 @@ func file_placementcontroller_proto_rawDescGZIP() []byte {
 	return file_placementcontroller_proto_rawDescData
 }
 
-var file_placementcontroller_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
-var file_placementcontroller_proto_goTypes = []any{
-	(*ResourceRequest)(nil),  // 0: ResourceRequest
-	(*PlacedApp)(nil),        // 1: PlacedApp
-	(*Alternatives)(nil),     // 2: Alternatives
-	(*Candidate)(nil),        // 3: Candidate
-	(*ResourceResponse)(nil), // 4: ResourceResponse
-	(*Choice)(nil),           // 5: Choice
-	(*LeftOut)(nil),          // 6: LeftOut
-}
+var (
+	file_placementcontroller_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+	file_placementcontroller_proto_goTypes  = []any{
+		(*ResourceRequest)(nil),  // 0: ResourceRequest
+		(*PlacedApp)(nil),        // 1: PlacedApp
+		(*Alternatives)(nil),     // 2: Alternatives
+		(*Candidate)(nil),        // 3: Candidate
+		(*ResourceResponse)(nil), // 4: ResourceResponse
+		(*Choice)(nil),           // 5: Choice
+		(*LeftOut)(nil),          // 6: LeftOut
+	}
+)
+
 var file_placementcontroller_proto_depIdxs = []int32{
 	1, // 0: ResourceRequest.apps:type_name -> PlacedApp
 	3, // 1: ResourceRequest.clusters:type_name -> Candidate

@@ -18,11 +18,12 @@
 package statusnotifypb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -986,24 +987,27 @@ func file_statusnotify_proto_rawDescGZIP() []byte {
 	return file_statusnotify_proto_rawDescData
 }
 
-var file_statusnotify_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_statusnotify_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
-var file_statusnotify_proto_goTypes = []any{
-	(StatusValue)(0),                     // 0: StatusValue
-	(StatusRegistration_StatusType)(0),   // 1: StatusRegistration.StatusType
-	(StatusRegistration_OutputType)(0),   // 2: StatusRegistration.OutputType
-	(*StatusRegistration)(nil),           // 3: StatusRegistration
-	(*DigKey)(nil),                       // 4: DigKey
-	(*LcKey)(nil),                        // 5: LcKey
-	(*ClusterKey)(nil),                   // 6: ClusterKey
-	(*StatusNotification)(nil),           // 7: StatusNotification
-	(*StatusDetail)(nil),                 // 8: StatusDetail
-	(*ResourceDetail)(nil),               // 9: ResourceDetail
-	(*Gvk)(nil),                          // 10: Gvk
-	(*StatusDeregistration)(nil),         // 11: StatusDeregistration
-	(*StatusDeregistrationResponse)(nil), // 12: StatusDeregistrationResponse
-	nil,                                  // 13: StatusNotification.CountsEntry
-}
+var (
+	file_statusnotify_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+	file_statusnotify_proto_msgTypes  = make([]protoimpl.MessageInfo, 11)
+	file_statusnotify_proto_goTypes   = []any{
+		StatusValue(0),                       // 0: StatusValue
+		StatusRegistration_StatusType(0),     // 1: StatusRegistration.StatusType
+		StatusRegistration_OutputType(0),     // 2: StatusRegistration.OutputType
+		(*StatusRegistration)(nil),           // 3: StatusRegistration
+		(*DigKey)(nil),                       // 4: DigKey
+		(*LcKey)(nil),                        // 5: LcKey
+		(*ClusterKey)(nil),                   // 6: ClusterKey
+		(*StatusNotification)(nil),           // 7: StatusNotification
+		(*StatusDetail)(nil),                 // 8: StatusDetail
+		(*ResourceDetail)(nil),               // 9: ResourceDetail
+		(*Gvk)(nil),                          // 10: Gvk
+		(*StatusDeregistration)(nil),         // 11: StatusDeregistration
+		(*StatusDeregistrationResponse)(nil), // 12: StatusDeregistrationResponse
+		nil,                                  // 13: StatusNotification.CountsEntry
+	}
+)
+
 var file_statusnotify_proto_depIdxs = []int32{
 	4,  // 0: StatusRegistration.digKey:type_name -> DigKey
 	5,  // 1: StatusRegistration.lcKey:type_name -> LcKey

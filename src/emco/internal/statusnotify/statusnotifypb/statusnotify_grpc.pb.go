@@ -19,6 +19,7 @@ package statusnotifypb
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -120,6 +121,7 @@ type UnimplementedStatusNotifyServer struct{}
 func (UnimplementedStatusNotifyServer) StatusRegister(*StatusRegistration, grpc.ServerStreamingServer[StatusNotification]) error {
 	return status.Error(codes.Unimplemented, "method StatusRegister not implemented")
 }
+
 func (UnimplementedStatusNotifyServer) StatusDeregister(context.Context, *StatusDeregistration) (*StatusDeregistrationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StatusDeregister not implemented")
 }
