@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"iter"
 	"net/http"
 	"strconv"
@@ -156,7 +157,7 @@ func (b eventBuffer) put(e appcontext.Event) {
 	}
 }
 
-// sendAll sends buffered events until the buffer's context ends.
+// sendAll sends buffered events until the buffer's context ends. The error is that of send, or errSlow.
 func (b eventBuffer) sendAll(send func([]byte) error) error {
 	for b.ctx.Err() == nil {
 		select {
@@ -171,7 +172,10 @@ func (b eventBuffer) sendAll(send func([]byte) error) error {
 			}
 		}
 	}
-	return context.Cause(b.ctx)
+	if err := context.Cause(b.ctx); errors.Is(err, errSlow) {
+		return err
+	}
+	return nil // the request is over
 }
 
 // watch yields the events that q admits until ctx ends. It skips those that cannot be read.

@@ -45,7 +45,7 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 	}
 	return r.streams.Serve(w, req, func(ctx context.Context, send func([]byte) error) error {
 		var last manifest.Digest
-		return r.Follow(ctx, f, func(a Answer) error {
+		err := r.Follow(ctx, f, func(a Answer) error {
 			text, err := a.JSON()
 			if err != nil {
 				return err
@@ -56,6 +56,10 @@ func (r *Reader) Serve(w http.ResponseWriter, req *http.Request, q Query, f Feed
 			}
 			return nil
 		})
+		if errs.Is(err, errs.NotFound) && last != "" {
+			return nil // the document was deleted: that was all
+		}
+		return err
 	})
 }
 

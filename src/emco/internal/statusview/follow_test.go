@@ -1,8 +1,12 @@
 package statusview
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // answerStream is a stream of answers that a test takes one by one.
@@ -148,6 +153,35 @@ func TestFollowEndsWhenThereIsNothingToFollow(t *testing.T) {
 	calls = 0
 	if err := s.reader.Follow(t.Context(), Feed{doc, read}, func(Answer) error { return full }); !errors.Is(err, full) {
 		t.Errorf("a client that is gone: got %v", err)
+	}
+}
+
+// The stream of a document that is deleted is complete; one that fails is not.
+func TestStreamsEndAsTheirReasonIs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	doc := store.Doc{UID: "7"}
+	for _, c := range []struct{ why, want error }{{errs.New(errs.NotFound, "gone"), nil}, {errs.New(errs.Internal, "damaged"), io.ErrUnexpectedEOF}} {
+		calls := 0
+		read := func(context.Context) (Answer, error) {
+			if calls++; calls > 1 {
+				return Answer{}, c.why
+			}
+			return Answer{topics: topicsOf(doc), Expires: noon}, nil
+		}
+		server := httptest.NewServer(web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+			return s.reader.Serve(w, r, Query{Watch: true}, Feed{doc, read})
+		}))
+		t.Cleanup(server.Close)
+		a, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(a.Body)
+		if bytes.Count(text, []byte("\n")) != 1 || !errors.Is(err, c.want) {
+			t.Errorf("after %v the stream is %q, %v", c.why, text, err)
+		}
+		_ = a.Body.Close()
 	}
 }
 

@@ -26,14 +26,15 @@ type Streams struct{ slots chan struct{} }
 // NewStreams allows n streams at the same time.
 func NewStreams(n int) *Streams { return &Streams{make(chan struct{}, n)} }
 
-// Feed hands the documents of a stream to send, one after the other, until ctx ends. An
-// error of send means that the client has left or reads too slowly.
+// Feed hands the documents of a stream to send, one after the other. It returns nil when all are sent, or when ctx
+// ends and the stream may end anywhere. An error of send means that the client has left or reads too slowly.
 type Feed func(ctx context.Context, send func(document []byte) error) error
 
 // Serve answers with the documents of feed, one a line (application/x-ndjson). The
 // context of feed ends when the client leaves or the server stops. A client that takes
 // more than half a minute for one document is cut off. Throttled if too many streams
 // are open; that, and what feed returns before it has sent anything, is not answered yet.
+// An error of feed after that cuts the answer off, so that no client takes it for complete.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, feed Feed) error {
 	return s.serve(w, r, "application/x-ndjson", feed)
 }
@@ -63,13 +64,13 @@ func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, fee
 	out := stream{w: w, kind: kind, control: http.NewResponseController(w)}
 	_ = out.control.SetReadDeadline(time.Time{}) // else ctx ends with the time to read a request
 	err := feed(ctx, out.send)
-	if out.begun {
-		if err != nil && ctx.Err() == nil {
-			record(r, err)
-		}
-		return nil
+	if err == nil || !out.begun {
+		return err
 	}
-	return err
+	if ctx.Err() == nil {
+		record(r, err)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 type recheckKey struct{}

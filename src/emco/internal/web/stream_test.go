@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -25,7 +26,7 @@ func counting(more <-chan struct{}) web.Feed {
 			select {
 			case <-more:
 			case <-ctx.Done():
-				return ctx.Err()
+				return nil
 			}
 		}
 	}
@@ -81,7 +82,7 @@ func TestStreamsSendLinesUntilTheServerStops(t *testing.T) {
 	if err := stop(); err != nil { // it waits for running requests: the stream must end
 		t.Errorf("the server returned %v", err)
 	}
-	if line, err := lines.ReadString('\n'); line != "" || err == nil {
+	if line, err := lines.ReadString('\n'); line != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: got %q, %v", line, err)
 	}
 }
@@ -132,15 +133,42 @@ func TestStreamsThatFailBeforeTheyBeginAreAnswered(t *testing.T) {
 	}
 }
 
-func TestStreamsThatFailLaterAreLogged(t *testing.T) {
+// A stream that fails midway does not end like a complete one, also when the reason is that the server stops.
+func TestStreamsThatFailLaterAreCutOffAndLogged(t *testing.T) {
 	t.Parallel()
-	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		return web.NewStreams(1).Serve(w, r, func(_ context.Context, send func([]byte) error) error {
+	log := &logLines{}
+	begun := make(chan struct{}, 1)
+	server := httptest.NewServer(web.Wrap(logTo(log), web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return web.NewStreams(1).Serve(w, r, func(ctx context.Context, send func([]byte) error) error {
 			return errors.Join(send([]byte("1")), errors.New("it broke"))
 		})
-	})
-	w, log := serve(h, httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Code != http.StatusOK || w.Body.String() != "1\n" || !strings.Contains(log, "it broke") {
-		t.Errorf("got %d %q, log %s", w.Code, w.Body, log)
+	})))
+	a, lines := open(t, t.Context(), server.URL)
+	if line, err := lines.ReadString('\n'); a.StatusCode != http.StatusOK || line != "1\n" || err != nil {
+		t.Errorf("the first line: %d %q, %v", a.StatusCode, line, err)
+	}
+	if line, err := lines.ReadString('\n'); line != "" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("after the failure: got %q, %v", line, err)
+	}
+	server.Close() // waits for the handler
+	if !strings.Contains(log.String(), "it broke") {
+		t.Errorf("log %s", log.String())
+	}
+
+	url, stop := started(t, web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return web.NewStreams(1).Serve(w, r, func(ctx context.Context, send func([]byte) error) error {
+			err := send([]byte("1"))
+			begun <- struct{}{}
+			<-ctx.Done()
+			return errors.Join(err, ctx.Err()) // there is more to send
+		})
+	}))
+	_, lines = open(t, t.Context(), url)
+	<-begun
+	if err := stop(); err != nil {
+		t.Errorf("the server returned %v", err)
+	}
+	if text, err := io.ReadAll(lines); string(text) != "1\n" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a server that stops: got %q, %v", text, err)
 	}
 }
