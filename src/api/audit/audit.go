@@ -94,11 +94,20 @@ type Page struct {
 }
 
 // Note is what an export holds besides lines: Anchor before the first line of a stream whose older lines were
-// removed, Head after the last line of each stream, and End with the names of all streams as the last line.
+// removed, Spoilt before the lines of a stream of which a record cannot be read, Head after the last line of each stream, and
+// End with the names of all streams as the last line.
 type Note struct {
 	Anchor *Head    `json:"anchor,omitempty"`
+	Spoilt *Spoilt  `json:"spoilt,omitempty"`
 	Head   *Head    `json:"head,omitempty"`
 	End    []string `json:"end,omitzero"`
+}
+
+// Spoilt names a record of a stream that the server cannot read. The lines that it is about may be there.
+type Spoilt struct {
+	Stream string `json:"stream"`
+	Seq    int64  `json:"seq"` // of the first of these lines; 0 if it is not known
+	Key    string `json:"key"` // in etcd
 }
 
 // endNote begins the last line of an export.
@@ -109,7 +118,7 @@ func IsEnd(line []byte) bool { return bytes.HasPrefix(line, []byte(endNote)) }
 
 // isNote reports whether a line of an export is a note.
 func isNote(line []byte) bool {
-	for _, name := range []string{`{"anchor":`, `{"head":`, endNote} {
+	for _, name := range []string{`{"anchor":`, `{"spoilt":`, `{"head":`, endNote} {
 		if bytes.HasPrefix(line, []byte(name)) {
 			return true
 		}

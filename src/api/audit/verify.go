@@ -43,6 +43,7 @@ type Verifier struct {
 	streams map[string]*chain
 	marks   []mention       // heads that lines name
 	removed map[string]Head // the last line of each stream that a line permits to remove
+	spoilt  *Spoilt         // the first record that cannot be read; nil: none
 	end     []string
 	ended   bool
 	lines   int64
@@ -204,6 +205,10 @@ func (v *Verifier) note(text []byte) error {
 			return &Broken{n.Anchor.Stream, n.Anchor.Seq, "the note of removed lines stands within the stream"}
 		}
 		c.anchor = n.Anchor
+	case n.Spoilt != nil:
+		if v.spoilt == nil {
+			v.spoilt = n.Spoilt
+		}
 	case n.Head != nil:
 		return v.chain(n.Head.Stream).ends(*n.Head)
 	default:
@@ -247,6 +252,9 @@ func (v *Verifier) Finish() (Report, error) {
 		if err := v.keeps(m.Head, fmt.Sprintf("line %d of stream %s names it", m.at, m.by)); err != nil {
 			return v.report(), err
 		}
+	}
+	if s := v.spoilt; s != nil {
+		return v.report(), &Broken{s.Stream, s.Seq, "the record " + s.Key + " cannot be read; no line is missing or changed"}
 	}
 	return v.report(), nil
 }

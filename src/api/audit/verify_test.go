@@ -201,6 +201,21 @@ func TestAnEmptyExportHasAnEnd(t *testing.T) {
 	}
 }
 
+// A record that cannot be read does not keep the lines from being checked.
+func TestASpoiltRecordIsNamedLast(t *testing.T) {
+	t.Parallel()
+	l := two(t)
+	spoilt := l.note(audit.Note{Spoilt: &audit.Spoilt{Stream: "00", Seq: 1, Key: "/emco/audit/index/00/1"}})
+	for why, lines := range map[string][]string{
+		"/emco/audit/index/00/1 cannot be read": slices.Concat([]string{spoilt}, l.export()),
+		"the line is missing":                   slices.Concat([]string{spoilt}, slices.Delete(l.export(), 2, 3)),
+	} {
+		if _, err := verify(lines); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("got %v, want %s", err, why)
+		}
+	}
+}
+
 // No input makes the check panic, and no change of a byte in the middle passes.
 func FuzzVerify(f *testing.F) {
 	text := []byte(strings.Join(two(&testing.T{}).export(), "\n"))

@@ -87,13 +87,17 @@ func (c *Copy) Once(ctx context.Context) error {
 
 // stream appends the lines of a stream after one.
 func (c *Copy) stream(ctx context.Context, h audit.Head, after, rev int64) (err error) {
+	blocks, err := c.Trail.blocks(ctx, h.Stream, after, rev)
+	if err != nil {
+		return err
+	}
 	f, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriterSize(f, copyBuffer)
-	err = c.Trail.each(ctx, h.Stream, after, rev, func(line []byte) error {
+	err = c.Trail.each(ctx, blocks, after, rev, func(line []byte) error {
 		if c.size > 0 && c.size+int64(len(line)) > c.Bytes {
 			if err := errors.Join(w.Flush(), f.Sync(), f.Close(), c.rotate()); err != nil {
 				return err

@@ -58,7 +58,7 @@ func (t *Trail) Export(ctx context.Context, send func(line []byte) error) error 
 			err = errors.Join(err, note(audit.Note{Anchor: &a}, send))
 		}
 		if err == nil {
-			err = t.each(ctx, h.Stream, 0, rev, send)
+			err = t.exportStream(ctx, h.Stream, rev, send)
 		}
 		if err == nil {
 			err = note(audit.Note{Head: &h}, send)
@@ -71,6 +71,22 @@ func (t *Trail) Export(ctx context.Context, send func(line []byte) error) error 
 	return note(audit.Note{End: end}, send)
 }
 
+// exportStream hands the lines of a stream to send, after notes that name what of it cannot be read.
+func (t *Trail) exportStream(ctx context.Context, name string, rev int64, send func(line []byte) error) error {
+	blocks, err := t.blocks(ctx, name, 0, rev)
+	if err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if b.spoilt != "" {
+			if err := note(audit.Note{Spoilt: &audit.Spoilt{Stream: name, Seq: b.first, Key: b.spoilt}}, send); err != nil {
+				return err
+			}
+		}
+	}
+	return t.each(ctx, blocks, 0, rev, send)
+}
+
 func note(n audit.Note, send func(line []byte) error) error {
 	text, err := json.Marshal(n)
 	if err == nil {
@@ -79,12 +95,8 @@ func note(n audit.Note, send func(line []byte) error) error {
 	return err
 }
 
-// each hands the lines of a stream after one to send, in order.
-func (t *Trail) each(ctx context.Context, name string, after, rev int64, send func(line []byte) error) error {
-	blocks, err := t.blocks(ctx, name, after, rev)
-	if err != nil {
-		return err
-	}
+// each hands the lines in blocks of a stream after one to send, in order.
+func (t *Trail) each(ctx context.Context, blocks []block, after, rev int64, send func(line []byte) error) error {
 	for _, b := range blocks {
 		if b.last <= after {
 			continue
@@ -110,6 +122,7 @@ type block struct {
 	first, last int64
 	until       time.Time // of the last line of a segment
 	lines       [][]byte  // nil: they are in a segment
+	spoilt      string    // key of what cannot be read of it; empty: nothing
 }
 
 // blocks returns what the lines of a stream after one are stored in, and perhaps blocks before it, in order, at a
@@ -121,7 +134,7 @@ func (t *Trail) blocks(ctx context.Context, name string, after, rev int64) ([]bl
 	}
 	var out []block
 	for _, s := range segments {
-		out = append(out, block{stream: name, first: s.First, last: s.Last, until: s.Until})
+		out = append(out, block{stream: name, first: s.First, last: s.Last, until: s.Until, spoilt: s.Spoilt})
 	}
 	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev}) {
 		if err != nil {
@@ -129,7 +142,9 @@ func (t *Trail) blocks(ctx context.Context, name string, after, rev int64) ([]bl
 		}
 		_, first, err := place(t.o.KV, item.Key)
 		if err != nil {
-			return nil, err
+			t.o.Log.Error("lines of the audit log have no place", "err", err)
+			out = append(out, block{stream: name, last: -1, spoilt: string(item.Key)})
+			continue
 		}
 		lines := bytes.Split(item.Value, []byte("\n"))
 		out = append(out, block{stream: name, first: first, last: first + int64(len(lines)) - 1, lines: lines})
@@ -142,20 +157,24 @@ func (t *Trail) load(ctx context.Context, b block, rev int64) ([][]byte, error) 
 	if b.lines != nil {
 		return b.lines, nil
 	}
-	key := segmentKey(t.o.KV, b.stream, b.first)
+	lines, _, err := t.unpacked(ctx, b.stream, b.first, rev)
+	return lines, err
+}
+
+// unpacked returns the lines of the segment that begins with a line, and its size; none if it is missing or spoilt.
+func (t *Trail) unpacked(ctx context.Context, name string, first, rev int64) (lines [][]byte, size int64, err error) {
+	key := segmentKey(t.o.KV, name, first)
 	r, err := t.o.KV.Get(ctx, key, clientv3.WithRev(rev))
-	if err != nil {
-		return nil, err
+	if err != nil || len(r.Kvs) == 0 {
+		return nil, 0, err
 	}
-	if len(r.Kvs) == 0 {
-		return nil, nil
-	}
-	text, err := unpack(r.Kvs[0].Value)
+	packed := r.Kvs[0].Value
+	text, err := unpack(packed)
 	if err != nil {
 		t.o.Log.Error("a segment of the audit log is spoilt", "err", etcdkv.Corrupt(key, err))
-		return nil, nil
+		return nil, 0, nil
 	}
-	return bytes.Split(text, []byte("\n")), nil
+	return bytes.Split(text, []byte("\n")), int64(len(packed)), nil
 }
 
 // Query selects lines.

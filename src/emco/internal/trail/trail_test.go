@@ -368,6 +368,58 @@ func TestASpoiltLineStopsNoUpkeep(t *testing.T) {
 	stopTwo()
 }
 
+// An entry of the index that cannot be read is named, and stops neither reads nor removals: the segment says what is in it.
+func TestASpoiltEntryOfTheIndexHidesNoLine(t *testing.T) {
+	for name, spoil := range map[string]func(b *bed, entry string){
+		"no JSON":      func(b *bed, entry string) { b.edit(entry, func(string) string { return "{" }) },
+		"no last line": func(b *bed, entry string) { b.edit(entry, func(string) string { return "{}" }) },
+		"another key": func(b *bed, entry string) {
+			b.edit(entry+"x", func(string) string { return b.value(entry) })
+			b.drop(entry)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			log, _ := b.start(b.options("a"))
+			for day := range 3 {
+				b.serve(log, fmt.Sprintf("/v2/projects/%d", day))
+				b.later.Add(int64(25 * time.Hour))
+				b.must(log.Tidy(b.Context()))
+			}
+			b.serve(log, "/v2/projects/last")
+			whole := b.export(log)
+			entries := b.keys("audit/index/00")
+			if len(entries) < 3 {
+				t.Fatalf("entries %v", entries)
+			}
+			spoil(b, entries[1])
+			spoilt := b.export(log)
+			_, err := audit.Verify(strings.NewReader(spoilt))
+			want, lost := entries[1], 0
+			if name == "another key" { // no entry names the segment
+				want, lost = "the line is missing", 2
+			}
+			if broken, ok := errors.AsType[*audit.Broken](err); !ok || broken.Stream != "00" || !strings.Contains(broken.Why, want) {
+				t.Errorf("verify says %v, want %s", err, want)
+			}
+			if got, all := len(lines(b, spoilt)), len(lines(b, whole)); got != all-lost {
+				t.Errorf("%d lines are read of %d", got, all)
+			}
+			page, err := log.List(b.Context(), trail.Query{Limit: 100, Admit: func(l audit.Line) bool { return l.Phase == audit.Intent }})
+			if err != nil || len(page.Items) < 3 {
+				t.Errorf("%d lines are listed, %v", len(page.Items), err)
+			}
+			b.later.Add(int64(91 * 24 * time.Hour))
+			b.must(log.Tidy(b.Context()))
+			b.must(log.Tidy(b.Context()))
+			if n := len(b.keys("audit/segment/00")); n > 1 {
+				t.Errorf("%d segments are left", n)
+			}
+			b.verify(log)
+		})
+	}
+}
+
 // Whoever can write etcd leaves traces: each change is found and the first line that is wrong is named.
 func TestChangesInEtcdAreFound(t *testing.T) {
 	type keys = []string

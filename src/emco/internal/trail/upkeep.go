@@ -30,6 +30,7 @@ const (
 type segment struct {
 	Stream string    `json:"-"`
 	First  int64     `json:"-"`
+	Spoilt string    `json:"-"` // key of an entry that cannot be read; what it said was computed from the segment, if that is there
 	Last   int64     `json:"last"`
 	Hash   string    `json:"hash"` // of the last line
 	Until  time.Time `json:"until"`
@@ -171,7 +172,7 @@ func unpack(packed []byte) ([]byte, error) {
 }
 
 // index returns the segments of a stream whose first lines are after one, or with an empty name those of all streams,
-// by stream and in order, at a revision of etcd; 0 is the newest.
+// by stream and in order, at a revision of etcd; 0 is the newest. An entry that cannot be read hides no other one.
 func (t *Trail) index(ctx context.Context, name string, after, rev int64) (out []segment, err error) {
 	scan := etcdkv.Scan{Prefix: t.o.KV.Key("audit", "index") + "/", Revision: rev}
 	if name != "" {
@@ -182,11 +183,8 @@ func (t *Trail) index(ctx context.Context, name string, after, rev int64) (out [
 		if err != nil {
 			return nil, err
 		}
-		s, err := etcdkv.Decode[segment](item)
+		s, err := t.entry(ctx, item, rev)
 		if err != nil {
-			return nil, err
-		}
-		if s.Stream, s.First, err = place(t.o.KV, item.Key); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
@@ -194,14 +192,48 @@ func (t *Trail) index(ctx context.Context, name string, after, rev int64) (out [
 	return out, nil
 }
 
-// place returns the stream and the number in a key.
+// entry reads an entry of the index. If it cannot be read, the segment itself says what is in it: a segment that is spoilt as well, or that the key
+// does not name, has no lines.
+func (t *Trail) entry(ctx context.Context, item *mvccpb.KeyValue, rev int64) (segment, error) {
+	s, spoilt := etcdkv.Decode[segment](item)
+	stream, first, misplaced := place(t.o.KV, item.Key)
+	if spoilt == nil && misplaced == nil && s.Last < first {
+		spoilt = etcdkv.Corrupt(string(item.Key), errors.New("it names no lines"))
+	}
+	if spoilt = errors.Join(spoilt, misplaced); spoilt == nil {
+		s.Stream, s.First = stream, first
+		return s, nil
+	}
+	t.o.Log.Error("an entry in the index of the audit log cannot be read", "err", spoilt)
+	s = segment{Stream: stream, First: first, Last: first - 1, Spoilt: string(item.Key)}
+	if misplaced != nil {
+		return s, nil
+	}
+	lines, packed, err := t.unpacked(ctx, stream, first, rev)
+	if err != nil || len(lines) == 0 {
+		return s, err
+	}
+	end := lines[len(lines)-1]
+	var last audit.Line
+	if json.Unmarshal(end, &last) == nil {
+		s.Last, s.Hash, s.Until, s.Bytes = first+int64(len(lines))-1, audit.Hash(end), last.Time, packed
+	}
+	return s, nil
+}
+
+// place returns the stream and the number in a key, as far as it has them.
 func place(kv *etcdkv.Client, key []byte) (stream string, first int64, err error) {
 	parts := kv.Split(key)
-	if len(parts) != 4 {
-		return "", 0, etcdkv.Corrupt(string(key), errors.New("the key is none of the audit log"))
+	if len(parts) > 2 {
+		stream = parts[2]
 	}
-	err = json.Unmarshal([]byte(cmp.Or(strings.TrimLeft(parts[3], "0"), "0")), &first)
-	return parts[2], first, err
+	if len(parts) != 4 {
+		return stream, 0, etcdkv.Corrupt(string(key), errors.New("the key is none of the audit log"))
+	}
+	if err := json.Unmarshal([]byte(cmp.Or(strings.TrimLeft(parts[3], "0"), "0")), &first); err != nil {
+		return stream, 0, etcdkv.Corrupt(string(key), err)
+	}
+	return stream, first, nil
 }
 
 // trim removes segments that are too old, and the oldest ones while all together are too large.
@@ -244,10 +276,12 @@ func (t *Trail) trim(ctx context.Context) error {
 	return nil
 }
 
-// due returns the last segment to remove of each stream, and whether space and not age is the reason for some.
+// due returns the last segment to remove of each stream, and whether space and not age is the reason for some. A segment without lines goes with
+// the next one that has some.
 func (t *Trail) due(all []segment) (cut map[string]segment, early bool) {
 	cut = map[string]segment{}
 	var bytes int64
+	all = slices.DeleteFunc(slices.Clone(all), func(s segment) bool { return s.Last < s.First })
 	for _, s := range all {
 		bytes += s.Bytes
 	}
