@@ -13,7 +13,7 @@ var arrows = map[string][]string{
 	"audit":    {},
 	"errs":     {},
 	"v2":       {"errs", "outbound"},
-	"client":   {"errs"},
+	"client":   {"errs", "outbound"},
 	"disktest": {},
 	"jsonread": {},
 	"nearest":  {},

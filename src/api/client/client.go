@@ -6,19 +6,18 @@ package client
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Limits for zero fields of Options.
@@ -140,13 +139,9 @@ func newTrust(o *Options) (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
-		if err != nil {
+		var err error
+		if c.RootCAs, err = outbound.ReadAuthorities(o.CAFile); err != nil {
 			return nil, errs.E(errs.Invalid, "read CA file", "", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errs.E(errs.Invalid, "read CA file", o.CAFile, errors.New("no PEM certificate in it"))
 		}
 	}
 	switch {

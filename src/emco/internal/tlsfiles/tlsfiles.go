@@ -4,13 +4,13 @@ package tlsfiles
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Files name what a server needs, as PEM.
@@ -47,18 +47,12 @@ func (f Files) read() (*tls.Config, error) {
 	if f.ClientCA == "" {
 		return c, nil
 	}
-	pem, err := os.ReadFile(f.ClientCA)
-	if err != nil {
-		return nil, err
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	c.ClientAuth = tls.RequireAndVerifyClientCert
 	if f.Optional {
 		c.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, errors.New("no certificate in " + f.ClientCA)
-	}
-	return c, nil
+	c.ClientCAs, err = outbound.ReadAuthorities(f.ClientCA)
+	return c, err
 }
 
 type loader struct {

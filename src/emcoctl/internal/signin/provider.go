@@ -5,7 +5,6 @@ package signin
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +21,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Issuer is a provider, with the client id that emcoctl has there.
@@ -108,13 +107,9 @@ func newHTTP(i Issuer) (*http.Client, error) {
 		DialContext: (&net.Dialer{Timeout: askTimeout}).DialContext,
 	}
 	if i.CAFile != "" {
-		pem, err := os.ReadFile(i.CAFile)
+		pool, err := outbound.ReadAuthorities(i.CAFile)
 		if err != nil {
 			return nil, errs.E(errs.Invalid, "read the issuer's CA file", "", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, errs.E(errs.Invalid, "read the issuer's CA file", i.CAFile, errors.New("no PEM certificate in it"))
 		}
 		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 	}
