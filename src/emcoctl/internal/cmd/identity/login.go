@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -213,20 +214,15 @@ func newWhoamiCommand(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var who v2.WhoAmI
-			text, err := fetch.Document(c.Context(), server, "auth/whoami", &who)
-			if err != nil {
-				return err
-			}
-			if form != output.Human {
-				return output.Encode(s.Sys.Out, form, text)
-			}
-			until := ""
-			if !who.Until.IsZero() {
-				until = who.Until.UTC().Format(progress.Moment)
-			}
-			output.Fields(s.Sys.Out, [2]string{"subject", who.Subject}, [2]string{"groups", strings.Join(who.Groups, " ")}, [2]string{"via", who.Via}, [2]string{"until", until})
-			return nil
+			return fetch.Show(c.Context(), server, "auth/whoami", s.Sys.Out, form, showCaller)
 		}),
 	}
+}
+
+func showCaller(w io.Writer, who v2.WhoAmI) {
+	until := ""
+	if !who.Until.IsZero() {
+		until = who.Until.UTC().Format(progress.Moment)
+	}
+	output.Fields(w, [2]string{"subject", who.Subject}, [2]string{"groups", strings.Join(who.Groups, " ")}, [2]string{"via", who.Via}, [2]string{"until", until})
 }

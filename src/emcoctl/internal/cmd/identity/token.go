@@ -122,21 +122,12 @@ func newTokenListCommand(s *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var all []v2.APIToken
-			text, err := fetch.Document(c.Context(), server, collection, &all)
-			if err != nil {
-				return err
-			}
-			if form != output.Human {
-				return output.Encode(s.Sys.Out, form, text)
-			}
-			showTokens(s.Sys.Out, all, time.Now())
-			return nil
+			return fetch.Show(c.Context(), server, collection, s.Sys.Out, form, showTokens)
 		}),
 	}
 }
 
-func showTokens(w io.Writer, all []v2.APIToken, now time.Time) {
+func showTokens(w io.Writer, all []v2.APIToken) {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "none")
 		return
@@ -145,7 +136,7 @@ func showTokens(w io.Writer, all []v2.APIToken, now time.Time) {
 	t.Row("NAME", "ROLE", "PLACE", "ENDS", "MADE BY")
 	for i := range all {
 		ends := all[i].Ends().UTC().Format(progress.Moment)
-		if !all[i].Ends().After(now) {
+		if !all[i].Ends().After(time.Now()) {
 			ends = "ended"
 		}
 		t.Row(all[i].Metadata.Name, all[i].Spec.Role, strings.TrimPrefix(placeOf(all[i]), "in "), ends, all[i].Actor)
