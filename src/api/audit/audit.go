@@ -41,9 +41,10 @@ type Line struct {
 	Request string `json:"request,omitempty"` // id of the request
 	Trace   string `json:"trace,omitempty"`   // id of the trace that the client sent
 
-	Subject string `json:"subject,omitempty"` // who; empty: nobody said who
-	Via     string `json:"via,omitempty"`     // how the caller was known: oidc, token, certificate, proxy, bootstrap, header, program, socket
-	Address string `json:"address,omitempty"` // from where
+	Subject    string `json:"subject,omitempty"`    // who; empty: nobody said who
+	SubjectUID string `json:"subjectUid,omitempty"` // of an API token: the UID of its document, which later tokens of the same name do not have
+	Via        string `json:"via,omitempty"`        // how the caller was known: oidc, token, certificate, proxy, bootstrap, header, program, socket
+	Address    string `json:"address,omitempty"`    // from where
 
 	Verb  string `json:"verb,omitempty"`
 	Type  string `json:"type,omitempty"`

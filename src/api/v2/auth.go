@@ -11,6 +11,7 @@ const MaxTokenLife = 366 * 24 * time.Hour
 // APIToken is a credential of a program. It has a role at a place by itself; bindings may give it more.
 type APIToken struct {
 	Metadata Metadata     `json:"metadata"`
+	UID      string       `json:"uid,omitempty"` // by the server: a later token of the same name has another
 	Spec     APITokenSpec `json:"spec"`
 	Made     time.Time    `json:"made,omitzero"`   // by the server
 	Actor    string       `json:"actor,omitempty"` // who made it
@@ -55,6 +56,7 @@ type NewAPIToken struct {
 // WhoAmI is who the server takes a caller for, as GET /v2/auth/whoami returns it.
 type WhoAmI struct {
 	Subject string    `json:"subject"`
+	UID     string    `json:"uid,omitempty"` // of an API token: others of the same name, before and after it, have others
 	Groups  []string  `json:"groups,omitempty"`
 	Via     string    `json:"via"`            // "token", "oidc", "certificate", "proxy", "bootstrap", or "off" without authentication
 	Until   time.Time `json:"until,omitzero"` // when the credential ends

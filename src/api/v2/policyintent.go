@@ -14,11 +14,12 @@ type PolicyIntent struct {
 
 // PolicyIntentSpec describes the event, the condition and the action.
 type PolicyIntentSpec struct {
-	Event    PolicyEvent       `json:"event"`              // which events count
-	Policy   PolicyCondition   `json:"policy"`             // when they ask for the action
-	Actor    string            `json:"actor"`              // the action: instantiate, update, rollback, stop or terminate
-	ActorArg map[string]string `json:"actorArg,omitempty"` // of rollback: the revision
-	Author   string            `json:"author"`             // who made the intent, and with whose permissions it acts; in answers only
+	Event     PolicyEvent       `json:"event"`               // which events count
+	Policy    PolicyCondition   `json:"policy"`              // when they ask for the action
+	Actor     string            `json:"actor"`               // the action: instantiate, update, rollback, stop or terminate
+	ActorArg  map[string]string `json:"actorArg,omitempty"`  // of rollback: the revision
+	Author    string            `json:"author"`              // who made the intent, and with whose permissions it acts; in answers only
+	AuthorUID string            `json:"authorUid,omitempty"` // of the API token that made it: the intent acts while that token is valid; in answers only
 }
 
 // PolicyEvent names events.
@@ -41,7 +42,7 @@ var policyActors = []string{"instantiate", "update", "rollback", "stop", "termin
 const maxExpression = 4096
 
 // normalize drops what only the server may set.
-func (r *PolicyIntent) normalize() { r.Spec.Author = "" }
+func (r *PolicyIntent) normalize() { r.Spec.Author, r.Spec.AuthorUID = "", "" }
 
 // Revision returns the revision that a rollback restores; 0 for other actions.
 func (s PolicyIntentSpec) Revision() int64 {

@@ -295,6 +295,65 @@ func TestAPITokens(t *testing.T) {
 	}
 }
 
+// A token is another one than those before it with its name: intents that they wrote do not act for it, and the audit log tells them apart.
+func TestATokenInheritsNothingByItsName(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStage(t)
+	root := g.company()
+	root.prepareAlarms()
+	issue := func() (made v2.NewAPIToken) {
+		t.Helper()
+		wanted := strings.Replace(tokenDocument("ci"), `"role":"viewer"`, `"uid":"4711","role":"deployer","place":"projects/shop"`, 1)
+		g.must("read", json.Unmarshal([]byte(root.expect(201, "POST", "tokens", wanted)), &made))
+		if got := root.expect(200, "GET", "tokens", ""); made.UID == "" || made.UID == "4711" || !strings.Contains(got, `"uid":"`+made.UID+`"`) {
+			t.Errorf("made %+v, listed are %s", made.APIToken, got)
+		}
+		return made
+	}
+	alarm := func() string { return root.expect(200, "POST", watcherEvents, `{"id":"alarm"}`) }
+	first := issue()
+	if got := g.with(first.Token).expect(201, "POST", alarmedGroup+"/policy-intents/end", alarmIntent); !strings.Contains(got, `"author":"token:ci","authorUid":"`+first.UID+`"`) {
+		t.Errorf("the author of the intent: %s", got)
+	}
+	if got := alarm(); !strings.Contains(got, `"outcome":"refused"`) || strings.Contains(got, "revoked") {
+		t.Errorf("an event for a deployment that is not instantiated: %s", got) // by its state
+	}
+	root.expect(201, "POST", "projects/shop/role-bindings", binding("ci", "deployer", "token:ci"))
+	root.expect(204, "DELETE", "tokens/ci", "")
+	if got := alarm(); !strings.Contains(got, "token:ci, which made the intent, was revoked") {
+		t.Errorf("an event after the end of the token: %s", got)
+	}
+	second := issue()
+	if got := alarm(); first.UID == second.UID || !strings.Contains(got, "a later token of that name is another") {
+		t.Errorf("an event with a later token of the name: %s", got)
+	}
+	if got := g.with(second.Token).expect(200, "GET", "auth/whoami", ""); !strings.Contains(got, `"subject":"token:ci","uid":"`+second.UID+`"`) {
+		t.Errorf("whoami: %s", got)
+	}
+	log := root.expect(200, "GET", "audit?subject=token:ci", "")
+	for what, uid := range map[string]string{"first": first.UID, "second": second.UID} {
+		if !strings.Contains(log, `"subject":"token:ci","subjectUid":"`+uid+`"`) {
+			t.Errorf("the audit log does not know the %s token: %s", what, log)
+		}
+	}
+}
+
+// Who may make tokens gets nothing by the name of one that bindings know already.
+func TestATokensNameGivesItsMakerNothing(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStage(t)
+	root := g.company()
+	root.expect(201, "POST", "roles", `{"metadata":{"name":"token-maker"},"spec":{"rules":[{"verbs":["create"],"types":["tokens"]}]}}`)
+	root.expect(201, "POST", "role-bindings", binding("makers", "token-maker", "user:corp:lead-shop"))
+	root.expect(201, "POST", "projects/bank/role-bindings", binding("robot", "deployer", "token:robot"))
+	wanted := strings.Replace(tokenDocument("robot"), `"role":"viewer"`, `"role":"viewer","place":"projects/shop"`, 1)
+	if got := g.user("lead-shop").do("POST", "tokens", wanted); got.Status != 403 || !strings.Contains(got.Body, "projects/bank/role-bindings/robot gives token:robot what you do not have") {
+		t.Errorf("a token that a binding of another project names: %d %s", got.Status, got.Body)
+	}
+	g.user("lead-shop").expect(201, "POST", "tokens", strings.Replace(wanted, "robot", "mine", 1))
+	root.expect(201, "POST", "tokens", wanted)
+}
+
 // S-14: views, search and events show what the caller may read, and a project takes no clusters that it was not given.
 func TestViewsAreConfined(t *testing.T) {
 	t.Parallel()

@@ -42,17 +42,27 @@ func TestAnEventTerminatesADeployment(t *testing.T) {
 	}
 }
 
+const (
+	alarmedGroup = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
+	alarmIntent  = `{"spec":{"event":{"id":"alarm","agent":"watcher"},"policy":{"expression":"true"},"actor":"terminate","author":"user:corp:root"}}`
+)
+
+// prepareAlarms makes a group for intents, and an agent that delivers events.
+func (s *testStage) prepareAlarms() {
+	s.Helper()
+	s.expect(201, "POST", "projects/shop/composite-apps/till/v1/composite-profiles", named("small"))
+	s.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"stores"},"spec":{"level":"0"}}`)
+	s.expect(201, "POST", "projects/shop/composite-apps/till/v1/deployment-intent-groups", `{"metadata":{"name":"autumn"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
+	s.expect(201, "POST", "policy/agents/watcher", `{}`)
+}
+
 // With authentication an intent acts for its author, and ends with the author's permission.
 func TestPolicyIntentsActForTheirAuthors(t *testing.T) {
 	t.Parallel()
 	g := newGuardedStage(t)
 	root := g.company()
-	const path = "projects/shop/composite-apps/till/v1/deployment-intent-groups/autumn"
-	root.expect(201, "POST", "projects/shop/composite-apps/till/v1/composite-profiles", named("small"))
-	root.expect(201, "POST", "projects/shop/logical-clouds", `{"metadata":{"name":"stores"},"spec":{"level":"0"}}`)
-	root.expect(201, "POST", "projects/shop/composite-apps/till/v1/deployment-intent-groups", `{"metadata":{"name":"autumn"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores"}}`)
-	root.expect(201, "POST", "policy/agents/watcher", `{}`)
-	const intent = `{"spec":{"event":{"id":"alarm","agent":"watcher"},"policy":{"expression":"true"},"actor":"terminate","author":"user:corp:root"}}`
+	const path, intent = alarmedGroup, alarmIntent
+	root.prepareAlarms()
 	bob := g.user("bob", "shop")
 	if got := bob.do("POST", path+"/policy-intents/end", intent); got.Status != 403 || !strings.Contains(string(got.Body), "not with those of its groups") {
 		t.Errorf("an intent by the permission of a group: %d %s", got.Status, got.Body)

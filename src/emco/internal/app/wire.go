@@ -176,7 +176,7 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 func (a *App) policies(db *store.DB, groups *orchestrator.Groups) *policy.Service {
 	s := &policy.Service{DB: db, Actions: eventActions{groups}, Now: time.Now}
 	if a.guard != nil {
-		s.Grants = a.guard.Grants.Current
+		s.Grants, s.Lives = a.guard.Grants.Current, a.guard.Grants.Lives
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,23 @@ func (a *Authority) Missing(rules []Rule, place string) string {
 		return ""
 	}
 	return a.grants.Missing(a.subject, a.groups, rules, place, a.now)
+}
+
+// MissingOf returns the first binding that gives a subject by its name what the caller does not have itself, and what that is;
+// empty if the caller has all. What a token's own document gives it does not count.
+func (a *Authority) MissingOf(subject string) (binding, missing string) {
+	if a == nil {
+		return "", ""
+	}
+	for _, g := range a.grants.bySubject[subject] {
+		if g.Deny || !g.live(a.now) || strings.HasPrefix(g.Name, tokens) {
+			continue
+		}
+		if missing := a.Missing(g.rules, g.Place); missing != "" {
+			return g.Name, missing
+		}
+	}
+	return "", ""
 }
 
 // Who returns the subjects that may do something at a place.

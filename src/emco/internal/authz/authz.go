@@ -244,11 +244,14 @@ func (gs *Grants) Who(verb, typ, place string, now time.Time) (out []Holder) {
 	return out
 }
 
+// tokens begins the names of bindings that documents of tokens make.
+const tokens = "tokens/"
+
 // HasAdmin reports whether somebody is bound to the role platform-admin everywhere.
 func (gs *Grants) HasAdmin(now time.Time) bool {
 	for _, grants := range gs.bySubject {
 		for _, g := range grants {
-			if g.Role == PlatformAdmin && !g.Deny && g.Place == "" && g.live(now) && !strings.HasPrefix(g.Name, "tokens/") {
+			if g.Role == PlatformAdmin && !g.Deny && g.Place == "" && g.live(now) && !strings.HasPrefix(g.Name, tokens) {
 				return true
 			}
 		}

@@ -222,7 +222,7 @@ var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[
 // line describes a request.
 func (w *Witness) line(r *http.Request, c authn.Caller, need authz.Permission) audit.Line {
 	l := audit.Line{
-		Time: w.Now().UTC(), Request: web.RequestID(r.Context()), Subject: c.Subject, Via: c.Via, Address: address(r),
+		Time: w.Now().UTC(), Request: web.RequestID(r.Context()), Subject: c.Subject, SubjectUID: c.UID, Via: c.Via, Address: address(r),
 		Verb: need.Verb, Type: need.Type, Path: cut(r.URL.EscapedPath()), Place: placeOf(strings.TrimPrefix(r.URL.EscapedPath(), "/v2/")),
 	}
 	if actor := web.Actor(r.Context()); l.Subject == "" && actor != web.Anonymous {
@@ -324,7 +324,7 @@ const again = time.Hour
 // Known records a caller that was not seen for an hour. It implements access.Witness.
 func (w *Witness) Known(r *http.Request, c authn.Caller) {
 	now := w.Now()
-	if !w.known.first(c.Subject+" "+c.Via+" "+address(r), now) {
+	if !w.known.first(c.Subject+" "+c.UID+" "+c.Via+" "+address(r), now) {
 		return
 	}
 	l := w.line(r, c, authz.Permission{})

@@ -40,6 +40,12 @@ type TokenRecord struct {
 	Digest string `json:"digest"`
 }
 
+// token is an API token with the uid of its document, which tells it from others of the same name.
+type token struct {
+	TokenRecord
+	uid string
+}
+
 // Cache holds the documents as they were at a moment. It reads them again each second while Run runs.
 type Cache struct {
 	db  *store.DB
@@ -53,14 +59,15 @@ type Cache struct {
 	loaded    bool
 	roles     map[store.Key][]authz.Rule
 	bindings  map[store.Key]authz.Binding
-	tokens    map[store.Key]TokenRecord
+	tokens    map[store.Key]token
 	bootstrap bootstrapRecord
 }
 
 // snapshot is the documents of a moment. It does not change.
 type snapshot struct {
 	grants    *authz.Grants
-	tokens    map[string]TokenRecord // by digest
+	tokens    map[string]token     // by digest
+	ends      map[string]time.Time // of tokens, by uid
 	bootstrap bootstrapRecord
 	at        time.Time
 }
@@ -131,7 +138,19 @@ func (c *Cache) Token(digest string) (authn.Caller, bool) {
 	if !known || !c.now().Before(t.Ends()) {
 		return authn.Caller{}, false
 	}
-	return authn.Caller{Subject: "token:" + t.Metadata.Name, Via: authn.ViaToken, Until: t.Ends()}, true
+	return authn.Caller{Subject: TokenSubject(t.Metadata.Name), UID: t.uid, Via: authn.ViaToken, Until: t.Ends()}, true
+}
+
+// TokenSubject returns the subject of an API token.
+func TokenSubject(name string) string { return "token:" + name }
+
+// Lives reports whether the API token with a uid is valid: it was not revoked, and has not ended.
+func (c *Cache) Lives(uid string) (bool, error) {
+	s, err := c.snapshot()
+	if err != nil {
+		return false, err
+	}
+	return c.now().Before(s.ends[uid]), nil
 }
 
 // Refresh reads what has changed since the last call.
@@ -186,7 +205,7 @@ func relevant(k store.Key) bool {
 }
 
 func (c *Cache) loadLocked(ctx context.Context) error {
-	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]TokenRecord{}
+	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]token{}
 	for _, l := range []struct {
 		under store.Key
 		depth int
@@ -244,7 +263,9 @@ func (c *Cache) takeLocked(doc store.Doc) (err error) {
 		r, err = store.Decode[v2.Role](doc)
 		c.roles[doc.Key] = Rules(r)
 	case strings.HasPrefix(string(doc.Key), Tokens+"/"):
-		c.tokens[doc.Key], err = store.Decode[TokenRecord](doc)
+		var t TokenRecord
+		t, err = store.Decode[TokenRecord](doc)
+		c.tokens[doc.Key] = token{t, doc.UID}
 	default:
 		var b v2.RoleBinding
 		b, err = store.Decode[v2.RoleBinding](doc)
@@ -273,14 +294,14 @@ func (c *Cache) buildLocked(at time.Time) *snapshot {
 	for _, b := range c.bindings {
 		bindings = append(bindings, b)
 	}
-	tokens := make(map[string]TokenRecord, len(c.tokens))
+	tokens, ends := make(map[string]token, len(c.tokens)), make(map[string]time.Time, len(c.tokens))
 	for k, t := range c.tokens {
-		tokens[t.Digest] = t
+		tokens[t.Digest], ends[t.uid] = t, t.Ends()
 		bindings = append(bindings, authz.Binding{
-			Name: string(k), Role: t.Spec.Role, Subjects: []string{"token:" + t.Metadata.Name}, Place: t.Spec.Place, Expires: t.Ends(),
+			Name: string(k), Role: t.Spec.Role, Subjects: []string{TokenSubject(t.Metadata.Name)}, Place: t.Spec.Place, Expires: t.Ends(),
 		})
 	}
-	s := &snapshot{tokens: tokens, bootstrap: c.bootstrap, at: at}
+	s := &snapshot{tokens: tokens, ends: ends, bootstrap: c.bootstrap, at: at}
 	if s.grants = authz.New(roles, bindings); !s.grants.HasAdmin(at) {
 		s.grants = authz.New(roles, append(bindings, authz.Binding{
 			Name: "tokens/bootstrap", Role: authz.PlatformAdmin, Subjects: []string{bootstrapSubject},

@@ -158,7 +158,7 @@ func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) e
 	if err != nil {
 		return err
 	}
-	t.Made, t.Actor = s.Now().UTC().Truncate(time.Second), web.Actor(r.Context())
+	t.UID, t.Made, t.Actor = "", s.Now().UTC().Truncate(time.Second), web.Actor(r.Context())
 	out := v2.NewAPIToken{APIToken: t}
 	key := store.Key(grants.Tokens + "/" + t.Metadata.Name)
 	if dry {
@@ -179,12 +179,14 @@ func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) e
 	if t.Spec.Place != "" { // another place of the same name must not inherit the token
 		refs = append(refs, store.Ref{Key: store.Key(t.Spec.Place), Must: true})
 	}
-	if _, err := s.DB.Create(r.Context(), store.Write{Key: key, Body: body, Refs: refs}); err != nil {
-		if errs.Is(err, errs.Exists) {
-			err = errs.New(errs.Exists, "Token already exists")
-		}
+	doc, err := s.DB.Create(r.Context(), store.Write{Key: key, Body: body, Refs: refs})
+	if errs.Is(err, errs.Exists) {
+		err = errs.New(errs.Exists, "Token already exists")
+	}
+	if err != nil {
 		return err
 	}
+	out.UID = doc.UID
 	return web.JSON(w, http.StatusCreated, out)
 }
 
@@ -200,6 +202,12 @@ func (s Resources) checkToken(ctx context.Context, t v2.APIToken) error {
 	rules, err := s.Grants.Role(ctx, t.Spec.Role)
 	if err == nil {
 		err = escalation(authz.From(ctx).Missing(rules, t.Spec.Place), t.Spec.Place)
+	}
+	if err == nil { // bindings name tokens that are made later, and those that were revoked
+		subject := grants.TokenSubject(t.Metadata.Name)
+		if binding, missing := authz.From(ctx).MissingOf(subject); missing != "" {
+			err = errs.New(errs.Forbidden, binding+" gives "+subject+" what you do not have: you may not "+missing+"; choose another name")
+		}
 	}
 	if err != nil || t.Spec.Place == "" {
 		return err
@@ -220,7 +228,9 @@ func (s Resources) listTokens(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		out = append(out, t.Value.APIToken)
+		one := t.Value.APIToken
+		one.UID = t.Doc.UID
+		out = append(out, one)
 	}
 	return web.JSON(w, http.StatusOK, out)
 }
@@ -267,7 +277,7 @@ func (s Resources) whoami(w http.ResponseWriter, r *http.Request) error {
 	if authz.From(r.Context()) == nil {
 		return web.JSON(w, http.StatusOK, v2.WhoAmI{Subject: web.Actor(r.Context()), Via: "off"})
 	}
-	return web.JSON(w, http.StatusOK, v2.WhoAmI{Subject: c.Subject, Groups: c.Groups, Via: c.Via, Until: c.Until})
+	return web.JSON(w, http.StatusOK, v2.WhoAmI{Subject: c.Subject, UID: c.UID, Groups: c.Groups, Via: c.Via, Until: c.Until})
 }
 
 // question answers questions about permissions. It asks the router what a path needs.

@@ -54,7 +54,9 @@ type Service struct {
 	Actions Actions
 	// Grants returns who may do what now; nil if the program does not authenticate.
 	Grants func() (*authz.Grants, error)
-	Now    func() time.Time
+	// Lives reports whether the API token with a uid is valid; nil as Grants.
+	Lives func(uid string) (bool, error)
+	Now   func() time.Time
 }
 
 const (
@@ -75,7 +77,8 @@ func (s *Service) Mount(r *mux.Router) {
 			return []store.Ref{{Key: store.Key(agents + "/" + d.Spec.Event.Agent)}}
 		},
 		Settle: func(ctx context.Context, _ resource.Place, d *v2.PolicyIntent) error {
-			d.Spec.Author = authn.From(ctx).Subject
+			c := authn.From(ctx)
+			d.Spec.Author, d.Spec.AuthorUID = c.Subject, c.UID
 			return nil
 		},
 		Check: s.check,
@@ -118,6 +121,15 @@ func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
 	const typ = "deployment-intent-groups"
 	if spec.Author == "" {
 		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and make it again")
+	}
+	if spec.AuthorUID != "" { // intents of older versions name their token alone
+		lives, err := s.Lives(spec.AuthorUID)
+		if err == nil && !lives {
+			err = errs.New(errs.Forbidden, spec.Author+", which made the intent, was revoked or has ended, and a later token of that name is another; delete the intent and make it again")
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if d := grants.Decide(spec.Author, nil, authz.Act(spec.Actor), typ, place, s.Now()); !d.Allowed {
 		return errs.New(errs.Forbidden, fmt.Sprintf("%s may not %s %s in %s (%s); events act with the permissions of the intent's author, not with those of its groups: bind a role to the author itself, or make the intent with an API token",

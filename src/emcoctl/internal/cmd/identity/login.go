@@ -224,5 +224,5 @@ func showCaller(w io.Writer, who v2.WhoAmI) {
 	if !who.Until.IsZero() {
 		until = who.Until.UTC().Format(progress.Moment)
 	}
-	output.Fields(w, [2]string{"subject", who.Subject}, [2]string{"groups", strings.Join(who.Groups, " ")}, [2]string{"via", who.Via}, [2]string{"until", until})
+	output.Fields(w, [2]string{"subject", who.Subject}, [2]string{"uid", who.UID}, [2]string{"groups", strings.Join(who.Groups, " ")}, [2]string{"via", who.Via}, [2]string{"until", until})
 }
