@@ -21,8 +21,8 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error)
 		return store.Changes{}, classify("list", "changes", err)
 	}
 	var first, last sql.NullInt64 // read after the lines: removed ones are found missing
-	row := d.read.QueryRowContext(ctx, "SELECT (SELECT min(seq) FROM changes), (SELECT max(seq) FROM changes)")
-	if err := row.Scan(&first, &last); err != nil {
+	ends := func(into func(...any) error) error { return into(&first, &last) }
+	if err := d.read.row(ctx, "SELECT (SELECT min(seq) FROM changes), (SELECT max(seq) FROM changes)", nil, ends); err != nil {
 		return store.Changes{}, classify("list", "changes", err)
 	}
 	if mark == 0 || mark < first.Int64-1 || mark > last.Int64 {
@@ -37,17 +37,11 @@ func (d *Driver) since(ctx context.Context, mark int64) (store.Changes, error) {
 	if mark == 0 {
 		return out, nil
 	}
-	rows, err := d.read.QueryContext(ctx, "SELECT seq, key FROM changes WHERE seq > ? ORDER BY seq", mark)
-	if err != nil {
-		return out, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := d.read.rows(ctx, "SELECT seq, key FROM changes WHERE seq > ? ORDER BY seq", []any{mark}, func(into func(...any) error) error {
 		var k store.Key
-		if err := rows.Scan(&out.Mark, &k); err != nil {
-			return out, err
-		}
+		err := into(&out.Mark, &k)
 		out.Keys = append(out.Keys, k)
-	}
-	return out, rows.Err()
+		return err
+	})
+	return out, err
 }

@@ -24,7 +24,7 @@ func (d *Driver) Checkpoint(ctx context.Context) (busy bool, err error) {
 // Plan tells how SQLite carries out a listing.
 func (d *Driver) Plan(ctx context.Context, under store.Key, q store.Query) (string, error) {
 	query, args := statement(under, q, page)
-	rows, err := d.read.QueryContext(ctx, "EXPLAIN QUERY PLAN "+query, args...)
+	rows, err := d.read.db.QueryContext(ctx, "EXPLAIN QUERY PLAN "+query, args...)
 	if err != nil {
 		return "", err
 	}

@@ -21,7 +21,11 @@ const fields = "key, tag, state, since, uid, rev, parent, refs, claims, blobs, c
 // Get implements store.Driver.
 func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	var r row
-	doc, err := r.scan(d.read.QueryRowContext(ctx, "SELECT "+fields+" FROM docs WHERE key = ?", string(k)).Scan)
+	var doc store.Doc
+	err := d.read.row(ctx, "SELECT "+fields+" FROM docs WHERE key = ?", []any{string(k)}, func(into func(...any) error) (err error) {
+		doc, err = r.scan(into)
+		return err
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return store.Doc{}, errs.E(errs.NotFound, "get", string(k), errors.New("not found"))
 	}
@@ -39,21 +43,14 @@ func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.
 // page fetches the next n documents of a listing.
 func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int) ([]store.Doc, error) {
 	query, args := statement(under, q, n)
-	rows, err := d.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	docs := make([]store.Doc, 0, n)
 	var r row // for all rows
-	for rows.Next() {
-		doc, err := r.scan(rows.Scan)
-		if err != nil {
-			return nil, err
-		}
+	err := d.read.rows(ctx, query, args, func(into func(...any) error) error {
+		doc, err := r.scan(into)
 		docs = append(docs, doc)
-	}
-	return docs, rows.Err()
+		return err
+	})
+	return docs, err
 }
 
 // statement returns the query for one page. Each of its forms walks one index from the key

@@ -22,7 +22,7 @@ const readers = 4 // connections for reading; SQLite has one writer at a time an
 // Driver is a store.Driver on a SQLite file.
 type Driver struct {
 	write *sql.DB // one connection
-	read  *sql.DB
+	read  *reader
 }
 
 var _ store.Driver = (*Driver)(nil)
@@ -34,16 +34,16 @@ func Open(path string) (*Driver, error) {
 	if err := createFile(path); err != nil {
 		return nil, errs.E(errs.Unavailable, "open", path, err)
 	}
-	d := &Driver{}
+	d := &Driver{read: &reader{prepared: map[string]*sql.Stmt{}}}
 	var err error
 	if d.write, err = connect(path, 1, "immediate"); err == nil {
-		d.read, err = connect(path, readers, "deferred", "query_only(1)")
+		d.read.db, err = connect(path, readers, "deferred", "query_only(1)")
 	}
 	if err == nil {
 		err = migrate(context.Background(), d.write, path)
 	}
 	if err == nil {
-		err = check(context.Background(), d.read)
+		err = check(context.Background(), d.read.db)
 	}
 	if err != nil {
 		return nil, errors.Join(classify("open", store.Key(path), wayBack(err)), d.Close())
@@ -86,7 +86,7 @@ func wayBack(err error) error {
 // Close closes the file; current calls fail.
 func (d *Driver) Close() error {
 	var all []error
-	for _, db := range []*sql.DB{d.read, d.write} {
+	for _, db := range []*sql.DB{d.read.db, d.write} {
 		if db != nil {
 			all = append(all, db.Close())
 		}
