@@ -1,25 +1,41 @@
 package app_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// emcoctl builds the command line and returns the folder that it is in.
+// built is the command line as the first test that needs it builds it. TestMain removes its folder.
+var built struct {
+	once sync.Once
+	dir  string // "" if nothing was built
+	err  error
+}
+
+// emcoctl returns the folder that the command line is in.
 func emcoctl(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/emco-orchestrator/emco/src/emcoctl")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build emcoctl: %v\n%s", err, out)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "emcoctl"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", built.dir, "github.com/emco-orchestrator/emco/src/emcoctl").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("build emcoctl: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return dir
+	return built.dir
 }
 
 // planDigest is the digest of a plan, which contains ids that differ from run to run.
