@@ -133,7 +133,7 @@ func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
 	case c.Type == v2.Synced && c.Status == v2.True && !head.Gone && len(v.left) > 0:
 		t := problemTally{}
 		for _, p := range v.left {
-			t.add(reasonOf(p), pairName(p), p.Error)
+			t.add(1, reasonOf(p), pairName(p), p.Error)
 		}
 		return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
 	}
@@ -166,7 +166,7 @@ func (v *statusView) leftStalled(c v2.Condition) v2.Condition {
 	t := problemTally{}
 	for _, p := range v.left {
 		if removalFailed(p) {
-			t.add(reasonFailed, pairName(p), p.Error)
+			t.add(1, reasonFailed, pairName(p), p.Error)
 			t.since = earlier(t.since, p.At)
 		}
 	}
@@ -201,8 +201,8 @@ func (v *statusView) placed(a appPlaces) v2.Condition {
 	switch {
 	case a.Failure != nil && a.Failure.Stage == "placement":
 		out.Status, out.Reason, out.Message = v2.False, "PlacementFailed", a.Failure.Reason
-	case len(a.places) > 0:
-		out.Message = counted(len(a.places), "cluster")
+	case len(a.desired) > 0:
+		out.Message = counted(len(a.desired), "cluster")
 	case a.Failure == nil:
 		out.Status, out.Reason, out.Message = v2.False, "NoCluster", "no cluster was found for it"
 	}
@@ -232,7 +232,7 @@ func (v *statusView) committed(a appPlaces) v2.Condition {
 		applied, git := p.state == string(appcontext.Applied), p.pair != nil && p.pair.Commit != ""
 		switch {
 		case applied && git:
-			commits++
+			commits += p.n
 			since = later(since, p.pair.At)
 		case applied:
 		case git:
@@ -264,15 +264,15 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 		case p.pair.Commit == "":
 			since = later(since, p.pair.At)
 		case w.report == nil:
-			open.add(reasonNotReported, string(p.cluster), "it has not reported")
+			open.add(p.n, reasonNotReported, string(p.cluster), "it has not reported")
 		case w.stale:
-			open.add(reasonSilent, string(p.cluster), w.silentSince())
+			open.add(p.n, reasonSilent, string(p.cluster), w.silentSince())
 		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
 			since = later(since, w.report.Since)
 		case p.ready.verdict.unknown.n > 0:
-			open.add(reasonUnknown, string(p.cluster), p.ready.verdict.unknown.first)
+			open.add(p.n, reasonUnknown, string(p.cluster), p.ready.verdict.unknown.first)
 		default:
-			not.add(reasonReconciling, string(p.cluster), "its reconciler has not applied it yet")
+			not.add(p.n, reasonReconciling, string(p.cluster), "its reconciler has not applied it yet")
 		}
 	}
 	switch {
@@ -291,22 +291,22 @@ func (v *statusView) healthy(a appPlaces) v2.Condition {
 	for _, p := range a.places {
 		w := p.reading
 		if w.report == nil {
-			open.add(reasonNotReported, string(p.cluster), "it has not reported")
+			open.add(p.n, reasonNotReported, string(p.cluster), "it has not reported")
 			continue
 		}
 		d := p.ready.verdict
 		d.addExtras(w)
 		switch {
 		case w.stale:
-			open.add(reasonSilent, string(p.cluster), w.silentSince())
+			open.add(p.n, reasonSilent, string(p.cluster), w.silentSince())
 			open.since = earlier(open.since, w.at.Add(v.reader.options.Stale))
 		case d.bad.n > 0:
-			bad.add(reasonNotReady, string(p.cluster), d.bad.first)
+			bad.add(p.n, reasonNotReady, string(p.cluster), d.bad.first)
 			if !w.report.Ready {
 				bad.since = earlier(bad.since, w.report.Since)
 			}
 		case d.unknown.n > 0:
-			open.add(reasonUnknown, string(p.cluster), d.unknown.first)
+			open.add(p.n, reasonUnknown, string(p.cluster), d.unknown.first)
 		default:
 			since = later(since, w.report.Since)
 		}
@@ -331,7 +331,7 @@ func (v *statusView) stalled(a appPlaces) v2.Condition {
 	for _, p := range a.places {
 		moving = moving || p.state != string(appcontext.Applied)
 		if p.pair != nil && !v.outdated(p) && (p.pair.Phase == appcontext.Failed || p.pair.Halted) {
-			failed.add(cmp.Or(p.pair.Reason, reasonFailed), string(p.cluster), p.pair.Error)
+			failed.add(p.n, cmp.Or(p.pair.Reason, reasonFailed), string(p.cluster), p.pair.Error)
 			failed.since = earlier(failed.since, p.pair.At)
 		}
 	}
@@ -351,9 +351,9 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 		if p.Key.App != a.Name {
 			continue
 		}
-		rest.add(reasonOf(p), string(p.Key.Cluster), cmp.Or(p.Error, p.Blocked, p.Waiting))
+		rest.add(1, reasonOf(p), string(p.Key.Cluster), cmp.Or(p.Error, p.Blocked, p.Waiting))
 		if removalFailed(p) {
-			failed.add(cmp.Or(p.Reason, reasonFailed), string(p.Key.Cluster), p.Error)
+			failed.add(1, cmp.Or(p.Reason, reasonFailed), string(p.Key.Cluster), p.Error)
 			failed.since = earlier(failed.since, p.At)
 		}
 	}
@@ -371,12 +371,12 @@ func (v *statusView) removal(a appPlaces) []v2.Condition {
 	return []v2.Condition{synced, stalled}
 }
 
-// why returns the reason why a place is not Applied.
-func (v *statusView) why(p placeStatus) (reason, where, why string) {
+// why returns the reason why a place is not Applied, and for how many that holds.
+func (v *statusView) why(p placeStatus) (n int, reason, where, why string) {
 	if p.pair == nil || v.outdated(p) {
-		return reasonPending, string(p.cluster), ""
+		return p.n, reasonPending, string(p.cluster), ""
 	}
-	return reasonOf(*p.pair), string(p.cluster), cmp.Or(p.pair.Error, p.pair.Blocked, p.pair.Waiting)
+	return p.n, reasonOf(*p.pair), string(p.cluster), cmp.Or(p.pair.Error, p.pair.Blocked, p.pair.Waiting)
 }
 
 func reasonOf(p appcontext.Pair) string {
@@ -399,9 +399,10 @@ type problemTally struct {
 	since  time.Time
 }
 
-func (t *problemTally) add(reason, where, why string) {
-	t.n++
-	if t.n > 1 && ranks[reason] >= ranks[t.reason] {
+// add counts a problem of n places, the first of which is where.
+func (t *problemTally) add(n int, reason, where, why string) {
+	t.n += n
+	if t.n > n && ranks[reason] >= ranks[t.reason] {
 		return
 	}
 	t.reason, t.first = reason, where

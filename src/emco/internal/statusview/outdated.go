@@ -15,12 +15,12 @@ func (s Snapshot) outdatedPlaces(places map[string][]v2.ClusterKey) string {
 	var changes []string
 	for _, a := range s.apps {
 		now, known := places[a.Name]
-		same := func(p placeStatus, c v2.ClusterKey) bool { return p.cluster == c } // both are in order
-		if !known || a.Failure != nil || slices.EqualFunc(a.places, now, same) {
+		same := func(p desiredPlace, c v2.ClusterKey) bool { return p.cluster == c } // both are in order
+		if !known || a.Failure != nil || slices.EqualFunc(a.desired, now, same) {
 			continue
 		}
 		has, left := map[v2.ClusterKey]bool{}, []v2.ClusterKey{}
-		for _, p := range a.places {
+		for _, p := range a.desired {
 			has[p.cluster] = true
 		}
 		var added []v2.ClusterKey
@@ -30,7 +30,7 @@ func (s Snapshot) outdatedPlaces(places map[string][]v2.ClusterKey) string {
 			}
 			delete(has, c)
 		}
-		for _, p := range a.places { // in order
+		for _, p := range a.desired { // in order
 			if has[p.cluster] {
 				left = append(left, p.cluster)
 			}

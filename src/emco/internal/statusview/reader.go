@@ -50,11 +50,12 @@ type Reader struct {
 	options   Options
 	streams   *web.Streams
 	revisions *revisionCache
+	counted   *countedCache
 }
 
 // New returns a reader of a store and its mirror.
 func New(contexts ContextReader, m *mirror.Mirror, o Options) *Reader {
-	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache()}
+	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache(), counted: newCountedCache()}
 }
 
 // Subject is the document that a query is about.
@@ -114,7 +115,7 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 		}
 		return out, err
 	}
-	s, err := r.snapshotAt(ctx, snap, rev)
+	s, err := r.snapshotAt(ctx, snap, rev, q.Output == Summary && len(q.Clusters) == 0)
 	if err == nil {
 		err = of.checkApps(ctx, q, s.Rev)
 	}
@@ -122,7 +123,7 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 		return out, err
 	}
 	v := statusView{
-		Snapshot: s, Query: q, reader: r, now: r.options.Now(), blocks: map[objectClass]*classStatus{},
+		Snapshot: s, Query: q, reader: r, blocks: map[objectClass]*classStatus{},
 		lastAction: acts[len(acts)-1].Time,
 	}
 	if v.details, err = r.detailsFor(ctx, q, s); err != nil {
@@ -153,7 +154,7 @@ func (r *Reader) Standing(ctx context.Context, id appcontext.HeadID) (Standing, 
 		return Standing{}, err
 	}
 	var out Answer
-	v := statusView{Snapshot: s, Query: Query{Ready: true, Output: Summary}, reader: r, now: r.options.Now(), blocks: map[objectClass]*classStatus{}}
+	v := statusView{Snapshot: s, Query: Query{Ready: true, Output: Summary}, reader: r, blocks: map[objectClass]*classStatus{}}
 	err = v.write(&out)
 	return Standing{Head: s.Head, Deployed: s.Deployed(), Ready: out.status.ReadyStatus}, err
 }

@@ -149,10 +149,10 @@ func (d *healthVerdict) addExtras(w clusterReading) {
 func (d *healthVerdict) count(id manifest.ID, o objectState) {
 	switch o.state {
 	case v2.NotPresent:
-		d.bad.add(reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "does not exist"))
+		d.bad.add(1, reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "does not exist"))
 	case v2.NotReady:
-		d.bad.add(reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "is not ready"))
+		d.bad.add(1, reasonNotReady, id.Kind+" "+id.Name, cmp.Or(o.reason, "is not ready"))
 	case v2.Unknown:
-		d.unknown.add(reasonUnknown, id.Kind+" "+id.Name, o.reason)
+		d.unknown.add(1, reasonUnknown, id.Kind+" "+id.Name, o.reason)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -17,7 +18,8 @@ type Snapshot struct {
 	Head appcontext.Head
 	Rev  appcontext.Revision // the desired one; the last one if nothing is desired; an older one if that was requested
 
-	past    bool // Rev is an older one
+	now     time.Time // when it was read
+	past    bool      // Rev is an older one
 	apps    []appPlaces
 	runs    []appcontext.WorkflowRun // the last ones of the workflows
 	left    []appcontext.Pair        // pairs that exist and Rev does not desire, in order; all pairs if nothing is desired
@@ -27,12 +29,14 @@ type Snapshot struct {
 // appPlaces is an app of the revision with its places, in order of cluster.
 type appPlaces struct {
 	appcontext.App
-	places []placeStatus
+	desired []desiredPlace // all places
+	places  []placeStatus  // their statuses; for counting, of those that stand alike only the first
 }
 
 // placeStatus is the status of one app on one cluster.
 type placeStatus struct {
 	*desiredPlace
+	n       int              // places that stand like this one, with it
 	pair    *appcontext.Pair // nil: rsync has not seen it yet, or has removed it
 	reading clusterReading
 	state   string       // of an app of the last revision: upstream's status, see Snapshot.state
@@ -45,19 +49,19 @@ type objectState struct {
 	held          bool // the cluster reports the desired content
 }
 
-// Snapshot reads a deployment's snapshot by the id of its head; zero if it has no head.
+// Snapshot reads a deployment's snapshot by the id of its head, for counting; zero if it has no head.
 func (r *Reader) Snapshot(ctx context.Context, id appcontext.HeadID) (Snapshot, error) {
 	snap, err := r.mirror.Snapshot(ctx, id)
 	if err != nil || snap.Head == nil {
 		return Snapshot{}, err
 	}
-	return r.snapshotAt(ctx, snap, snap.Head.Rev)
+	return r.snapshotAt(ctx, snap, snap.Head.Rev, true)
 }
 
 // snapshotAt returns the snapshot for a revision. It costs one read for the revision, and
-// one for every few thousand placements.
-func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64) (Snapshot, error) {
-	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev, runs: snap.Runs}
+// one for every few thousand placements. A snapshot for counting takes places that stand alike together.
+func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64, counting bool) (Snapshot, error) {
+	s := Snapshot{Head: *snap.Head, past: rev != snap.Head.Rev, runs: snap.Runs, now: r.options.Now()}
 	content := &revisionContent{}
 	if rev > 0 {
 		var err error
@@ -66,11 +70,16 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 		}
 	}
 	s.Rev = content.rev
-	found := 0
-	for _, a := range s.Rev.Apps {
-		places, known := placesOf(a.Name, content.places[a.Name], snap)
-		s.apps = append(s.apps, appPlaces{a, places})
-		found += known
+	places, found := [][]placeStatus(nil), 0
+	if counting && !s.past {
+		places, found = r.countedPlaces(content, snap, s.now)
+	} else {
+		places, found = join(content, func(app string, desired []desiredPlace) ([]placeStatus, int) {
+			return r.placesOf(app, desired, snap, s.now)
+		})
+	}
+	for i, a := range s.Rev.Apps {
+		s.apps = append(s.apps, appPlaces{a, content.places[a.Name], places[i]})
 	}
 	switch {
 	case s.Head.Gone:
@@ -93,17 +102,34 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	return s, nil
 }
 
+// join returns the places of each app of a revision, and how many of all the snapshot has.
+func join(content *revisionContent, of func(app string, desired []desiredPlace) (places []placeStatus, known int)) (out [][]placeStatus, found int) {
+	for _, a := range content.rev.Apps {
+		places, known := of(a.Name, content.places[a.Name])
+		out, found = append(out, places), found+known
+	}
+	return out, found
+}
+
 // placesOf returns the places that a revision desires for an app, and how many of them the snapshot has.
-func placesOf(app string, desired []desiredPlace, snap mirror.Snapshot) (out []placeStatus, known int) {
+func (r *Reader) placesOf(app string, desired []desiredPlace, snap mirror.Snapshot, now time.Time) (out []placeStatus, known int) {
 	out = make([]placeStatus, len(desired))
 	for i := range desired {
-		out[i].desiredPlace = &desired[i]
-		if e := snap.Pairs[mirror.Pair{Cluster: desired[i].cluster, App: app}]; e != nil {
-			out[i].pair, out[i].reading = e.State.Common(), clusterReading{report: e.Report, at: e.Heard()}
+		p, found := r.placeOf(app, &desired[i], snap, now)
+		if out[i] = p; found {
 			known++
 		}
 	}
 	return out, known
+}
+
+// placeOf returns the status of a place; false if the snapshot does not have it.
+func (r *Reader) placeOf(app string, desired *desiredPlace, snap mirror.Snapshot, now time.Time) (placeStatus, bool) {
+	e := snap.Pairs[mirror.Pair{Cluster: desired.cluster, App: app}]
+	if e == nil {
+		return placeStatus{desiredPlace: desired, n: 1}, false
+	}
+	return placeStatus{desiredPlace: desired, n: 1, pair: e.State.Common(), reading: r.readingOf(e.Report, e.Heard(), now)}, true
 }
 
 // remainingPairs returns the pairs of a deployment that nothing desires, in order of app and cluster and

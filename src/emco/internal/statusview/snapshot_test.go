@@ -80,7 +80,7 @@ func TestDeployedStatus(t *testing.T) {
 			for _, p := range tt.places {
 				one := placeStatus{desiredPlace: &desiredPlace{"edge+c1", "new"}, pair: p.pair}
 				one.state = s.state(one)
-				s.apps = append(s.apps, appPlaces{appcontext.App{Name: p.app}, []placeStatus{one}})
+				s.apps = append(s.apps, appPlaces{App: appcontext.App{Name: p.app}, places: []placeStatus{one}})
 			}
 			if got := s.Deployed(); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)

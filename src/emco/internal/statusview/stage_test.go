@@ -268,7 +268,7 @@ func (g *testGroup) ask(query string) (Answer, error) {
 }
 
 // status answers a query, which must succeed. The encoded answer and the returned one must
-// be equal.
+// be equal, and a summary must say the same, without the parts.
 func (g *testGroup) status(query string) v2.Status {
 	g.Helper()
 	a, err := g.ask(query)
@@ -284,7 +284,22 @@ func (g *testGroup) status(query string) v2.Status {
 	if one, two := asJSON(sent), asJSON(a.Status()); one != two {
 		g.Fatalf("%s: sent is\n%s\nbut it should be\n%s", query, one, two)
 	}
+	g.checkSummary(query, sent)
 	return sent
+}
+
+// checkSummary compares the summary of a query with its answer.
+func (g *testGroup) checkSummary(query string, whole v2.Status) {
+	g.Helper()
+	v, err := url.ParseQuery(query)
+	g.must(err)
+	v.Set("output", "summary")
+	a, err := g.ask(v.Encode())
+	g.must(err)
+	whole.Apps, whole.Leaving = nil, nil
+	if one, two := asJSON(a.Status()), asJSON(whole); one != two {
+		g.Fatalf("%s: the summary is\n%s\nbut it should be\n%s", query, one, two)
+	}
 }
 
 func asJSON[T any](v T) string {

@@ -18,7 +18,6 @@ type statusView struct {
 	Snapshot
 	Query
 	reader     *Reader
-	now        time.Time
 	details    map[appcontext.Digest]json.RawMessage // by digest of the object; only if the query asks for them
 	blocks     map[objectClass]*classStatus
 	lastAction time.Time // time of the last action
@@ -114,7 +113,6 @@ func overall(counts map[string]int, failed bool) string {
 func (v *statusView) readReports(a appPlaces) {
 	for i := range a.places {
 		p := &a.places[i]
-		p.reading = v.reader.readingOf(p.reading.report, p.reading.at, v.now)
 		v.stale = v.stale || p.reading.stale
 		if at := v.reader.expires(p.reading); !at.IsZero() && (v.expires.IsZero() || at.Before(v.expires)) {
 			v.expires = at
@@ -136,13 +134,13 @@ func (v *statusView) clusters(a appPlaces, counts map[string]int) (out []cluster
 		}
 		c := clusterPart{objects: v.objects(p)}
 		if v.Ready && !v.past {
-			c.extras = v.extras(p.reading, counts)
+			c.extras = v.extras(p, counts)
 		}
 		if len(c.objects.list)+len(c.extras) == 0 && len(v.Resources) > 0 { // else the app rendered to nothing
 			continue
 		}
 		for state, n := range c.objects.counts {
-			counts[state] += n
+			counts[state] += n * p.n
 		}
 		if v.Output == Summary {
 			continue
@@ -241,7 +239,8 @@ func (v *statusView) setState(r *v2.ResourceStatus, state string) {
 
 // extras counts the app's objects that the cluster has in addition to the rendered ones, and returns them
 // unless the query asks for a summary.
-func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.ResourceStatus) {
+func (v *statusView) extras(p *placeStatus, counts map[string]int) (out []v2.ResourceStatus) {
+	w := p.reading
 	if w.report == nil {
 		return nil
 	}
@@ -251,7 +250,7 @@ func (v *statusView) extras(w clusterReading, counts map[string]int) (out []v2.R
 		if !admits(v.Resources, s.Name) || o.state == v2.NotPresent {
 			continue
 		}
-		counts[o.state]++
+		counts[o.state] += p.n
 		if v.Output == Summary {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -563,13 +564,13 @@ func TestAnswersCostTheSameForManyPairs(t *testing.T) {
 			g.applied("a", c, b, "")
 		}
 		g.status("status=ready")
-		cost[n] = fmt.Sprint(s.requests(func() { g.status("status=ready&output=detail") }))
+		cost[n] = fmt.Sprint(s.requests(func() { _, err := g.ask("status=ready&output=detail"); s.must(err) }))
 	}
 	if cost[10] != cost[400] || cost[10] != "map[get:1 list:1]" {
 		t.Errorf("got %v, want the revision of etcd and the history", cost)
 	}
 	s.reader.revisions = newRevisionCache()
-	if n := fmt.Sprint(s.requests(func() { s.group("400").status("status=ready") })); n != "map[get:3 list:1]" {
+	if n := fmt.Sprint(s.requests(func() { _, err := s.group("400").ask("status=ready"); s.must(err) })); n != "map[get:3 list:1]" {
 		t.Errorf("of a revision that was not read before: got %v, want a read of the revision; its placements are cached", n)
 	}
 }
@@ -596,6 +597,102 @@ func TestASummaryMakesNothingForEachPair(t *testing.T) {
 		if all > few+200 || bytes > 2000*150+64<<10 {
 			t.Errorf("%s: got %d allocations for 10 pairs, and %d with %d bytes for 2000; want no allocation and at most 150 bytes for each pair", query, few, all, bytes)
 		}
+	}
+}
+
+// A summary of a large fleet has one status for all places that stand alike, and is that of all places.
+func TestASummaryTakesPlacesThatStandAlikeTogether(t *testing.T) {
+	const clusters = 2000
+	s := newStage(t)
+	g, w := s.group("7"), placedApps{"web": {}}
+	bundle := s.bundle(s.configMap("web", "hello"))
+	for i := range clusters {
+		w["web"][v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))] = bundle
+	}
+	g.publish(w)
+	writer := s.store.NewWriter(appcontext.Fence{}, pairstore.NewContents("s1"))
+	var put []appcontext.Pair
+	for i := 1; i < clusters; i++ { // none for the first
+		p := appcontext.Pair{Key: g.key("web", v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))), Shard: "s1", Rev: 1, Desired: bundle, At: noon, Phase: appcontext.Pending}
+		switch {
+		case i%100 == 7:
+			p.Phase, p.Error, p.Reason = appcontext.Failed, "refused", "Refused"
+		case i%10 > 1:
+			p.Phase, p.Applied, p.Held, p.Commit = appcontext.Applied, bundle, []appcontext.Digest{bundle}, "c0ffee"
+		}
+		put = append(put, p)
+	}
+	s.must(writer.Write(s.Context(), put, nil))
+	const query = "status=deployed&output=summary"
+	for _, q := range []string{"status=deployed", "status=ready", query} {
+		g.status(q) // compares with the summary
+	}
+	st := g.status(query)
+	if got := short(st); got != "Applied:1580 Failed:20 Pending:400" {
+		t.Errorf("got %s", got)
+	}
+	if c := condition(t, st.Conditions, v2.Stalled); c.Message != "app web: edge+c0007: refused (and 19 other clusters)" {
+		t.Errorf("got %+v", c)
+	}
+	least := uint64(math.MaxUint64)
+	for range 10 { // other goroutines allocate too
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := g.ask(query)
+		runtime.ReadMemStats(&after)
+		s.must(err)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > clusters*20 {
+		t.Errorf("a summary of what has not changed allocates %d bytes for %d places", least, clusters)
+	}
+	snap, err := s.reader.Snapshot(s.Context(), "7")
+	s.must(err)
+	n := 0
+	for _, p := range snap.apps[0].places {
+		n += p.n
+	}
+	if got := len(snap.apps[0].places); got != 4 || n != clusters {
+		t.Errorf("%d statuses stand for %d places, want 4 for %d", got, n, clusters)
+	}
+}
+
+// Counted places are kept while nothing changes: a change of a pair and the age of a report count at once.
+func TestKeptSummariesAreTrue(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, o := s.group("7"), s.configMap("one", "hello")
+	b := s.bundle(o)
+	g.publish(placedApps{"a": {"edge+c1": b, "edge+c2": b}})
+	const query = "status=ready&output=summary"
+	for range 2 {
+		if got := short(g.status(query)); got != "Unknown:2" {
+			t.Errorf("before any report: %s", got)
+		}
+	}
+	for i, c := range []v2.ClusterKey{"edge+c1", "edge+c2"} {
+		g.applied("a", c, b, "c0ffee")
+		at := noon.Add(-time.Duration(i) * time.Minute)
+		g.report("a", c, appcontext.Report{Seq: 1, At: at, Commit: "c0ffee", Ready: true, Since: at, Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
+		if got, want := short(g.status(query)), []string{"Ready:1 Unknown:1", "Ready:2"}[i]; got != want {
+			t.Errorf("after report %d: %s, want %s", i, got, want)
+		}
+	}
+	stale := Default().Stale
+	for _, tt := range []struct {
+		after time.Duration
+		want  string
+	}{{stale - time.Minute, "Ready:2"}, {stale - time.Minute + time.Second, "Ready:1 Unknown:1"}, {stale + time.Second, "Unknown:2"}} {
+		s.at(noon.Add(tt.after))
+		for range 2 {
+			if got := short(g.status(query)); got != tt.want {
+				t.Errorf("%s after the first report: %s, want %s", tt.after, got, tt.want)
+			}
+		}
+	}
+	g.report("a", "edge+c2", appcontext.Report{Seq: 2, At: noon.Add(stale), Commit: "c0ffee", Ready: true, Since: noon, Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
+	if got := short(g.status(query)); got != "Ready:1 Unknown:1" {
+		t.Errorf("after the next report: %s", got)
 	}
 }
 

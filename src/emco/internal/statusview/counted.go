@@ -1,0 +1,112 @@
+package statusview
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+)
+
+// countedPlaces are the places of a deployment for counting. They are shared and never change.
+type countedPlaces struct {
+	places [][]placeStatus // by app of the revision
+	found  int
+	until  time.Time // when the first report becomes stale, or later; zero: never
+}
+
+// countedKey identifies counted places: they follow from the pairs and from the revision.
+type countedKey struct {
+	pairs *mirror.Version
+	rev   revisionKey
+	turn  int64 // of time, so that places are counted again whose reports were confirmed meanwhile
+}
+
+type countedCache = bytelru.Cache[countedKey, *countedPlaces]
+
+// turnsOfStale are the turns until a report that is not confirmed becomes stale.
+const turnsOfStale = 8
+
+// countedBytes bounds the counted places that are kept.
+const countedBytes = 2 << 20
+
+func newCountedCache() *countedCache { return bytelru.New[countedKey, *countedPlaces](countedBytes) }
+
+// countedPlaces returns the places of a revision for counting: of those that stand alike the first. It keeps them
+// while the pairs stay the same and no report becomes stale, because summaries are polled.
+func (r *Reader) countedPlaces(content *revisionContent, snap mirror.Snapshot, now time.Time) ([][]placeStatus, int) {
+	k := countedKey{snap.Version, revisionKey{snap.Head.UID, content.rev.Number}, now.UnixNano() / int64(max(1, r.options.Stale/turnsOfStale))}
+	known, ok := r.counted.Get(k)
+	if !ok || !known.until.IsZero() && !now.Before(known.until) {
+		known = &countedPlaces{}
+		known.places, known.found = join(content, func(app string, desired []desiredPlace) ([]placeStatus, int) {
+			return r.placesAlike(app, desired, snap, now)
+		})
+		if size, keep := r.keepUntil(known); keep && snap.Version != nil {
+			r.counted.Put(k, known, size)
+		}
+	}
+	out := make([][]placeStatus, len(known.places)) // statuses are added to them
+	for i, places := range known.places {
+		out[i] = slices.Clone(places)
+	}
+	return out, known.found
+}
+
+// keepUntil sets until when the places are valid, and returns their size; false if a report is stale, because the
+// next sign of life changes that.
+func (r *Reader) keepUntil(c *countedPlaces) (size int, keep bool) {
+	for _, places := range c.places {
+		size += len(places) * int(unsafe.Sizeof(placeStatus{}))
+		for _, p := range places {
+			if p.reading.stale {
+				return 0, false
+			}
+			if at := r.expires(p.reading); !at.IsZero() && (c.until.IsZero() || at.Before(c.until)) {
+				c.until = at
+			}
+		}
+	}
+	return size + revisionBytes, true
+}
+
+// maxAlike bounds the different places of an app of which others like them are looked for.
+const maxAlike = 200
+
+// likeness is what places that stand alike have in common.
+type likeness struct {
+	bundle appcontext.Digest
+	pair   *appcontext.Pair
+	report *mirror.Report
+}
+
+// placesAlike is placesOf with the first of those places that stand alike, in order of these. Its reading is the
+// oldest one. A place with a stale report stands alone.
+func (r *Reader) placesAlike(app string, desired []desiredPlace, snap mirror.Snapshot, now time.Time) (out []placeStatus, known int) {
+	first := map[likeness]int{}
+	for i := range desired {
+		p, found := r.placeOf(app, &desired[i], snap, now)
+		if found {
+			known++
+		}
+		like := likeness{p.bundle, p.pair, p.reading.report}
+		at, seen := first[like]
+		switch {
+		case p.reading.stale:
+		case seen:
+			out[at].n++
+			if p.reading.at.Before(out[at].reading.at) {
+				out[at].reading.at = p.reading.at
+			}
+			continue
+		case len(first) < maxAlike:
+			if first[like] = len(out); len(first) == maxAlike {
+				out = slices.Grow(out, len(desired)-i)
+			}
+		}
+		out = append(out, p)
+	}
+	return out, known
+}
