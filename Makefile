@@ -25,6 +25,11 @@ build: ## build emco, emcoctl, monitor and simfleet into bin/
 	@mkdir -p $(BIN)
 	go build -o $(BIN)/ ./src/emco/cmd/emco ./src/emcoctl ./src/monitor ./src/simfleet
 
+.PHONY: temporal
+temporal: ## build emco-temporal into bin/: emco with a client of Temporal (docs/hooks.md)
+	@mkdir -p $(BIN)
+	go build -o $(BIN)/ ./src/emco/temporal/cmd/emco-temporal
+
 .PHONY: run
 run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-data
 	$(BIN)/emco -log.format text

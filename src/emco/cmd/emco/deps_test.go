@@ -21,6 +21,7 @@ var forbidden = map[string]string{
 	"github.com/go-git/go-git/v5/plumbing/transport": "we speak the protocol ourselves; it brings ssh and http clients of its own",
 	"github.com/spf13/cobra":                         "a server has flags and no tree of commands",
 	"github.com/spf13/viper":                         "configuration is one struct, read strictly by our own package",
+	"go.temporal.io":                                 "emco-temporal has the client of Temporal; it brings test libraries",
 	"github.com/stretchr/testify":                    "it is for tests, and not used there either",
 	"github.com/mattn/go-sqlite3":                    "it needs cgo; the program is built without",
 	"testing":                                        "test code does not belong into the program",

@@ -51,7 +51,7 @@ type App struct {
 	linger   time.Duration // how long it goes on accepting when it stops
 	stopping atomic.Bool
 
-	temporal  func(config.Temporal) (TemporalRunner, error) // nil: this program has none
+	temporal  OpenTemporal // nil: this program has none
 	workflows workflow.Runners
 
 	renderHere bool // render in this process

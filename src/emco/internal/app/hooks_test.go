@@ -477,7 +477,7 @@ func TestWorkflowsNeedTheOperator(t *testing.T) {
 		strings.Replace(w.spec("x"), w.port(), "1", 1):                                                       "allows them with workflows.endpoints",
 		strings.Replace(w.spec("x"), "127.0.0.1", "169.254.169.254", 1):                                      "allows them with workflows.endpoints",
 		`"runner":"command","command":"sh"`:                                                                  "the runner command is off: the operator allows programs with workflows.programs",
-		`"runner":"temporal","temporal":{"workflowClientName":"x","workflowStartOptions":{"TaskQueue":"q"}}`: "the runner temporal is off: it needs a program that is built with a client",
+		`"runner":"temporal","temporal":{"workflowClientName":"x","workflowStartOptions":{"TaskQueue":"q"}}`: "the runner temporal is off: the operator runs emco-temporal instead of emco",
 	} {
 		if text := s.expect(403, "POST", all, `{"metadata":{"name":"x"},"spec":{`+spec+`}}`); !strings.Contains(text, why) {
 			t.Errorf("%s: %s", spec, text)

@@ -50,7 +50,7 @@ func Check(c config.Config, opts ...Option) error {
 	if err != nil {
 		return err
 	}
-	a := &App{}
+	a := &App{log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
 		o(a)
 	}

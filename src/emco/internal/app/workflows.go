@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net/netip"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -18,10 +20,11 @@ type TemporalRunner interface {
 	io.Closer
 }
 
-// WithTemporal adds the runner of workflows on Temporal, which is not part of the program.
-func WithTemporal(open func(config.Temporal) (TemporalRunner, error)) Option {
-	return func(a *App) { a.temporal = open }
-}
+// OpenTemporal returns the runner for a Temporal server, which it reaches at addresses that admit returns no error for.
+type OpenTemporal func(c config.Temporal, admit func(netip.Addr) error, log *slog.Logger) (TemporalRunner, error)
+
+// WithTemporal adds the runner of workflows on Temporal, which is a module of its own.
+func WithTemporal(open OpenTemporal) Option { return func(a *App) { a.temporal = open } }
 
 // runners returns the runners of workflows that the configuration allows.
 func (a *App) runners(c config.Config, p parts) (workflow.Runners, error) {
@@ -44,9 +47,9 @@ func (a *App) runners(c config.Config, p parts) (workflow.Runners, error) {
 		return out, nil
 	}
 	if a.temporal == nil {
-		return nil, errors.New("workflows.temporal.address: this program is built without a client of Temporal; remove the setting")
+		return nil, errors.New("workflows.temporal.address: this program has no client of Temporal; run emco-temporal instead (make temporal builds it), or remove the setting")
 	}
-	r, err := a.temporal(c.Workflows.Temporal)
+	r, err := a.temporal(c.Workflows.Temporal, p.outward.Check, a.log)
 	if err != nil {
 		return nil, fmt.Errorf("workflows.temporal: %w", err)
 	}

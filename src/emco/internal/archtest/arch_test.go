@@ -78,6 +78,7 @@ var groups = map[string]packageGroup{
 			"internal/appcontext/embedded", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/", "internal/workflow/",
+			"temporal/temporalrunner", // in a module of its own, for its dependencies
 		},
 		may:     []string{"ground", "kernel", "port", "client", "intake"},
 		outside: []string{"git", "api/status"}, // what agents report
@@ -124,7 +125,7 @@ var groups = map[string]packageGroup{
 		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "maintenance", "service", "seam"},
 		outside:  []string{"api/audit", "api/version", "git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
 	},
-	"cmd":  {packages: []string{"cmd/"}, may: []string{"app"}},
+	"cmd":  {packages: []string{"cmd/", "temporal/cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},
 }
 
@@ -145,6 +146,8 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
 	"internal/views": {root + "git/batch", module + "/internal/views/tally"},
+	// It gives emco the client of Temporal that the program emco does not link.
+	"temporal/cmd/emco-temporal": {module + "/internal/config", module + "/temporal/temporalrunner"},
 	// It lets the counts follow the mirror.
 	"internal/app": {module + "/internal/views/tally"},
 	// config takes its default rates from budget.
@@ -202,6 +205,7 @@ var homes = map[string][]string{
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
 	"go.mongodb.org/":           {"internal/store/mongo"},
+	"go.temporal.io/":           {"temporal/temporalrunner"},
 	"github.com/coreos/go-oidc": {"internal/authn/oidc"},
 	"github.com/go-jose/":       {"internal/authn/oidc"},
 	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},

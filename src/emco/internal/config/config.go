@@ -239,14 +239,14 @@ type Workflows struct {
 	Temporal Temporal `json:"temporal"`
 }
 
-// Temporal is the server of the runner temporal. Programs that are built with a client of Temporal have it; emco
-// refuses an address.
+// Temporal is the server of the runner temporal, which emco-temporal has; emco refuses an address.
 type Temporal struct {
-	Address   string `json:"address" help:"HOST:PORT of Temporal's frontend; empty: the runner temporal is off. emco is built without a client of Temporal and refuses an address"`
-	Namespace string `json:"namespace" help:"of Temporal, in which workflows run"`
-	CA        string `json:"ca" help:"certificates in PEM that sign the frontend's; empty without cert: no TLS"`
-	Cert      string `json:"cert" help:"client certificate in PEM, with key"`
-	Key       string `json:"key" help:"private key of cert"`
+	Address    string   `json:"address" help:"HOST:PORT of Temporal's frontend, for emco-temporal; empty: the runner temporal is off. emco has no client of Temporal and refuses an address"`
+	Namespace  string   `json:"namespace" help:"of Temporal, in which workflows run"`
+	TaskQueues []string `json:"taskQueues" help:"task queues that workflows may use, each a name, or the beginning of names with * at its end; an address needs some"`
+	CA         string   `json:"ca" help:"file with certificates in PEM that sign the frontend's; empty: those of the system, or no TLS without cert"`
+	Cert       string   `json:"cert" help:"file with the client certificate in PEM; it needs key"`
+	Key        string   `json:"key" help:"file with the private key of cert"`
 }
 
 // Projects divide the program among projects.
@@ -295,7 +295,7 @@ func Default() Config {
 			Look: Duration(2 * time.Minute), Timeout: Duration(time.Minute), Author: "EMCO <emco@localhost>", SSHProgram: "ssh",
 			GitHub: Rates(budget.GitHub()), GitLab: Rates(budget.GitLab()),
 		},
-		Workflows: Workflows{Endpoints: []string{}, Programs: []string{}, Memory: 256 << 20, Temporal: Temporal{Namespace: "default"}},
+		Workflows: Workflows{Endpoints: []string{}, Programs: []string{}, Memory: 256 << 20, Temporal: Temporal{Namespace: "default", TaskQueues: []string{}}},
 		Sync:      Sync{Plugins: []string{}, Timeout: Duration(10 * time.Second), Memory: 256 << 20},
 		Kube:      Kube{QPS: 50, Burst: 100, Timeout: Duration(30 * time.Second), Workers: 16},
 		Azure: Azure{

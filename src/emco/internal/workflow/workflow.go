@@ -62,7 +62,7 @@ func (r Runners) Of(s v2.WorkflowSpec) (Runner, error) {
 	remedy := map[string]string{
 		v2.RunnerHTTP:     "the operator allows servers with workflows.endpoints",
 		v2.RunnerCommand:  "the operator allows programs with workflows.programs",
-		v2.RunnerTemporal: "it needs a program that is built with a client of Temporal, and workflows.temporal.address",
+		v2.RunnerTemporal: "the operator runs emco-temporal instead of emco, and sets workflows.temporal.address and taskQueues",
 	}[s.RunnerName()]
 	return nil, errs.New(errs.Forbidden, fmt.Sprintf("the runner %s is off: %s", s.RunnerName(), remedy))
 }
