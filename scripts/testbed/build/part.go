@@ -135,5 +135,9 @@ func parts() []partRecipe {
 			programs: []binaryRecipe{{name: "argocd", pkg: ".", links: []string{"argocd-application-controller", "argocd-repo-server", "argocd-redis"}}},
 			copies:   []textExtract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
 		},
+		{
+			name: "temporal", about: "a Temporal server over a file of SQLite", ldflags: strip,
+			programs: []binaryRecipe{{name: "temporal", pkg: "."}},
+		},
 	}
 }

@@ -36,10 +36,11 @@ type Spec struct {
 	Health  Health
 }
 
-// Health is a path, and the status of a ready server there.
+// Health is a path, and the status of a ready server there; or a service of a server that speaks gRPC.
 type Health struct {
-	Path   string
-	Status int
+	Path    string
+	Status  int
+	Service string
 }
 
 // Server is a running server.
@@ -83,6 +84,12 @@ func Start(ctx context.Context, spec Spec) (*Server, error) {
 // Stop ends the server. A second call does nothing.
 func (s *Server) Stop() { s.process.Stop() }
 
+// Restart stops the server and starts it again, with its folder and at its address.
+func (s *Server) Restart(ctx context.Context) error {
+	s.Stop()
+	return s.runAt(ctx, s.address)
+}
+
 // Address returns host and port.
 func (s *Server) Address() string { return s.address }
 
@@ -108,7 +115,11 @@ func (s *Server) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.address = port.Address(ports[0])
+	return s.runAt(ctx, port.Address(ports[0]))
+}
+
+func (s *Server) runAt(ctx context.Context, address string) (err error) {
+	s.address = address
 	s.process, err = process.Start(process.Spec{
 		Name: s.spec.Part, Path: s.program, Dir: s.spec.Dir, Env: s.spec.Env, Args: s.spec.Args(s.spec.Dir, s.address),
 	})
@@ -123,5 +134,8 @@ func (s *Server) run(ctx context.Context) error {
 }
 
 func (s *Server) healthy(ctx context.Context) error {
+	if s.spec.Health.Service != "" {
+		return probe.GRPC(ctx, s.address, s.spec.Health.Service)
+	}
 	return probe.HTTP(ctx, "http://"+s.address+s.spec.Health.Path, s.spec.Health.Status)
 }
