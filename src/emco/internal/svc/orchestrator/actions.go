@@ -146,14 +146,12 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if err != nil {
 		return nil, err
 	}
-	op := newOperation(s.Head, req)
-	op.Outcome = ready.outcome
-	to := s.Head
+	op, to := ready.op, s.Head
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
-	m := queueOperation(s, to, op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
-	if err := g.addHooks(ctx, s.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+	m, err := g.queue(ctx, s, to, ready, req.request.Action, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	if err != nil {
 		return nil, err
 	}
 	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
@@ -169,12 +167,11 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	if err != nil {
 		return nil, err
 	}
-	op := newOperation(s.Head, req)
-	op.Outcome = ready.outcome
-	m := queueOperation(s, s.Head, op, ready.cloud,
+	op := ready.op
+	m, err := g.queue(ctx, s, s.Head, ready, req.request.Action,
 		req.request.NewEntry(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
 		req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
-	if err := g.addHooks(ctx, s.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
@@ -201,10 +198,9 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	if err != nil {
 		return nil, err
 	}
-	op := newOperation(target.Head, req)
-	op.Outcome = ready.outcome
-	m := queueOperation(target, inheritingHead(target.Head, s.Head), op, ready.cloud, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
-	if err := g.addHooks(ctx, target.Doc.Key, &m, op, momentsOf(req.request.Action)); err != nil {
+	op := ready.op
+	m, err := g.queue(ctx, target, inheritingHead(target.Head, s.Head), ready, req.request.Action, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	if err != nil {
 		return nil, err
 	}
 	return []appcontext.HeadChange{
@@ -342,8 +338,8 @@ func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, a lif
 
 // preparedRevision is what an action knows of the revision that it requests.
 type preparedRevision struct {
-	cloud   appcontext.Head // of the logical cloud
-	outcome string          // the only outcome that the user accepts; empty for any
+	cloud appcontext.Head      // of the logical cloud
+	op    appcontext.Operation // that makes it
 }
 
 // prepare checks everything that the next revision of a group needs, without making it: the
@@ -355,11 +351,12 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 	if err != nil {
 		return out, err
 	}
+	out.op = newOperation(group.Head, req)
 	if req.request.Plan != "" {
 		if now := planDigest(req, requested.Head, group.Head, outcome); now != req.request.Plan {
 			return out, &planChangedError{plan: req.request.Plan, now: now}
 		}
-		out.outcome = outcome
+		out.op.Outcome = outcome
 	}
 	if err := g.quotas().requested(ctx, requested.Head, group.Head, next); err != nil {
 		return out, err
@@ -462,13 +459,14 @@ func newOperation(head appcontext.Head, req actionRequest) appcontext.Operation 
 	}
 }
 
-// queueOperation returns the change that queues an operation. The change fails if the head of the
-// logical cloud has changed.
-func queueOperation(s lifecycle.Snapshot, to appcontext.Head, op appcontext.Operation, cloud appcontext.Head, actions ...appcontext.HistoryEntry) appcontext.HeadChange {
-	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, op.Rev, &op, "", false
-	m := s.Change(to, actions...)
-	m.Op, m.Needs = &op, &cloud
-	return m
+// queue returns the change that queues the operation of a prepared revision, and the workflow hooks of the action.
+// The change fails if the head of the logical cloud has changed.
+func (g *Groups) queue(ctx context.Context, s lifecycle.Snapshot, to appcontext.Head, r preparedRevision, a lifecycle.Action, entries ...appcontext.HistoryEntry) (appcontext.HeadChange, error) {
+	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, r.op.Rev, &r.op, "", false
+	m := s.Change(to, entries...)
+	m.Op, m.Needs = &r.op, &r.cloud
+	err := g.addHooks(ctx, s.Doc.Key, &m, r.op, momentsOf(a))
+	return m, err
 }
 
 // withEvents adds the change's entries in the event log.
