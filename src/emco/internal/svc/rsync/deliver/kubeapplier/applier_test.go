@@ -37,21 +37,32 @@ func (stored) GetBlob(context.Context, appcontext.Digest) ([]byte, error) {
 	return []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"default"}}`), nil
 }
 
-// A cluster's kubeconfig may change at any time, and the next delivery uses it: nothing is
-// written to the cluster of the old one.
-func TestAChangedKubeconfigIsUsed(t *testing.T) {
-	t.Parallel()
-	key := appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
-	reader := content.NewReader(stored{})
+var key = appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
+
+// noCloud is the logical cloud of apps that are not confined.
+func noCloud(pair.Target) (appcontext.Cloud, bool) { return appcontext.Cloud{}, true }
+
+// newApplier returns an applier that must install one pair.
+func newApplier(t *testing.T, from content.Store, cloud func(pair.Target) (appcontext.Cloud, bool)) *deliver.Applier {
+	t.Helper()
+	reader := content.NewReader(from)
 	a := deliver.NewApplier(t.Context(), deliver.Options{
 		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Permits: fairshare.New(fairshare.Options{Permits: 1}), Project: func(pair.Target) string { return "" },
 		Pairs: func(pair.Target) []appcontext.Pair {
 			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
 		},
-		Cloud:  func(pair.Target) (appcontext.Cloud, bool) { return appcontext.Cloud{}, true },
+		Cloud:  cloud,
 		Report: func(context.Context, appcontext.Report) {}, Log: slog.New(slog.DiscardHandler),
 	})
-	defer a.Stop()
+	t.Cleanup(a.Stop)
+	return a
+}
+
+// A cluster's kubeconfig may change at any time, and the next delivery uses it: nothing is
+// written to the cluster of the old one.
+func TestAChangedKubeconfigIsUsed(t *testing.T) {
+	t.Parallel()
+	a := newApplier(t, stored{}, noCloud)
 	first, second := start(t), start(t)
 	for _, step := range []struct {
 		name string

@@ -3,17 +3,12 @@ package kubeapplier_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
-	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/kubeapplier"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
@@ -39,17 +34,7 @@ func (mixed) GetBlob(_ context.Context, d appcontext.Digest) ([]byte, error) {
 // A failure names the objects that were refused; the others were accepted.
 func TestF02AFailureNamesTheRefusedObjects(t *testing.T) {
 	t.Parallel()
-	key := appcontext.PairKey{Cluster: "edge+c1", Deployment: "7", App: "web"}
-	reader := content.NewReader(mixed{})
-	a := deliver.NewApplier(t.Context(), deliver.Options{
-		Sink: kube.New(kube.Options{}), Content: reader, Plans: content.NewStepPlans(reader), Permits: fairshare.New(fairshare.Options{Permits: 1}), Project: func(pair.Target) string { return "" },
-		Pairs: func(pair.Target) []appcontext.Pair {
-			return []appcontext.Pair{{Key: key, Desired: bundle, Change: appcontext.Install, Phase: appcontext.Pending}}
-		},
-		Cloud:  func(pair.Target) (appcontext.Cloud, bool) { return appcontext.Cloud{}, true },
-		Report: func(context.Context, appcontext.Report) {}, Log: slog.New(slog.DiscardHandler),
-	})
-	defer a.Stop()
+	a := newApplier(t, mixed{}, noCloud)
 	results := a.Deliver(t.Context(), pair.TargetOf(key), route.Route{Kubeconfig: seal.Secret(start(t).Kubeconfig())})
 	if len(results) != 1 || results[0].Err == nil || results[0].Outcome == nil {
 		t.Fatalf("got %+v, want one failure with an outcome", results)
