@@ -188,6 +188,19 @@ func (s *testStage) contents(c *clientv3.Client) []string {
 	return out
 }
 
+// newOpenStage returns a stage, and its etcd and AppContext while the program runs.
+func newOpenStage(t *testing.T) (*testStage, *clientv3.Client, *appcontext.Store) {
+	t.Helper()
+	etcd := distantEtcd(t, 0)
+	s := newStageOn(t, etcd)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
+	s.must("reach etcd", err)
+	t.Cleanup(func() { _ = client.Close() })
+	contexts, err := app.OpenContexts(s.Context(), s.config, client)
+	s.must("open the AppContext", err)
+	return s, client, contexts
+}
+
 // placements are a revision's, as the orchestrator has published them.
 func placements(s *testStage, contexts *appcontext.Store, uid appcontext.HeadID, rev int64) map[string]string {
 	s.Helper()
@@ -207,13 +220,7 @@ func placements(s *testStage, contexts *appcontext.Store, uid appcontext.HeadID,
 // plan shows.
 func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 	t.Parallel()
-	etcd := distantEtcd(t, 0)
-	s := newStageOn(t, etcd)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
-	s.must("reach etcd", err)
-	t.Cleanup(func() { _ = client.Close() })
-	contexts, err := app.OpenContexts(s.Context(), s.config, client)
-	s.must("open the AppContext", err)
+	s, client, contexts := newOpenStage(t)
 	s.fleet("a", "b", "c")
 	s.onboard("cache", "db", "web")
 	g := s.group("autumn", appPlaces{"web": nil, "cache": {"a", "b"}, "db": {"c"}})
@@ -312,13 +319,7 @@ func held(s *testStage, contexts *appcontext.Store, bundle string) (out []string
 // The plan of a migration is that of the target group, compared with what the source runs.
 func TestADryRunOfAMigration(t *testing.T) {
 	t.Parallel()
-	etcd := distantEtcd(t, 0)
-	s := newStageOn(t, etcd)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
-	s.must("reach etcd", err)
-	t.Cleanup(func() { _ = client.Close() })
-	contexts, err := app.OpenContexts(s.Context(), s.config, client)
-	s.must("open the AppContext", err)
+	s, client, contexts := newOpenStage(t)
 	s.fleet("a", "b")
 	s.onboard("cache", "web")
 	from := s.group("autumn", appPlaces{"web": nil, "cache": {"a"}})

@@ -3,9 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -21,25 +19,7 @@ func TestConformance09TwoInstantiatesMakeOneContext(t *testing.T) {
 	g := s.group("autumn", appPlaces{"web": nil})
 	want := []string{"Created 0", "Approved 0"}
 	for round := 1; round <= 50; round++ {
-		got := make([]apiAnswer, 2+round%7)
-		var all sync.WaitGroup
-		for i := range got {
-			all.Go(func() { got[i] = s.do("POST", g.path+"/instantiate", "") })
-		}
-		all.Wait()
-		won := 0
-		for _, a := range got {
-			switch a.Status {
-			case http.StatusAccepted:
-				won++
-			case http.StatusConflict:
-			default:
-				t.Errorf("round %d: got %d %s", round, a.Status, a.Body)
-			}
-		}
-		if won != 1 {
-			t.Fatalf("round %d: %d of %d were accepted, want 1", round, won, len(got))
-		}
+		g.race(2 + round%7)
 		g.act("terminate")
 		want = append(want, fmt.Sprintf("Instantiated %d", round), "Terminated 0")
 	}

@@ -14,16 +14,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-func TestOfConcurrentInstantiatesOneWins(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.fleet("a")
-	s.onboard("web")
-	g := s.group("autumn", appPlaces{"web": nil})
-	got := make([]apiAnswer, 8)
+// race instantiates the group n times at the same time. One request must be accepted, the others refused.
+func (g testGroup) race(n int) {
+	g.Helper()
+	got := make([]apiAnswer, n)
 	var all sync.WaitGroup
 	for i := range got {
-		all.Go(func() { got[i] = s.do("POST", g.path+"/instantiate", "") })
+		all.Go(func() { got[i] = g.do("POST", g.path+"/instantiate", "") })
 	}
 	all.Wait()
 	won := 0
@@ -33,12 +30,21 @@ func TestOfConcurrentInstantiatesOneWins(t *testing.T) {
 			won++
 		case http.StatusConflict:
 		default:
-			t.Errorf("got %d %s", a.Status, a.Body)
+			g.Errorf("got %d %s", a.Status, a.Body)
 		}
 	}
 	if won != 1 {
-		t.Errorf("%d were accepted, want 1", won)
+		g.Fatalf("%d of %d were accepted, want 1", won, n)
 	}
+}
+
+func TestOfConcurrentInstantiatesOneWins(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": nil})
+	g.race(8)
 	st := g.becomes("Instantiated")
 	wantEqual(s, "history", history(st), []string{"Created - 0", "Approved - 0", "Instantiated first 1"})
 	s.stop()
