@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
@@ -70,6 +71,7 @@ func TestF57AnInsecureProgramSaysSo(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) {
 		c.HTTP.Address, c.HTTP.Insecure, c.HTTP.Hosts = "0.0.0.0:0", true, []string{"emco.example.org"}
+		c.HTTP.Linger = config.Duration(time.Millisecond)
 	})
 	const warning = "everyone who reaches http.address may do everything"
 	if a := s.do("GET", "/readyz?verbose", ""); !strings.Contains(a.Body, "insecure: "+warning) {
