@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 )
 
@@ -162,11 +163,10 @@ func etcdTLS(c config.Etcd) (*tls.Config, error) {
 		}
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.CertKey)
-		if err != nil {
+		var err error
+		if out.GetClientCertificate, err = tlsfiles.ClientCertificate(c.Cert, c.CertKey); err != nil {
 			return nil, fmt.Errorf("etcd.cert: %w", err)
 		}
-		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
 }

@@ -22,8 +22,11 @@ const (
 
 // Tokens knows API tokens.
 type Tokens interface {
-	// Token returns the caller of a token by its digest; false if it is not known or not valid any more.
-	Token(digest string) (Caller, bool)
+	// Token returns the caller of a token by its digest; false if it is not known or not valid any more. It is
+	// Unavailable if that cannot be decided.
+	Token(digest string) (Caller, bool, error)
+	// LookAgain returns when the tokens are known that other processes made before the call.
+	LookAgain(ctx context.Context) error
 }
 
 // Issuers knows the tokens of OpenID Connect providers.
@@ -67,10 +70,17 @@ func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {
 
 // bearer returns the caller of a bearer token.
 func (a *Authenticator) bearer(ctx context.Context, token string) (Caller, error) {
-	if c, known := a.Tokens.Token(apitoken.Digest(token)); known {
-		return c, nil
+	made := strings.HasPrefix(token, apitoken.Prefix)
+	c, known, err := a.Tokens.Token(apitoken.Digest(token))
+	if err == nil && !known && made {
+		if err = a.Tokens.LookAgain(ctx); err == nil {
+			c, known, err = a.Tokens.Token(apitoken.Digest(token))
+		}
 	}
-	if strings.HasPrefix(token, apitoken.Prefix) {
+	if err != nil || known {
+		return c, err
+	}
+	if made {
 		return Caller{}, errs.New(errs.Unauthorized, "this API token is not valid: it was revoked, it has ended, or it was never made here")
 	}
 	if a.Issuers == nil {

@@ -19,9 +19,30 @@ import (
 // known are API tokens by digest.
 type known map[string]string
 
-func (k known) Token(digest string) (authn.Caller, bool) {
+func (k known) Token(digest string) (authn.Caller, bool, error) {
 	name, ok := k[digest]
-	return authn.Caller{Subject: "token:" + name, Via: authn.ViaToken}, ok
+	return authn.Caller{Subject: "token:" + name, Via: authn.ViaToken}, ok, nil
+}
+
+func (known) LookAgain(context.Context) error { return nil }
+
+// late knows tokens after it has looked again, or never if err is set.
+type late struct {
+	known
+	looks int
+	err   error
+}
+
+func (l *late) Token(digest string) (authn.Caller, bool, error) {
+	if l.looks == 0 {
+		return authn.Caller{}, false, nil
+	}
+	return l.known.Token(digest)
+}
+
+func (l *late) LookAgain(context.Context) error {
+	l.looks++
+	return l.err
 }
 
 // anyone takes the text of a token for the name of a user.
@@ -112,5 +133,25 @@ func TestWithoutProviderTheirTokensAreRefused(t *testing.T) {
 	a := &authn.Authenticator{Tokens: known{}}
 	if _, err := a.Authenticate(request("Bearer a.b.c")); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("error = %v", err)
+	}
+}
+
+func TestTokensOfOtherProcessesAreLookedFor(t *testing.T) {
+	t.Parallel()
+	token := apitoken.New()
+	tokens := &late{known: known{apitoken.Digest(token): "ci"}}
+	a := &authn.Authenticator{Tokens: tokens, Issuers: anyone{}}
+	if c, err := a.Authenticate(request("Bearer alice")); err != nil || c.Subject != "user:corp:alice" || tokens.looks != 0 {
+		t.Errorf("a token of a provider: %q, %v after %d looks", c.Subject, err, tokens.looks)
+	}
+	if c, err := a.Authenticate(request("Bearer " + token)); err != nil || c.Subject != "token:ci" || tokens.looks != 1 {
+		t.Errorf("a token made elsewhere: %q, %v after %d looks", c.Subject, err, tokens.looks)
+	}
+	if _, err := a.Authenticate(request("Bearer " + apitoken.New())); !errs.Is(err, errs.Unauthorized) {
+		t.Errorf("a token that nobody made: %v", err)
+	}
+	tokens.looks, tokens.err = 0, errs.New(errs.Unavailable, "the store is down")
+	if _, err := a.Authenticate(request("Bearer " + token)); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("while the store is down: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package tlsfiles serves TLS with certificates from files, and reads the files again when they change, so
-// that certificates are renewed without a restart.
+// Package tlsfiles has TLS of servers and clients with certificates from files, and reads the files again when they
+// change, so that certificates are renewed without a restart.
 package tlsfiles
 
 import (

@@ -25,6 +25,8 @@ import (
 const (
 	period   = time.Second
 	oldLimit = 5 * time.Second
+	// againPause is the time between two looks for tokens that nobody knows: wrong ones cost ten reads a second at most.
+	againPause = 100 * time.Millisecond
 )
 
 // The collections of documents that decide.
@@ -53,6 +55,7 @@ type Cache struct {
 	now func() time.Time
 
 	current atomic.Pointer[snapshot]
+	again   chan time.Time // has the end of the last LookAgain, while none runs
 
 	mu        sync.Mutex
 	mark      int64 // of the changes that were read; guarded by mu, as all below
@@ -77,7 +80,9 @@ func New(db *store.DB, log *slog.Logger, now func() time.Time) *Cache {
 	if now == nil {
 		now = time.Now
 	}
-	return &Cache{db: db, log: log, now: now}
+	c := &Cache{db: db, log: log, now: now, again: make(chan time.Time, 1)}
+	c.again <- time.Time{}
+	return c
 }
 
 // Name is "directory": readiness and logs show it.
@@ -125,20 +130,43 @@ func (c *Cache) snapshot() (*snapshot, error) {
 	return s, nil
 }
 
-// Token returns the caller of an API token by its digest; false if it is not valid.
-func (c *Cache) Token(digest string) (authn.Caller, bool) {
+// Token implements authn.Tokens.
+func (c *Cache) Token(digest string) (authn.Caller, bool, error) {
 	s, err := c.snapshot()
 	if err != nil {
-		return authn.Caller{}, false
+		return authn.Caller{}, false, err
 	}
 	if s.bootstrap.matches(digest, c.now()) && !s.grants.HasAdmin(c.now()) {
-		return authn.Caller{Subject: bootstrapSubject, Via: authn.ViaBootstrap, Until: s.bootstrap.Made.Add(bootstrapLife)}, true
+		return authn.Caller{Subject: bootstrapSubject, Via: authn.ViaBootstrap, Until: s.bootstrap.Made.Add(bootstrapLife)}, true, nil
 	}
 	t, known := s.tokens[digest]
 	if !known || !c.now().Before(t.Ends()) {
-		return authn.Caller{}, false
+		return authn.Caller{}, false, nil
 	}
-	return authn.Caller{Subject: TokenSubject(t.Metadata.Name), UID: t.uid, Via: authn.ViaToken, Until: t.Ends()}, true
+	return authn.Caller{Subject: TokenSubject(t.Metadata.Name), UID: t.uid, Via: authn.ViaToken, Until: t.Ends()}, true, nil
+}
+
+// LookAgain implements authn.Tokens. Calls at the same time share a read that began after them.
+func (c *Cache) LookAgain(ctx context.Context) error {
+	asked := c.now()
+	var last time.Time
+	select {
+	case last = <-c.again:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { c.again <- last }()
+	if s := c.current.Load(); s != nil && s.at.After(asked) {
+		return nil
+	}
+	select {
+	case <-time.After(time.Until(last.Add(againPause))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	err := c.Refresh(ctx)
+	last = time.Now()
+	return err
 }
 
 // TokenSubject returns the subject of an API token.

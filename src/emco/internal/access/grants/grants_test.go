@@ -1,10 +1,13 @@
 package grants_test
 
 import (
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,8 +76,75 @@ func (i *installation) knows(d *grants.Cache, token string) bool {
 	if err := d.Refresh(i.Context()); err != nil {
 		i.Fatal(err)
 	}
-	_, known := d.Token(apitoken.Digest(token))
+	_, known, err := d.Token(apitoken.Digest(token))
+	if err != nil {
+		i.Fatal(err)
+	}
 	return known
+}
+
+// countedReads counts how often somebody asks for what has changed.
+type countedReads struct {
+	*sqlite.Driver
+	n atomic.Int64
+}
+
+func (c *countedReads) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	c.n.Add(1)
+	return c.Driver.Changes(ctx, mark)
+}
+
+// A token that one process has made is valid in the others at once, and wrong ones cost few reads.
+func TestTokensOfOtherProcessesAreKnownAtOnce(t *testing.T) {
+	t.Parallel()
+	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = driver.Close() })
+	reads := &countedReads{Driver: driver}
+	db := store.New(reads, nil, seal.New(seal.NewKey()))
+	first, second := grants.New(db, slog.New(slog.DiscardHandler), nil), grants.New(db, slog.New(slog.DiscardHandler), nil)
+	if err := second.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	token, err := first.Bootstrap(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func() bool {
+		t.Helper()
+		_, known, err := second.Token(apitoken.Digest(token))
+		if err != nil {
+			t.Error(err)
+		}
+		return known
+	}
+	if known() {
+		t.Fatal("the second process knows the token before it reads")
+	}
+	if err := second.LookAgain(t.Context()); err != nil || !known() {
+		t.Fatalf("the token is not known: %v", err)
+	}
+
+	reads.n.Store(0)
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if err := second.LookAgain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := reads.n.Load(); n < 1 || n > 20 {
+		t.Errorf("200 looks at the same time read %d times", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := second.LookAgain(ctx); err == nil {
+		t.Error("a look whose caller has left is no error")
+	}
 }
 
 const admins = `{"metadata":{"name":"admins"},"spec":{"role":"platform-admin","subjects":["user:corp:root"]}}`
