@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/pages"
+	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
 	"github.com/emco-orchestrator/emco/scripts/testbed/build"
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 )
@@ -204,30 +205,27 @@ func TestF31FiguresAreThoseOfTheBenchmarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seconds := benchSeconds(string(measured))
+	cells := benchCells(string(measured))
 	_, table, _ := strings.Cut(string(readme), "\n## Figures\n")
 	var peers []string
 	checked := 0
 	for line := range strings.Lines(table) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.Trim(cells[i], " `")
-		}
+		row := tableRow(line)
 		switch {
-		case len(cells) != 6 || strings.HasPrefix(line, "|-"):
+		case len(row) != 6 || strings.HasPrefix(line, "|-"):
 			continue
 		case peers == nil:
-			peers = cells
+			peers = row
 			continue
 		}
-		number, _, _ := strings.Cut(cells[0], " ")
-		for i, cell := range cells[2:] {
+		number, _, _ := strings.Cut(row[0], " ")
+		for i, cell := range row[2:] {
 			if cell == "" {
 				continue
 			}
-			row := number + "; shared, " + cells[1] + " x 10 apps x 10; " + peers[i+2]
-			if checked++; seconds[row] != cell {
-				t.Errorf("the README has %s s for %s, the benchmark %q", cell, row, seconds[row])
+			name := number + "; shared, " + row[1] + " x 10 apps x 10; " + peers[i+2] + "; s"
+			if checked++; cells[name] != cell {
+				t.Errorf("the README has %s for %s, the benchmark %q", cell, name, cells[name])
 			}
 		}
 	}
@@ -236,25 +234,63 @@ func TestF31FiguresAreThoseOfTheBenchmarks(t *testing.T) {
 	}
 }
 
-// benchSeconds reads the seconds of each metric, case and peer.
-func benchSeconds(text string) map[string]string {
+// TestF31FiguresOfSizingAreThoseOfTheBenchmarks compares the table of docs/operate/sizing.md, whose last column names where a figure is from.
+func TestF31FiguresOfSizingAreThoseOfTheBenchmarks(t *testing.T) {
+	t.Parallel()
+	measured, err := os.ReadFile(local("..", "..", "docs", "bench", "quick.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(local("..", "..", "docs", "operate", "sizing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, checked := benchCells(string(measured)), 0
+	for line := range strings.Lines(string(page)) {
+		row := tableRow(line)
+		if len(row) != 4 || !strings.HasPrefix(row[3], "P") {
+			continue
+		}
+		metric, rest, _ := strings.Cut(row[3], "; ")
+		name, column, _ := strings.Cut(rest, "; ")
+		figure, _, _ := strings.Cut(row[2], " ")
+		if checked++; cells[metric+"; "+name+"; ours: emco; "+column] != figure {
+			t.Errorf("the page has %s for %s, the benchmark %q", figure, row[3], cells[metric+"; "+name+"; ours: emco; "+column])
+		}
+	}
+	if checked < 7 {
+		t.Errorf("%d figures were checked", checked)
+	}
+}
+
+// tableRow returns the cells of a row of a table.
+func tableRow(line string) []string {
+	cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+	for i := range cells {
+		cells[i] = strings.Trim(cells[i], " `")
+	}
+	return cells
+}
+
+// benchCells reads the figures of each metric, case, peer and column.
+func benchCells(text string) map[string]string {
 	out := map[string]string{}
-	metric, name, column := "", "", -1
+	metric, name := "", ""
+	var columns []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
 		switch {
 		case strings.HasPrefix(line, "## "):
 			metric, _, _ = strings.Cut(strings.TrimPrefix(line, "## "), " ")
 		case strings.HasPrefix(line, "| peer "):
-			column = slices.Index(cells, "s")
-		case strings.HasPrefix(line, "|") && column >= 0 && len(cells) > column:
-			out[metric+"; "+name+"; "+cells[0]] = cells[column]
+			columns = tableRow(line)
+		case strings.HasPrefix(line, "|") && columns != nil:
+			row := tableRow(line)
+			for i := 1; i < min(len(row), len(columns)); i++ {
+				out[metric+"; "+name+"; "+row[0]+"; "+columns[i]] = row[i]
+			}
 		case line != "":
-			name, column = strings.TrimSuffix(line, ":"), -1
+			name, columns = strings.TrimSuffix(line, ":"), nil
 		}
 	}
 	return out
@@ -329,6 +365,28 @@ func TestF35GatewayPage(t *testing.T) {
 func TestF35IdentityPage(t *testing.T) {
 	t.Parallel()
 	newReader(t).reads("docs/operate/identity.md")
+}
+
+// TestF35ThreeMachines runs the page with three addresses of loopback as machines.
+func TestF35ThreeMachines(t *testing.T) {
+	t.Parallel()
+	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	etcd, err := b.Part(t.Context(), "etcd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t)
+	r.env = slices.DeleteFunc(r.env, func(v string) bool { return strings.HasPrefix(v, "EMCO_") })
+	for _, port := range []string{"2379", "2380", "9015", "9017"} {
+		r.replace = append(r.replace, ":"+port, ":"+portOf(freePort(t)))
+	}
+	r.env = append(r.env, "PATH="+binaries()+":"+etcd+":"+os.Getenv("PATH"),
+		"MACHINES=127.0.0.1 127.0.0.2 127.0.0.3", "NAME=localhost", "FILES="+filepath.Join(r.dir, "emco-1"), "STATE="+filepath.Join(t.TempDir(), "state"))
+	r.reads("docs/operate/three-machines.md")
 }
 
 // TestF35AuditPage runs the page of the audit log.
