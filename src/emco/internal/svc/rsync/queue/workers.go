@@ -71,5 +71,12 @@ func (w *Workers) take(ctx context.Context, key string) []pair.Target {
 	return due
 }
 
+// Waiting reports whether targets are queued for a key.
+func (w *Workers) Waiting(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queued[key]) > 0
+}
+
 // Wait returns when all workers have ended. No target may be added after it.
 func (w *Workers) Wait() { w.wg.Wait() }

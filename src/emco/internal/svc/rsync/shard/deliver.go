@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -126,19 +127,31 @@ func (s *Shard) projectOf(t pair.Target) string {
 	return store.Key(s.pairs.Subject(t.Deployment)).Project()
 }
 
-// deliverGit delivers targets of one repository and branch. mark is from before their routes
-// were read.
+// deliverGit delivers targets of one repository and branch. If others come while it makes a commit, those
+// that are left go back to the queue, so that others wait for one commit only. mark is from before
+// their routes were read.
 func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Target, routes map[pair.Target]route.Route, mark int64) {
 	if len(targets) == 0 {
 		return
 	}
 	ended := s.noteWhenSlow(ctx, targets, routes[targets[0]].Settings.Repo.URL)
 	defer ended()
-	for results := range s.git.Deliver(ctx, targets, routes) {
+	left := make(map[pair.Target]bool, len(targets))
+	for _, t := range targets {
+		left[t] = true
+	}
+	for part, results := range s.git.Deliver(ctx, targets, routes) {
 		s.overlaps.note(ctx, results)
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 		s.retryOvertaken(ctx, mark, results)
+		for _, t := range part {
+			delete(left, t)
+		}
+		if len(left) > 0 && s.queues.Waiting(key) {
+			s.queues.Add(ctx, key, slices.Collect(maps.Keys(left))...)
+			return
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[v2.
 	byBranch, routes := f.due(bundle, first, last, size)
 	out := map[v2.ClusterKey]pair.Result{}
 	for _, due := range byBranch {
-		for results := range f.writer.Deliver(f.Context(), due, routes) {
+		for _, results := range f.writer.Deliver(f.Context(), due, routes) {
 			for _, r := range results {
 				if r.Err != nil {
 					f.Fatal(r.Err)
@@ -183,7 +183,7 @@ func TestF74ATargetThatPanicsFailsAlone(t *testing.T) {
 	due, routes := f.due("one", 0, 3, 10)
 	results := map[v2.ClusterKey]error{}
 	for _, targets := range due {
-		for some := range f.writer.Deliver(t.Context(), targets, routes) {
+		for _, some := range f.writer.Deliver(t.Context(), targets, routes) {
 			for _, r := range some {
 				results[r.Key.Cluster] = r.Err
 			}

@@ -84,22 +84,22 @@ type Pairs interface {
 }
 
 // Deliver plans all targets and commits them together, in as many commits as it takes. It
-// yields the results of each commit before it plans the next. A target that cannot be
-// planned fails alone. All targets are in one queue, so they share repository and branch.
-func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) iter.Seq[[]pair.Result] {
-	return func(yield func([]pair.Result) bool) {
+// yields the targets of each commit with their results before it plans the next. A target that
+// cannot be planned fails alone. All targets are in one queue, so they share repository and branch.
+func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) iter.Seq2[[]pair.Target, []pair.Result] {
+	return func(yield func([]pair.Target, []pair.Result) bool) {
 		for part := range slices.Chunk(w.urgentFirst(due), maxTargets) {
 			slices.SortFunc(part, pair.CompareTargets)
-			if !yield(w.commit(ctx, part, routes)) {
+			if !yield(part, w.commit(ctx, part, routes)) {
 				return
 			}
 		}
 	}
 }
 
-// urgentFirst moves targets with a removal or a rollback to the front. Projects take turns, so
-// that each has its part of the first commit. If all fit into one commit, their order does
-// not matter.
+// urgentFirst moves targets with a removal or a rollback to the front. Projects take turns, and so do
+// the deployments of each, so that a small deployment is in the first commit. If all fit into one commit, their
+// order does not matter.
 func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 	if len(due) <= maxTargets {
 		return due
@@ -112,8 +112,13 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 			rest = append(rest, t)
 		}
 	}
+	return append(w.turns(first), w.turns(rest)...)
+}
+
+func (w *Writer) turns(targets []pair.Target) []pair.Target {
+	deployment := func(t pair.Target) string { return string(t.Deployment) }
 	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.Deployment)).Project() }
-	return append(fairshare.Turns(first, project, w.Weight), fairshare.Turns(rest, project, w.Weight)...)
+	return fairshare.Turns(fairshare.Turns(targets, deployment, nil), project, w.Weight)
 }
 
 // urgent reports whether a pair is due to be removed or rolled back.

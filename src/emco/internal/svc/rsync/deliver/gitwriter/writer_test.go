@@ -140,7 +140,7 @@ func (f *fixture) deliver() map[string]string {
 		routes[t] = withBranch(routes[t])
 	}
 	out := map[string]string{}
-	for results := range f.Deliver(f.Context(), due, routes) {
+	for _, results := range f.Deliver(f.Context(), due, routes) {
 		for _, r := range results {
 			out[string(r.Key.Cluster)+" "+r.Key.App] = fmt.Sprint(r.Commit, " ", r.Err)
 		}
