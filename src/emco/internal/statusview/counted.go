@@ -85,9 +85,9 @@ type likeness struct {
 // placesAlike is placesOf with the first of those places that stand alike, in order of these. Its reading is the
 // oldest one. A place with a stale report stands alone.
 func (r *Reader) placesAlike(app string, desired []desiredPlace, snap mirror.Snapshot, now time.Time) (out []placeStatus, known int) {
-	first := map[likeness]int{}
+	first, entries := map[likeness]int{}, snap.Pairs.Of(app)
 	for i := range desired {
-		p, found := r.placeOf(app, &desired[i], snap, now)
+		p, found := r.placeOf(&desired[i], entries[desired[i].cluster], now)
 		if found {
 			known++
 		}

@@ -84,7 +84,7 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 	switch {
 	case s.Head.Gone:
 		s.left = remainingPairs(snap, &revisionContent{})
-	case found < len(snap.Pairs):
+	case found < snap.Pairs.Len():
 		s.left = remainingPairs(snap, content)
 	}
 	if err := r.readBundles(ctx, &s); err != nil {
@@ -113,9 +113,10 @@ func join(content *revisionContent, of func(app string, desired []desiredPlace) 
 
 // placesOf returns the places that a revision desires for an app, and how many of them the snapshot has.
 func (r *Reader) placesOf(app string, desired []desiredPlace, snap mirror.Snapshot, now time.Time) (out []placeStatus, known int) {
+	entries := snap.Pairs.Of(app)
 	out = make([]placeStatus, len(desired))
 	for i := range desired {
-		p, found := r.placeOf(app, &desired[i], snap, now)
+		p, found := r.placeOf(&desired[i], entries[desired[i].cluster], now)
 		if out[i] = p; found {
 			known++
 		}
@@ -123,9 +124,8 @@ func (r *Reader) placesOf(app string, desired []desiredPlace, snap mirror.Snapsh
 	return out, known
 }
 
-// placeOf returns the status of a place; false if the snapshot does not have it.
-func (r *Reader) placeOf(app string, desired *desiredPlace, snap mirror.Snapshot, now time.Time) (placeStatus, bool) {
-	e := snap.Pairs[mirror.Pair{Cluster: desired.cluster, App: app}]
+// placeOf returns the status of a place with its entry; false if it has none.
+func (r *Reader) placeOf(desired *desiredPlace, e *mirror.Entry, now time.Time) (placeStatus, bool) {
 	if e == nil {
 		return placeStatus{desiredPlace: desired, n: 1}, false
 	}
@@ -138,7 +138,7 @@ func remainingPairs(snap mirror.Snapshot, desired *revisionContent) (out []appco
 	if snap.Head == nil {
 		return nil
 	}
-	for at, e := range snap.Pairs {
+	for at, e := range snap.Pairs.All() {
 		if e.State != nil && !desired.has(at) {
 			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, Deployment: snap.Head.Deployment(), App: at.App}, ""))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 )
 
 // Waiting returns the head of a deployment, nil if there is none, and how many places rsync has not taken up yet:
@@ -16,7 +15,7 @@ func (r *Reader) Waiting(ctx context.Context, id appcontext.HeadID) (head *appco
 		return nil, 0, err
 	}
 	desiring := 0 // pairs that desire something
-	for _, e := range snap.Pairs {
+	for _, e := range snap.Pairs.All() {
 		if p := e.State.Common(); p != nil && p.Desired != "" {
 			desiring++
 		}
@@ -30,7 +29,7 @@ func (r *Reader) Waiting(ctx context.Context, id appcontext.HeadID) (head *appco
 	}
 	for _, at := range placements {
 		for app, bundle := range at.Apps {
-			e := snap.Pairs[mirror.Pair{Cluster: at.Cluster, App: app}]
+			e := snap.Pairs.Of(app)[at.Cluster]
 			if e == nil || e.State == nil || e.State.Common().Desired != bundle {
 				n++
 			}

@@ -21,8 +21,8 @@ type index struct {
 	heads       map[appcontext.HeadID]*appcontext.Head
 	runs        map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun
 	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
-	deployments map[v2.DeploymentID]map[Pair]*Entry
-	lent        map[v2.DeploymentID]*Version    // a snapshot has the deployment's map: the next change copies it
+	deployments map[v2.DeploymentID]Entries
+	lent        map[v2.DeploymentID]*Version    // a snapshot has the deployment's entries: the next change copies those of its app
 	clusters    map[v2.ClusterKey][]ClusterPair // the same entries, in order of deployment and app
 	lives       map[v2.ClusterKey]*LastSign     // by cluster
 	tables      *pairstore.Tables
@@ -46,7 +46,7 @@ func recordKeyOf(r appcontext.Record) recordKey {
 
 func newIndex() *index {
 	return &index{
-		heads: map[appcontext.HeadID]*appcontext.Head{}, runs: map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]map[Pair]*Entry{},
+		heads: map[appcontext.HeadID]*appcontext.Head{}, runs: map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]Entries{},
 		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
 		lent: map[v2.DeploymentID]*Version{}, clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
@@ -196,7 +196,7 @@ func (x *index) setPair(r appcontext.Record) (news bool) {
 
 // entry returns a copy of the entry of a pair.
 func (x *index) entry(k appcontext.PairKey) Entry {
-	if e := x.deployments[k.Deployment][Pair{k.Cluster, k.App}]; e != nil {
+	if e := x.deployments[k.Deployment].At(Pair{k.Cluster, k.App}); e != nil {
 		return *e
 	}
 	return Entry{}
@@ -216,7 +216,7 @@ func (x *index) setEntry(k appcontext.PairKey, next Entry) {
 		return
 	}
 	next.LastSign = x.life(at.Cluster)
-	x.own(deployment)[at] = &next
+	x.own(deployment).put(at, &next)
 	if known {
 		list[i].Entry = &next
 	} else {
@@ -225,10 +225,10 @@ func (x *index) setEntry(k appcontext.PairKey, next Entry) {
 }
 
 // own returns the entries of a deployment, to be changed.
-func (x *index) own(deployment v2.DeploymentID) map[Pair]*Entry {
+func (x *index) own(deployment v2.DeploymentID) Entries {
 	switch {
 	case x.deployments[deployment] == nil:
-		x.deployments[deployment] = map[Pair]*Entry{}
+		x.deployments[deployment] = Entries{}
 	case x.lent[deployment] != nil:
 		x.deployments[deployment] = maps.Clone(x.deployments[deployment])
 	}
@@ -238,7 +238,7 @@ func (x *index) own(deployment v2.DeploymentID) map[Pair]*Entry {
 
 // drop removes an entry, which is the i-th of its cluster.
 func (x *index) drop(deployment v2.DeploymentID, at Pair, i int) {
-	if delete(x.own(deployment), at); len(x.deployments[deployment]) == 0 {
+	if x.own(deployment).remove(at); len(x.deployments[deployment]) == 0 {
 		delete(x.deployments, deployment)
 	}
 	list := slices.Delete(x.clusters[at.Cluster], i, i+1)
@@ -294,6 +294,7 @@ func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 	if s.Pairs = x.deployments[deployment]; s.Pairs != nil {
 		if x.lent[deployment] == nil {
 			x.lent[deployment] = new(Version)
+			s.Pairs.lend()
 		}
 		s.Version = x.lent[deployment]
 	}

@@ -170,7 +170,7 @@ func (m *Mirror) agentReportedLocked(cluster v2.ClusterKey) {
 // Snapshot is a deployment at one moment. It is shared and must not be changed.
 type Snapshot struct {
 	Head  *appcontext.Head         // nil: it does not exist
-	Pairs map[Pair]*Entry          // of Head.Deployment
+	Pairs Entries                  // of Head.Deployment
 	Runs  []appcontext.WorkflowRun // the last ones of the head's workflows, in order of name
 
 	// Version is the same for snapshots with the same Pairs; nil: not known. The times at which clusters were heard may differ.
@@ -368,7 +368,7 @@ func (m *Mirror) Behind() bool {
 
 // read reads a snapshot from etcd, and the keys of all pairs for that.
 func (m *Mirror) read(ctx context.Context, id appcontext.HeadID) (Snapshot, error) {
-	s, deployment := Snapshot{Pairs: map[Pair]*Entry{}}, id.Deployment()
+	s, deployment := Snapshot{Pairs: Entries{}}, id.Deployment()
 	head, err := m.store.Head(ctx, id)
 	switch {
 	case err == nil:
@@ -386,11 +386,11 @@ func (m *Mirror) read(ctx context.Context, id appcontext.HeadID) (Snapshot, erro
 	keys := make([]appcontext.PairKey, len(pairs))
 	for i, p := range pairs {
 		keys[i] = p.Key
-		s.Pairs[Pair{p.Key.Cluster, p.Key.App}] = &Entry{State: pairstore.StateOf(p)}
+		s.Pairs.put(Pair{p.Key.Cluster, p.Key.App}, &Entry{State: pairstore.StateOf(p)})
 	}
 	reports, err := m.store.ReportsAt(ctx, keys)
 	for _, r := range reports {
-		s.Pairs[Pair{r.Key.Cluster, r.Key.App}].Report = compact(r)
+		s.Pairs.At(Pair{r.Key.Cluster, r.Key.App}).Report = compact(r)
 	}
 	if err != nil {
 		return s, err
@@ -401,12 +401,12 @@ func (m *Mirror) read(ctx context.Context, id appcontext.HeadID) (Snapshot, erro
 // readLives adds the last signs of life of the clusters.
 func (m *Mirror) readLives(ctx context.Context, s Snapshot) error {
 	names := map[v2.ClusterKey]bool{}
-	for at := range s.Pairs {
+	for at := range s.Pairs.All() {
 		names[at.Cluster] = true
 	}
 	agents, err := m.store.AgentsOf(ctx, slices.Sorted(maps.Keys(names)))
 	known := lastSigns(agents)
-	for at, e := range s.Pairs {
+	for at, e := range s.Pairs.All() {
 		e.LastSign = known[at.Cluster]
 	}
 	return err

@@ -172,7 +172,7 @@ func normal(s Snapshot) (out []string) {
 	if s.Head != nil {
 		out = append(out, fmt.Sprintf("%+v", *s.Head))
 	}
-	for at, e := range s.Pairs {
+	for at, e := range s.Pairs.All() {
 		line := fmt.Sprint(at)
 		if p := e.State.Common(); p != nil {
 			line += fmt.Sprintf(" %+v", *p)
@@ -199,22 +199,22 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 		if n := s.requests(func() { snap = s.snapshot("7") }); n != 1 {
 			t.Fatalf("a question cost %d requests, want 1", n)
 		}
-		if len(snap.Pairs) != i+1 || snap.Pairs[Pair{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}].State.Common().Rev != int64(i) {
-			t.Fatalf("after %d pairs the answer has %d", i+1, len(snap.Pairs))
+		if snap.Pairs.Len() != i+1 || snap.Pairs.At(Pair{v2.ClusterKey(fmt.Sprint("edge+c", i)), "a"}).State.Common().Rev != int64(i) {
+			t.Fatalf("after %d pairs the answer has %d", i+1, snap.Pairs.Len())
 		}
 	}
 	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Subject: "x", Inherited: "7"}, nil, nil)
 	s.must(err)
 	snap := s.snapshot("8")
-	if snap.Head == nil || *snap.Head != head || len(snap.Pairs) != 300 {
-		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, len(snap.Pairs))
+	if snap.Head == nil || *snap.Head != head || snap.Pairs.Len() != 300 {
+		t.Errorf("a head that took over another one's pairs: got head %+v and %d pairs", snap.Head, snap.Pairs.Len())
 	}
 	s.mirror.setBehind(true)
 	if s.snapshot("8"); s.mirror.Behind() { // although nothing has happened since
 		t.Error("the mirror has caught up and does not know")
 	}
 	s.must(s.store.Delete(t.Context(), "8"))
-	if snap := s.snapshot("8"); snap.Head != nil || len(snap.Pairs) != 0 {
+	if snap := s.snapshot("8"); snap.Head != nil || snap.Pairs.Len() != 0 {
 		t.Errorf("a deleted head: got %+v", snap)
 	}
 	s.equal("7")
@@ -238,10 +238,10 @@ func TestSnapshotsAreOfOneRevision(t *testing.T) {
 		default:
 		}
 		snap := s.snapshot("7")
-		if len(snap.Pairs) == 0 {
+		if snap.Pairs.Len() == 0 {
 			continue
 		}
-		if one, two := snap.Pairs[Pair{"c1", "a"}].State.Common().Rev, snap.Pairs[Pair{"c2", "a"}].State.Common().Rev; one != two {
+		if one, two := snap.Pairs.At(Pair{"c1", "a"}).State.Common().Rev, snap.Pairs.At(Pair{"c2", "a"}).State.Common().Rev; one != two {
 			t.Fatalf("revisions %d and %d, which were written together", one, two)
 		}
 	}
@@ -254,7 +254,7 @@ func TestASnapshotStaysAsItIs(t *testing.T) {
 	one, two, other := key("c1", "7", "a"), key("c2", "7", "a"), key("c1", "8", "a")
 	s.put(appcontext.Pair{Key: one, Rev: 1}, appcontext.Pair{Key: other, Rev: 1})
 	first, again := s.snapshot("7"), s.snapshot("7")
-	if reflect.ValueOf(first.Pairs).Pointer() != reflect.ValueOf(again.Pairs).Pointer() {
+	if reflect.ValueOf(first.Pairs).Pointer() != reflect.ValueOf(again.Pairs).Pointer() || first.Version == nil || first.Version != again.Version {
 		t.Error("two snapshots without a change between them do not share their pairs")
 	}
 	unrelated := s.snapshot("8")
@@ -264,13 +264,33 @@ func TestASnapshotStaysAsItIs(t *testing.T) {
 	gone := s.snapshot("7")
 	revs := func(snap Snapshot) string {
 		out := map[string]int64{}
-		for at, e := range snap.Pairs {
+		for at, e := range snap.Pairs.All() {
 			out[string(at.Cluster)] = e.State.Common().Rev
 		}
 		return fmt.Sprint(out)
 	}
 	if got := []string{revs(first), revs(changed), revs(gone), revs(unrelated)}; !slices.Equal(got, []string{"map[c1:1]", "map[c1:2 c2:2]", "map[]", "map[c1:1]"}) {
 		t.Errorf("got %v: the first must stay, the next have the change, the last have nothing", got)
+	}
+}
+
+// A change of one app copies the entries of that app: the snapshots before and after it share those of the others.
+func TestAChangeCopiesTheEntriesOfItsApp(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.put(appcontext.Pair{Key: key("c1", "7", "a"), Rev: 1}, appcontext.Pair{Key: key("c1", "7", "b"), Rev: 1})
+	before := s.snapshot("7")
+	s.put(appcontext.Pair{Key: key("c2", "7", "a"), Rev: 1})
+	after := s.snapshot("7")
+	same := func(app string) bool {
+		return reflect.ValueOf(before.Pairs.Of(app)).Pointer() == reflect.ValueOf(after.Pairs.Of(app)).Pointer()
+	}
+	if same("a") || !same("b") || before.Version == after.Version || before.Pairs.Len() != 2 || after.Pairs.Len() != 3 {
+		t.Errorf("before %v, after %v", before.Pairs, after.Pairs)
+	}
+	s.put(appcontext.Pair{Key: key("c1", "7", "b"), Rev: 2})
+	if got := before.Pairs.At(Pair{"c1", "b"}).State.Common().Rev; got != 1 {
+		t.Errorf("a snapshot has changed: revision %d", got)
 	}
 }
 
@@ -359,7 +379,7 @@ func TestReportsThatSayTheSameAreOneInMemory(t *testing.T) {
 	s.report("other", all[5])
 	s.report("other", all[0])
 	snap := s.snapshot("7")
-	of := func(i int) *Report { return snap.Pairs[Pair{all[i].Key.Cluster, "a"}].Report }
+	of := func(i int) *Report { return snap.Pairs.At(Pair{all[i].Key.Cluster, "a"}).Report }
 	for i, want := range []bool{false, true, true, true, true, false} {
 		if got := of(i) == of(1); got != want || of(i).Seq == 0 {
 			t.Errorf("cluster %d shares the report: %t, want %t; it is %+v", i, got, want, of(i))
@@ -376,7 +396,7 @@ func TestWithoutRunAnswersComeFromEtcd(t *testing.T) {
 		t.Error("a mirror that does not run says that it is up to date")
 	}
 	s.put(appcontext.Pair{Key: key("c", "7", "a")}, appcontext.Pair{Key: key("c", "8", "a")})
-	if snap := s.snapshot("7"); len(snap.Pairs) != 1 {
+	if snap := s.snapshot("7"); snap.Pairs.Len() != 1 {
 		t.Errorf("got %+v", snap)
 	}
 	s.run()
@@ -540,11 +560,11 @@ func TestSignsOfLife(t *testing.T) {
 		read, err := s.mirror.read(t.Context(), "7")
 		s.must(err)
 		for how, snap := range map[string]Snapshot{"the mirror": s.snapshot("7"), "etcd": read} {
-			one, two := snap.Pairs[Pair{"c1", "a"}], snap.Pairs[Pair{"c2", "a"}]
+			one, two := snap.Pairs.At(Pair{"c1", "a"}), snap.Pairs.At(Pair{"c2", "a"})
 			if !one.Heard().Equal(want) || !two.Heard().Equal(at) {
 				t.Errorf("by %s c1 was heard of at %s and c2 at %s, want %s and %s", how, one.Heard(), two.Heard(), want, at)
 			}
-			if w := snap.Pairs[Pair{"c1", "watched"}]; w != nil && !w.Heard().Equal(at) {
+			if w := snap.Pairs.At(Pair{"c1", "watched"}); w != nil && !w.Heard().Equal(at) {
 				t.Errorf("by %s what is watched was heard of at %s", how, w.Heard())
 			}
 		}
@@ -561,7 +581,7 @@ func TestSignsOfLife(t *testing.T) {
 		break
 	}
 	s.must(s.store.DeleteAgent(t.Context(), agent))
-	if e := s.snapshot("7").Pairs[Pair{"c1", "a"}]; !e.Heard().Equal(at) {
+	if e := s.snapshot("7").Pairs.At(Pair{"c1", "a"}); !e.Heard().Equal(at) {
 		t.Errorf("of an agent that is gone c1 was heard of at %s", e.Heard())
 	}
 }

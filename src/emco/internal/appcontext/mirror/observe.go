@@ -12,7 +12,7 @@ func (x *index) replay(o Observer) {
 		o.AgentHeard(cluster, sign.At())
 	}
 	for deployment, pairs := range x.deployments {
-		for at, e := range pairs {
+		for at, e := range pairs.All() {
 			o.PairChanged(appcontext.PairKey{Cluster: at.Cluster, Deployment: deployment, App: at.App}, e)
 		}
 	}
@@ -28,9 +28,9 @@ func (x *index) tell(o Observer, r appcontext.Record) {
 	case appcontext.RosterSpace, appcontext.HookSpace:
 	case appcontext.TableSpace, appcontext.ReportTableSpace:
 		for _, k := range x.moved {
-			o.PairChanged(k, x.deployments[k.Deployment][Pair{k.Cluster, k.App}])
+			o.PairChanged(k, x.deployments[k.Deployment].At(Pair{k.Cluster, k.App}))
 		}
 	default:
-		o.PairChanged(r.Key, x.deployments[r.Key.Deployment][Pair{r.Key.Cluster, r.Key.App}])
+		o.PairChanged(r.Key, x.deployments[r.Key.Deployment].At(Pair{r.Key.Cluster, r.Key.App}))
 	}
 }

@@ -39,7 +39,7 @@ func (g *gateChecker) otherPairs(ctx context.Context, uid v2.DeploymentID, o *or
 	retarget := func(p appcontext.Pair, bundle appcontext.Digest) appcontext.Pair {
 		return pair.Desired{Deployment: uid, Rev: o.rev}.Retarget(p, bundle, g.cfg.Now())
 	}
-	for at, e := range snap.Pairs {
+	for at, e := range snap.Pairs.All() {
 		if e.State == nil || e.State.Common().Shard == g.cfg.Shard {
 			continue
 		}

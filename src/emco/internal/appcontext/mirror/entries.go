@@ -1,0 +1,81 @@
+package mirror
+
+import (
+	"iter"
+	"maps"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+)
+
+// Entries are the entries of a deployment, by app: most changes concern one app, and copy its
+// entries alone.
+type Entries map[string]*appEntries
+
+// appEntries are the entries of an app of a deployment.
+type appEntries struct {
+	at   map[v2.ClusterKey]*Entry
+	lent bool // a snapshot has the map: the next change copies it; guarded by Mirror.mu
+}
+
+// At returns the entry of a pair; nil if there is none.
+func (e Entries) At(p Pair) *Entry { return e.Of(p.App)[p.Cluster] }
+
+// Of returns the entries of an app by cluster. They must not be changed.
+func (e Entries) Of(app string) map[v2.ClusterKey]*Entry {
+	if of := e[app]; of != nil {
+		return of.at
+	}
+	return nil
+}
+
+// Len returns the number of entries.
+func (e Entries) Len() (n int) {
+	for _, of := range e {
+		n += len(of.at)
+	}
+	return n
+}
+
+// All yields all entries, in no order.
+func (e Entries) All() iter.Seq2[Pair, *Entry] {
+	return func(yield func(Pair, *Entry) bool) {
+		for app, of := range e {
+			for cluster, entry := range of.at {
+				if !yield(Pair{cluster, app}, entry) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// put sets an entry.
+func (e Entries) put(at Pair, entry *Entry) {
+	e.own(at.App)[at.Cluster] = entry
+}
+
+// remove removes an entry.
+func (e Entries) remove(at Pair) {
+	of := e.own(at.App)
+	if delete(of, at.Cluster); len(of) == 0 {
+		delete(e, at.App)
+	}
+}
+
+// own returns the entries of an app, to be changed.
+func (e Entries) own(app string) map[v2.ClusterKey]*Entry {
+	switch of := e[app]; {
+	case of == nil:
+		e[app] = &appEntries{at: map[v2.ClusterKey]*Entry{}}
+	case of.lent:
+		e[app] = &appEntries{at: maps.Clone(of.at)}
+	}
+	return e[app].at
+}
+
+// lend notes that a snapshot has the entries.
+func (e Entries) lend() {
+	for _, of := range e {
+		of.lent = true
+	}
+}
