@@ -2,7 +2,9 @@ package git
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // LogReader is a Host that lists commits.
@@ -11,6 +13,14 @@ type LogReader interface {
 	// history of base; an empty base has no history. It returns NotFound if the server does not
 	// hand out the commit, TooLarge if there are too many.
 	Since(ctx context.Context, r Repo, commit, base Hash) (Log, error)
+}
+
+// LatestReader is a Host that lists the newest commits of a history.
+type LatestReader interface {
+	// Latest returns the newest commits in the history of commit, itself first: at most n, each before its
+	// parents. It returns NotFound if the server does not hand out the commit, TooLarge if n commits are more
+	// than one exchange may bring.
+	Latest(ctx context.Context, r Repo, commit Hash, n int) ([]Commit, error)
 }
 
 // Log lists the commits since a base.
@@ -53,7 +63,9 @@ type Commit struct {
 	ID      Hash
 	Parents []Hash
 	Message string
-	Author  string // "Name <mail>"
+	Author  string    // "Name <mail>"
+	When    time.Time // when it was committed, in UTC; zero if the commit does not say
+	Signed  bool      // it has a signature, which this program does not check
 }
 
 // Trailer returns the value of the last trailer with a key, "" without one.
@@ -88,9 +100,24 @@ func ReadCommit(id Hash, object []byte) Commit {
 			name, _, _ := strings.Cut(who, ">")
 			c.Author = name + ">"
 		}
+		if who, ok := strings.CutPrefix(line, "committer "); ok {
+			c.When = momentOf(who)
+		}
+		c.Signed = c.Signed || strings.HasPrefix(line, "gpgsig")
 		if parent, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "parent "); ok && len(parent) == 40 {
 			c.Parents = append(c.Parents, Hash(parent))
 		}
 	}
 	return c
+}
+
+// momentOf returns the time of "Name <mail> seconds zone".
+func momentOf(who string) time.Time {
+	_, at, _ := strings.Cut(who, "> ")
+	seconds, _, _ := strings.Cut(at, " ")
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(n, 0).UTC()
 }

@@ -116,6 +116,15 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	return logs.Since(ctx, r, commit, base)
 }
 
+// Latest returns the newest commits of a history; Invalid if the repository's host has no logs.
+func (h *Host) Latest(ctx context.Context, r git.Repo, commit git.Hash, n int) ([]git.Commit, error) {
+	logs, ok := h.Of(r).(git.LatestReader)
+	if !ok {
+		return nil, errs.E(errs.Invalid, "read", r.URL, errors.New("its host has no logs"))
+	}
+	return logs.Latest(ctx, r, commit, n)
+}
+
 // Propose opens a pull or merge request; Invalid if the repository's host has none.
 func (h *Host) Propose(ctx context.Context, r git.Repo, from, into string, m git.Message) (git.Proposal, error) {
 	p, err := h.proposer(r)

@@ -30,12 +30,15 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	case commit == base:
 		return git.Log{Grown: true}, nil
 	case base == "":
-		found, err := repo.commits(ctx, commit, 1)
+		found, _, err := repo.commits(ctx, commit, 1)
 		return git.NewLog(commit, base, found), notConflict(err)
 	}
 	found, grown, err := repo.compare(ctx, commit, base)
 	if errs.Is(err, errs.NotFound) { // of base, or they have nothing in common
-		found, err = repo.commits(ctx, commit, maxPages)
+		var whole bool
+		if found, whole, err = repo.commits(ctx, commit, maxPages); err == nil && !whole {
+			err = repo.tooLong()
+		}
 	}
 	if err != nil {
 		return git.Log{}, notConflict(err)
@@ -43,6 +46,21 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	log := git.NewLog(commit, base, found)
 	log.Grown = grown
 	return log, nil
+}
+
+// Latest returns the newest commits of a history, with one call for each hundred.
+func (h *Host) Latest(ctx context.Context, r git.Repo, commit git.Hash, n int) ([]git.Commit, error) {
+	_, err := tree.ParseID(commit)
+	repo, err := h.open(r, err)
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := repo.commits(ctx, commit, (n+perPage-1)/perPage)
+	if err != nil {
+		return nil, notConflict(err)
+	}
+	all := git.NewLog(commit, "", found).Commits
+	return all[:min(n, len(all))], nil
 }
 
 // compare returns the commits that commit has and base has not, and whether base is in its history.
@@ -70,32 +88,26 @@ func (repo *repository) compare(ctx context.Context, commit, base git.Hash) (fou
 	return found, grown, nil
 }
 
-// commits returns the newest commits of a history.
-func (repo *repository) commits(ctx context.Context, commit git.Hash, pages int) (map[git.Hash]git.Commit, error) {
-	found := map[git.Hash]git.Commit{}
-	for page, last := 1, false; !last; page++ {
-		if page > pages {
-			if pages == 1 {
-				break
-			}
-			return nil, repo.tooLong()
-		}
+// commits returns the newest commits of a history, and whether these are all.
+func (repo *repository) commits(ctx context.Context, commit git.Hash, pages int) (found map[git.Hash]git.Commit, whole bool, err error) {
+	found = map[git.Hash]git.Commit{}
+	for page := 1; page <= pages && !whole; page++ {
 		err := repo.Call(ctx, "log", api.ReadCost, func(ctx context.Context, c *gh.Client) (*gh.Response, error) {
 			part, resp, err := c.Repositories.ListCommits(ctx, repo.Owner, repo.Name, &gh.CommitsListOptions{SHA: string(commit), ListOptions: gh.ListOptions{Page: page, PerPage: perPage}})
 			if err == nil {
 				collect(found, part)
-				last = resp.NextPage == 0
+				whole = resp.NextPage == 0
 			}
 			return resp, err
 		})
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	if _, ok := found[commit]; !ok {
-		return nil, errs.E(errs.NotFound, "log", repo.URL, errors.New("not a commit"))
+		return nil, false, errs.E(errs.NotFound, "log", repo.URL, errors.New("not a commit"))
 	}
-	return found, nil
+	return found, whole, nil
 }
 
 func (repo *repository) tooLong() error {
@@ -108,6 +120,10 @@ func collect(found map[git.Hash]git.Commit, part []*gh.RepositoryCommit) {
 		if by := c.GetCommit().GetAuthor(); by != nil {
 			one.Author = by.GetName() + " <" + by.GetEmail() + ">"
 		}
+		if by := c.GetCommit().GetCommitter(); by != nil {
+			one.When = by.GetDate().UTC()
+		}
+		one.Signed = c.GetCommit().GetVerification().GetSignature() != ""
 		for _, p := range c.Parents {
 			one.Parents = append(one.Parents, git.Hash(p.GetSHA()))
 		}

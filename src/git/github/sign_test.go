@@ -24,9 +24,14 @@ func TestSignedCommits(t *testing.T) {
 	}
 	parent := head(t, bare)
 	m := git.Message{Title: "signed", Signer: signer}.Dated()
-	id, err := host(t, github.Options{}).Commit(t.Context(), repo, "main", parent, edit, m)
+	h := host(t, github.Options{})
+	id, err := h.Commit(t.Context(), repo, "main", parent, edit, m)
 	if err != nil {
 		t.Fatal(err)
+	}
+	newest, err := h.Latest(t.Context(), repo, id, 2)
+	if err != nil || len(newest) != 2 || !newest[0].Signed || newest[1].Signed {
+		t.Errorf("the log shows %+v, %v; want the first one signed", newest, err)
 	}
 	raw := must(bare.Git(t.Context(), "", "cat-file", "commit", string(id)))
 	object, _, err := m.Object(git.Hash(must(bare.Git(t.Context(), "", "rev-parse", string(id)+"^{tree}"))), parent)

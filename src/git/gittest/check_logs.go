@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -17,7 +19,7 @@ func logged(ctx context.Context, p contractProbe, branch string) error {
 	at, err := p.start(ctx, branch)
 	line := []git.Hash{at}
 	for i := 0; err == nil && i < 3; i++ {
-		m := git.Message{Title: fmt.Sprint("number ", i), Trailers: []git.Trailer{{Key: "Emco-Number", Value: fmt.Sprint(i)}}}
+		m := git.Message{Title: fmt.Sprint("number ", i), When: stamp.Add(time.Duration(i) * time.Minute), Trailers: []git.Trailer{{Key: "Emco-Number", Value: fmt.Sprint(i)}}}
 		at, err = p.host.Commit(ctx, p.repo, branch, at, []git.Edit{{Path: "f", File: []byte(fmt.Sprint(i))}}, m)
 		line = append(line, at)
 	}
@@ -38,7 +40,41 @@ func logged(ctx context.Context, p contractProbe, branch string) error {
 			}
 		}
 	}
+	if err := latest(ctx, p, line); err != nil {
+		return err
+	}
 	return unrelated(ctx, p, host, branch, at)
+}
+
+// latest reads the newest commits of a line, whose times the rule for logs has set.
+func latest(ctx context.Context, p contractProbe, line []git.Hash) error {
+	host, ok := p.host.(git.LatestReader)
+	if !ok {
+		return nil
+	}
+	at := line[len(line)-1]
+	for n, want := range map[int]int{1: 1, 2: 2, len(line): len(line), 150: len(line)} {
+		got, err := host.Latest(ctx, p.repo, at, n)
+		if err != nil || len(got) != want {
+			return fmt.Errorf("the newest %d are %+v, %w; want %d", n, got, err, want)
+		}
+		for i, c := range got {
+			made := stamp.Add(time.Duration(len(line)-2-i) * time.Minute)
+			if i == len(line)-1 {
+				made = stamp // the first commit
+			}
+			if c.ID != line[len(line)-1-i] || !c.When.Equal(made) || c.Signed {
+				return fmt.Errorf("commit %d of the newest %d is %+v, want %s of %s", i, n, c, line[len(line)-1-i], made)
+			}
+		}
+	}
+	if _, err := host.Latest(ctx, p.repo, git.Hash(strings.Repeat("1", 40)), 2); !errs.Is(err, errs.NotFound) {
+		return fmt.Errorf("the newest of no commit: %w, want NotFound", err)
+	}
+	if _, err := host.Latest(ctx, p.repo, "main", 2); !errs.Is(err, errs.Invalid) {
+		return fmt.Errorf("the newest of no hash: %w, want Invalid", err)
+	}
+	return nil
 }
 
 // unrelated compares a branch with another one that has nothing in common with it.

@@ -12,7 +12,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
 
-var _ git.LogReader = (*plain.Host)(nil)
+var (
+	_ git.LogReader    = (*plain.Host)(nil)
+	_ git.LatestReader = (*plain.Host)(nil)
+)
 
 // A server sends the log since a commit, merges included, and omits the content of the
 // commits if it supports filters.
@@ -66,6 +69,12 @@ func TestLogsOfMerges(t *testing.T) {
 			}
 			if _, err := host.Since(ctx, repo, "main", second); !errs.Is(err, errs.Invalid) {
 				t.Errorf("a log of no hash: %v, want Invalid", err)
+			}
+			for n, want := range map[int]string{1: "merge", 3: "merge, foreign, foreign", 9: "merge, foreign, foreign, foreign"} {
+				newest, err := host.Latest(ctx, repo, git.Hash(merge), n)
+				if got := strings.TrimPrefix(summary(git.Log{Commits: newest}), "false: "); err != nil || got != want {
+					t.Errorf("the newest %d: %s, %v, want %s", n, got, err, want)
+				}
 			}
 			if got := host.Stats().Received; filter == "true" && got > 16<<10 {
 				t.Errorf("%d bytes came, want commits only", got)

@@ -103,8 +103,18 @@ func (h *Host) Since(ctx context.Context, r git.Repo, commit, base git.Hash) (gi
 	return git.NewLog(commit, base, found), nil
 }
 
-// History returns the parents of commits.
-func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+// Latest returns the newest commits of a history.
+func (h *Host) Latest(ctx context.Context, r git.Repo, commit git.Hash, n int) ([]git.Commit, error) {
+	found, err := h.history(ctx, r, commit, n)
+	if err != nil {
+		return nil, err
+	}
+	all := git.NewLog(commit, "", found).Commits
+	return all[:min(n, len(all))], nil
+}
+
+// history returns a commit and its ancestors, depth commits back.
+func (h *Host) history(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash]git.Commit, error) {
 	id, err := parseHash(commit)
 	if err != nil {
 		return nil, err
@@ -112,8 +122,14 @@ func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth i
 	ctx, cancel := context.WithTimeout(ctx, h.opt.Timeout)
 	defer cancel()
 	found, err := fetch.History(ctx, h.client, r, id, depth)
+	return found, transport.Fail(ctx, r, "history", err)
+}
+
+// History returns the parents of commits.
+func (h *Host) History(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+	found, err := h.history(ctx, r, commit, depth)
 	if err != nil {
-		return nil, transport.Fail(ctx, r, "history", err)
+		return nil, err
 	}
 	parents := make(map[git.Hash][]git.Hash, len(found))
 	for id, c := range found {

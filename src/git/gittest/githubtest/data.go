@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -189,10 +190,15 @@ type shaRef struct {
 
 // commitOf is a commit in GitHub's form.
 type commitOf struct {
-	SHA     string   `json:"sha"`
-	Message string   `json:"message"`
-	Tree    shaRef   `json:"tree"`
-	Parents []shaRef `json:"parents"`
+	SHA          string       `json:"sha"`
+	Message      string       `json:"message"`
+	Tree         shaRef       `json:"tree"`
+	Parents      []shaRef     `json:"parents"`
+	Author       commitPerson `json:"author"`
+	Committer    commitPerson `json:"committer"`
+	Verification struct {
+		Signature *string `json:"signature"` // null without one
+	} `json:"verification"`
 }
 
 func parseCommit(o gitObject) commitOf {
@@ -205,8 +211,30 @@ func parseCommit(o gitObject) commitOf {
 		if id, ok := strings.CutPrefix(l, "parent "); ok {
 			out.Parents = append(out.Parents, shaRef{id})
 		}
+		if who, ok := strings.CutPrefix(l, "author "); ok {
+			out.Author = parsePerson(who)
+		}
+		if who, ok := strings.CutPrefix(l, "committer "); ok {
+			out.Committer = parsePerson(who)
+		}
+	}
+	if _, signature, ok := strings.Cut(head, "\ngpgsig "); ok { // the last of the headers
+		signature = strings.ReplaceAll(signature, "\n ", "\n")
+		out.Verification.Signature = &signature
 	}
 	return out
+}
+
+// parsePerson reads "name <mail> seconds zone".
+func parsePerson(who string) (p commitPerson) {
+	name, rest, _ := strings.Cut(who, " <")
+	mail, at, _ := strings.Cut(rest, "> ")
+	seconds, _, _ := strings.Cut(at, " ")
+	if n, err := strconv.ParseInt(seconds, 10, 64); err == nil {
+		p.Date = time.Unix(n, 0).UTC()
+	}
+	p.Name, p.Email = name, mail
+	return p
 }
 
 func (s *Server) getCommit(c *apiCall) error {
