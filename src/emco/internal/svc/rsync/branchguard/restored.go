@@ -2,17 +2,11 @@ package branchguard
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trailers"
 	"github.com/emco-orchestrator/emco/src/git"
 )
-
-// revisionTrailer names the revisions that a commit carried, as DEPLOYMENT.REVISION, separated by
-// commas; package gitwriter writes it.
-const revisionTrailer = "Emco-Revision"
 
 // InspectOwn looks into commits of this shard that are not recorded. After a crash they carry
 // revisions that the AppContext knows. A revision that it does not know means that it was restored
@@ -22,16 +16,14 @@ func (g *Guard) InspectOwn(ctx context.Context, on route.Branch, commits []git.C
 	var found git.Commit
 	var lost string
 	for _, c := range commits {
-		for _, name := range strings.Split(c.Trailer(revisionTrailer), ", ") {
-			deployment, number, _ := strings.Cut(name, ".")
-			carried, err := strconv.ParseInt(number, 10, 64)
-			if err != nil {
-				continue // a commit without revisions
+		for _, carried := range trailers.Of(c) {
+			if carried.Revision == 0 {
+				continue
 			}
-			known, err := g.Knows(ctx, v2.DeploymentID(deployment), carried)
+			known, err := g.Knows(ctx, carried.Deployment, carried.Revision)
 			if err == nil && !known {
-				found, lost = c, name
-				err = g.SkipRevisions(ctx, v2.DeploymentID(deployment), carried)
+				found, lost = c, carried.Text()
+				err = g.SkipRevisions(ctx, carried.Deployment, carried.Revision)
 			}
 			if err != nil {
 				return err

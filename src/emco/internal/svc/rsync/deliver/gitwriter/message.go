@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trailers"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -71,10 +70,10 @@ func (c *commitTitle) String() string {
 type trailerSet map[string]map[string]bool
 
 func (s trailerSet) addTarget(t pair.Target, about pairsSummary) {
-	s.add("Emco-Clusters", string(t.Cluster))
-	s.add("Emco-Deployment", string(t.Deployment))
+	s.add(trailers.Clusters, string(t.Cluster))
+	s.add(trailers.Deployments, string(t.Deployment))
 	for _, rev := range about.revisions {
-		s.add("Emco-Revision", string(t.Deployment)+"."+strconv.FormatInt(rev, 10))
+		s.add(trailers.Revisions, trailers.Carried{Deployment: t.Deployment, Revision: rev}.Text())
 	}
 }
 
@@ -88,7 +87,7 @@ func (s trailerSet) add(key, value string) {
 func (s trailerSet) list() []git.Trailer {
 	var out []git.Trailer
 	for _, key := range slices.Sorted(maps.Keys(s)) {
-		out = append(out, git.Trailer{Key: key, Value: strings.Join(slices.Sorted(maps.Keys(s[key])), ", ")})
+		out = append(out, git.Trailer{Key: key, Value: trailers.Join(slices.Sorted(maps.Keys(s[key])))})
 	}
 	return out
 }

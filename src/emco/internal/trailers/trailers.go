@@ -1,0 +1,62 @@
+// Package trailers names the trailers of rsync's commits, and reads them: which clusters, deployments and
+// revisions a commit carried. Anybody who may push can write trailers, so they prove nothing.
+package trailers
+
+import (
+	"strconv"
+	"strings"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// The keys. Their values are lists, sorted and separated by commas.
+const (
+	Clusters    = "Emco-Clusters"
+	Deployments = "Emco-Deployment"
+	Revisions   = "Emco-Revision" // as DEPLOYMENT.REVISION
+)
+
+const separator = ", "
+
+// Carried is a revision that a commit carried.
+type Carried struct {
+	Deployment v2.DeploymentID
+	Revision   int64 // 0 if the commit names none, such as one that removes what is left
+}
+
+// Text returns the value of a trailer for a revision.
+func (c Carried) Text() string { return string(c.Deployment) + "." + strconv.FormatInt(c.Revision, 10) }
+
+// Join returns the value of a trailer.
+func Join(values []string) string { return strings.Join(values, separator) }
+
+// List returns the values of a trailer of a commit.
+func List(c git.Commit, key string) []string {
+	text := c.Trailer(key)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, separator)
+}
+
+// Of returns the revisions that a commit carried, and then the deployments that it names without one.
+func Of(c git.Commit) (out []Carried) {
+	named := map[v2.DeploymentID]bool{}
+	for _, text := range List(c, Revisions) {
+		deployment, number, _ := strings.Cut(text, ".")
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			continue // not in the form that rsync writes
+		}
+		named[v2.DeploymentID(deployment)] = true
+		out = append(out, Carried{v2.DeploymentID(deployment), n})
+	}
+	for _, id := range List(c, Deployments) {
+		if d := v2.DeploymentID(id); !named[d] {
+			named[d] = true
+			out = append(out, Carried{Deployment: d})
+		}
+	}
+	return out
+}
