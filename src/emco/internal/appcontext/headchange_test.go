@@ -3,6 +3,7 @@ package appcontext
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -176,6 +177,25 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 	if !slices.Equal(got[1], want) {
 		t.Errorf("commits of revision 1: %+v, want %+v", got[1], want)
 	}
+	found := func(prefix string) (out []FoundCommit) {
+		for c, err := range s.FindCommits(ctx, prefix) {
+			must(t, err)
+			out = append(out, c)
+		}
+		return out
+	}
+	for i := range maxCommits + 3 {
+		must(t, s.RecordCommit(ctx, "7", 2, RevisionCommit{Repository: "r", Branch: "main", Commit: fmt.Sprintf("%04d", i), Clusters: 1}))
+	}
+	if got := found("c"); !slices.Equal(got, []FoundCommit{{"7", 1, want[0]}, {"7", 1, want[1]}}) {
+		t.Errorf("found by its name: %+v", got)
+	}
+	if got := found("00"); len(got) != maxCommits-3 || got[0].Commit != "0003" { // 0100 to 0102 begin otherwise
+		t.Errorf("%d commits are found, from %+v on; want those that are kept", len(got), got[0])
+	}
+	if got := found("sha256"); len(got) != 0 {
+		t.Errorf("what is published is found as a commit: %+v", got)
+	}
 	if n := len(got[3]); n != maxCommits || got[3][n-1].Commit != strconv.Itoa(maxCommits+2) {
 		t.Errorf("revision 3 has %d commits, the last %+v; want the newest %d", n, got[3][n-1], maxCommits)
 	}
@@ -189,6 +209,17 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 	sweepAll(t, s, 2)
 	if got, err = s.Commits(ctx, "7"); err != nil || len(got) != 0 {
 		t.Errorf("after the sweep there are commits of %v, %v", got, err)
+	}
+	if keys := keysBelow(t, s, "commit/"); len(keys) != 0 {
+		t.Errorf("after the sweep the index has %q", keys)
+	}
+	must(t, s.RecordCommit(ctx, "7", h.Rev, RevisionCommit{Repository: "r", Branch: "main", Commit: "c", Clusters: 1}))
+	if got := found("c"); len(got) != 1 {
+		t.Errorf("a new commit is found as %+v", got)
+	}
+	must(t, s.Remove(ctx, h))
+	if keys := keysBelow(t, s, ""); slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "commit") }) {
+		t.Errorf("after the removal there are %q", keys)
 	}
 }
 

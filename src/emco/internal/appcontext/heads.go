@@ -149,14 +149,20 @@ func (s *HeadStore) parseOperation(kv *mvccpb.KeyValue) (Operation, error) {
 }
 
 // Delete removes a deployment: head, history, revisions, events and operations, in one
-// transaction. It is no error if it does not exist. Pairs and reports stay until rsync has
+// transaction, and then its commits from the index; a sweep removes what a crash leaves there. It is no error if it does not exist. Pairs and reports stay until rsync has
 // cleared the clusters.
 func (s *HeadStore) Delete(ctx context.Context, uid HeadID) error {
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return err
 	}
-	_, _, err := s.kv.Commit(ctx, "deployment "+string(uid), nil, s.deletions(uid))
-	return err
+	found, err := indexedOf(ctx, s.kv, uid)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.kv.Commit(ctx, "deployment "+string(uid), nil, s.deletions(uid)); err != nil {
+		return err
+	}
+	return removeIndexed(ctx, s.kv, found)
 }
 
 // Remove deletes as Delete does, if the head is still as h was read (h.Mod; 0: it does not
@@ -165,11 +171,18 @@ func (s *HeadStore) Remove(ctx context.Context, h Head) error {
 	if err := etcdkv.CheckParts(string(h.UID)); err != nil {
 		return err
 	}
+	found, err := indexedOf(ctx, s.kv, h.UID)
+	if err != nil {
+		return err
+	}
 	_, ok, err := s.kv.Commit(ctx, "deployment "+string(h.UID), []clientv3.Cmp{s.unchanged(h)}, s.deletions(h.UID))
 	if err == nil && !ok {
 		err = overtaken(h.UID)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return removeIndexed(ctx, s.kv, found)
 }
 
 func (s *HeadStore) deletions(uid HeadID) []clientv3.Op {

@@ -264,14 +264,20 @@ func (s *RevisionStore) recordCommit(ctx context.Context, uid HeadID, rev int64,
 	case !errs.Is(err, errs.NotFound):
 		return false, err
 	}
-	text, err := etcdkv.Encode(key, mergeCommits(known, c))
+	all := mergeCommits(known, c)
+	dropped, kept := all[:max(0, len(all)-maxCommits)], all[max(0, len(all)-maxCommits):]
+	text, err := etcdkv.Encode(key, kept)
+	if err != nil {
+		return false, err
+	}
+	index, err := indexOps(s.kv, recordedRevision{uid, rev}, slices.Concat(c, dropped), kept)
 	if err != nil {
 		return false, err
 	}
 	_, done, err = s.kv.Commit(ctx, key, []clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(key), "=", mod),
 		clientv3.Compare(clientv3.CreateRevision(revisionKey(s.kv, uid, rev)), ">", 0),
-	}, []clientv3.Op{clientv3.OpPut(key, text)})
+	}, append(index, clientv3.OpPut(key, text)))
 	if err != nil || done {
 		return done, err
 	}
@@ -290,7 +296,7 @@ func mergeCommits(known, commits []RevisionCommit) []RevisionCommit {
 			known[i].Clusters += c.Clusters
 		}
 	}
-	return known[max(0, len(known)-maxCommits):]
+	return known
 }
 
 // Commits returns the recorded commits of a deployment by revision, oldest first.
@@ -298,23 +304,25 @@ func (s *RevisionStore) Commits(ctx context.Context, uid HeadID) (map[int64][]Re
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return nil, err
 	}
-	type numbered struct {
-		rev     int64
-		commits []RevisionCommit
-	}
-	parse := func(kv *mvccpb.KeyValue) (n numbered, err error) {
-		if n.rev, err = strconv.ParseInt(s.kv.Split(kv.Key)[3], 10, 64); err != nil {
-			return n, etcdkv.Corrupt(string(kv.Key), fmt.Errorf("the key names no revision: %w", err))
-		}
-		n.commits, err = etcdkv.Decode[[]RevisionCommit](kv)
-		return n, err
-	}
 	out := map[int64][]RevisionCommit{}
-	for n, err := range etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "commit") + "/"}), parse) {
+	for at, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "commit") + "/"}) {
 		if err != nil {
 			return nil, err
 		}
-		out[n.rev] = n.commits
+		rev, commits, err := parseCommits(s.kv, at)
+		if err != nil {
+			return nil, err
+		}
+		out[rev] = commits
 	}
 	return out, nil
+}
+
+// parseCommits reads the commits of a revision, whose number is in the key.
+func parseCommits(kv *etcdkv.Client, at *mvccpb.KeyValue) (rev int64, commits []RevisionCommit, err error) {
+	if rev, err = strconv.ParseInt(kv.Split(at.Key)[3], 10, 64); err != nil {
+		return 0, nil, etcdkv.Corrupt(string(at.Key), fmt.Errorf("the key names no revision: %w", err))
+	}
+	commits, err = etcdkv.Decode[[]RevisionCommit](at)
+	return rev, commits, err
 }

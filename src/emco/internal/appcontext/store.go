@@ -9,6 +9,7 @@
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once; the list of clusters is content
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
+//	commit/<name>/<uid>/<n>             the same by the name of a commit, to find it; written with the one before
 //	event/<uid>/<time>-<random>[-user]  Event; the newest few hundred of a deployment, and of its users
 //	hook/<uid>/<kind>.<intent>          WorkflowRun: the last run of a workflow
 //	use/<uid>                           the last use of a head by another head's change

@@ -26,7 +26,7 @@ const removeAttempts = 3
 // Sweep removes what is no longer needed: revisions beyond the newest keep of each
 // deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair
 // names them, a rollback waits for them, or they were replaced less than the grace period ago;
-// placements of interrupted publishes; the oldest actions and events of each deployment; and
+// placements of interrupted publishes; commits of revisions that are gone, from the index; the oldest actions and events of each deployment; and
 // content that neither a kept revision nor a pair names.
 //
 // Content goes in two sweeps, so that operations need not stop. Only work on an operation refers to
@@ -42,12 +42,12 @@ const removeAttempts = 3
 func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
 		s: s, keep: max(1, keep),
-		inPairs: map[v2.DeploymentID]map[int64]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
+		inPairs: map[v2.DeploymentID]map[int64]bool{}, recorded: map[recordedRevision]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
 	}
 	if _, err := s.NoteProgress(ctx); err != nil {
 		return Swept{}, err
 	}
-	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, s.trimAll} {
+	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, w.sweepIndex, s.trimAll} {
 		if err := phase(ctx); err != nil {
 			return Swept{}, err
 		}
@@ -62,13 +62,14 @@ func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 
 // sweeper is one run of Sweep; only its goroutine uses it.
 type sweeper struct {
-	s       *Store
-	keep    int
-	start   int64                              // etcd's revision at the start
-	oldest  int64                              // etcd's revision at which the oldest waiting operation was queued
-	inPairs map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
-	bundles map[Digest]bool                    // needed bundles
-	lists   map[Digest]bool                    // needed lists of clusters
+	s        *Store
+	keep     int
+	start    int64                              // etcd's revision at the start
+	oldest   int64                              // etcd's revision at which the oldest waiting operation was queued
+	inPairs  map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
+	recorded map[recordedRevision]bool          // revisions with recorded commits
+	bundles  map[Digest]bool                    // needed bundles
+	lists    map[Digest]bool                    // needed lists of clusters
 }
 
 // begin reads which operations wait.
@@ -140,6 +141,9 @@ func (w *sweeper) sweepDeployments(ctx context.Context) error {
 		if p[2] == "act" {
 			d.acts = append(d.acts, string(kv.Key))
 		}
+		if n, err := strconv.ParseInt(p[len(p)-1], 10, 64); p[2] == "commit" && err == nil {
+			w.recorded[recordedRevision{d.uid, n}] = true
+		}
 		if err := d.add(p); err != nil {
 			return etcdkv.Corrupt(string(kv.Key), err)
 		}
@@ -195,6 +199,9 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 		removed := false
 		if !newest && !fresh && !w.inPairs[d.uid.Deployment()][n] && !w.inPairs[head.Deployment()][n] {
 			removed, err = w.removeRevision(ctx, &head, d.uid, r)
+		}
+		if removed {
+			delete(w.recorded, recordedRevision{d.uid, n})
 		}
 		if err == nil && !removed {
 			err = w.markRevision(ctx, d.uid, r)
