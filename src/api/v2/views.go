@@ -1,6 +1,10 @@
 package v2
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
 
 // The views below /v2/views are additions to upstream's API: counts and pages of the whole
 // fleet. docs/views.md describes them.
@@ -147,7 +151,7 @@ type SearchView struct {
 
 // SearchHit is something with the text in its name.
 type SearchHit struct {
-	Kind  string `json:"kind"` // "cluster", "deployment", "app" or "label"
+	Kind  string `json:"kind"` // "commit", "cluster", "deployment", "app" or "label"
 	Title string `json:"title"`
 	Sub   string `json:"sub"`
 	Href  string `json:"href"`
@@ -230,4 +234,43 @@ type LaneView struct {
 	Commit       string    `json:"commit,omitempty"`  // our last one
 	Queued       int       `json:"queued"`            // changes of targets that wait for a commit
 	OldestQueued time.Time `json:"oldestQueued,omitzero"`
+}
+
+// LaneID returns the name in paths of a branch that EMCO writes.
+func LaneID(url, branch string) string {
+	sum := sha256.Sum256([]byte(url + "\x00" + branch))
+	return hex.EncodeToString(sum[:6])
+}
+
+// CommitViews is a page of the newest commits of a branch, the newest first.
+type CommitViews struct {
+	At       time.Time    `json:"at"`
+	ReadAt   time.Time    `json:"readAt"` // when the Git server was asked for the head of the branch
+	URL      string       `json:"url"`
+	Branch   string       `json:"branch"`
+	Total    int          `json:"total"`
+	Continue string       `json:"continue,omitempty"`
+	Older    bool         `json:"older,omitempty"` // the branch has older commits, which no page shows
+	Why      string       `json:"why,omitempty"`   // why the Git server was not asked again after readAt
+	Items    []CommitView `json:"items"`
+}
+
+// CommitView is a commit of a branch.
+type CommitView struct {
+	Commit   string        `json:"commit"`
+	Time     time.Time     `json:"time,omitzero"`
+	Author   string        `json:"author,omitempty"`
+	Title    string        `json:"title,omitempty"`    // missing if it could name a deployment that the caller may not read
+	Ours     bool          `json:"ours"`               // EMCO made it, as its trailers say
+	Signed   bool          `json:"signed,omitempty"`   // it has a signature, which EMCO does not check
+	Groups   []CarriedView `json:"groups,omitempty"`   // the first of the revisions that it carried
+	More     int           `json:"more,omitempty"`     // further ones
+	Clusters int           `json:"clusters,omitempty"` // number of clusters that it is for; missing like the title
+}
+
+// CarriedView is a revision that a commit carried.
+type CarriedView struct {
+	Path       string `json:"path,omitempty"`     // of the deployment, below /v2; empty if it does not exist any longer
+	Deployment string `json:"deployment"`         // the id in paths of Git
+	Revision   int64  `json:"revision,omitempty"` // missing if the commit names none
 }

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 var pathVariable = regexp.MustCompile(`\{[^}]+\}`)
@@ -84,6 +85,7 @@ func (s *testStage) everything() map[string]string {
 		"logicalCloud": "stores", "clusterReference": "b", "clusterProvider": "edge", "cluster": "a", "clusterLabel": "all", "clusterKv": "facts",
 		"network": "tills", "providerNetwork": "branch", "netControllerIntent": "nets", "workloadIntent": "load", "interfaceIntent": "eth",
 		"role": "restarter", "roleBinding": "team", "token": "ci",
+		"lane":              v2.LaneID(s.git.URL("fleet"), branch),
 		"clusterSyncObject": "repo", "controller": "action", "controller-name": "events",
 	}
 }

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"context"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/views/branchlog"
 	"github.com/emco-orchestrator/emco/src/git"
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -35,7 +38,7 @@ func (a *App) gitHost(c config.Config, p parts, m *metrics) gitHost {
 func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 	w := batch.New(a.faults.host(h.Host), batch.Options{
 		Window: time.Duration(c.Git.Window), HostedWindow: time.Duration(c.Git.Hosted),
-		Hosted: func(r git.Repo) bool { return budget.ProviderOf(r) != "" },
+		Hosted: hosted,
 		Budget: h.budget, ProposalPoll: time.Duration(c.Status.Interval),
 		Cooldown: batch.Cooldown{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
 		Author:   c.Git.Author, Signer: h.signer, Observe: m.batch, Log: a.log,
@@ -44,3 +47,16 @@ func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 	a.onClose(func() error { w.Close(); return nil })
 	return w
 }
+
+// logs returns the logs of branches, for people.
+func (h gitHost) logs(routes *route.Resolver) *branchlog.Logs {
+	return branchlog.New(branchlog.Options{
+		Host: h.Host, Hosted: hosted, Now: time.Now,
+		Repo: func(ctx context.Context, url, branch string) (git.Repo, error) {
+			return routes.Lookup().Repo(ctx, route.Branch{URL: url, Name: branch})
+		},
+	})
+}
+
+// hosted reports whether a provider limits requests to a repository.
+func hosted(r git.Repo) bool { return budget.ProviderOf(r) != "" }

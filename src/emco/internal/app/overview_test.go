@@ -73,3 +73,33 @@ func TestViewsFollowDeployments(t *testing.T) {
 		t.Errorf("a misspelt parameter: %+v", a)
 	}
 }
+
+// The commits of a branch name the revisions that they carried, and a search finds these by a part of the
+// commit's name.
+func TestCommitsLeadToDeployments(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": nil})
+	g.act("instantiate")
+	commit := pair(g.becomes("Instantiated"), "web", "a").Commit
+	theirs := s.foreign(map[string]string{"README.md": "hello"})
+	page := view[v2.CommitViews](s, "git/"+v2.LaneID(s.git.URL("fleet"), branch)+"/commits")
+	if len(page.Items) < 2 || page.Branch != branch || page.Items[0].Commit != theirs || page.Items[0].Ours || len(page.Items[0].Groups) > 0 {
+		t.Fatalf("the newest commit is by somebody else: %+v", page)
+	}
+	if c := page.Items[1]; c.Commit != commit || !c.Ours || c.Clusters != 2 || len(c.Groups) != 1 || c.Groups[0].Path != g.path || c.Groups[0].Revision != 1 || c.Title == "" || c.Time.IsZero() {
+		t.Errorf("the commit of the deployment: %+v", c)
+	}
+	found := view[v2.SearchView](s, "search?q="+commit[:12])
+	if len(found.Hits) != 1 || found.Hits[0].Kind != "commit" || found.Hits[0].Title != commit {
+		t.Fatalf("the search finds %+v", found)
+	}
+	if rev := s.expect(200, "GET", strings.TrimPrefix(found.Hits[0].Href, "/v2/"), ""); !strings.Contains(rev, commit) {
+		t.Errorf("the hit leads to %s", rev)
+	}
+	if found := view[v2.SearchView](s, "search?q="+theirs); len(found.Hits) > 0 {
+		t.Errorf("a commit of others is found: %+v", found)
+	}
+}

@@ -34,6 +34,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
@@ -136,7 +137,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		}))
 		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log).WithWitness(a.carriedOut))
 	}
-	var lanes views.LaneWriters // nil without rsync
+	var lanes *views.Lanes // nil without rsync
 	if c.Runs("rsync") {
 		host := a.gitHost(c, p, m)
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
@@ -146,8 +147,8 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		clusters := a.kube(c, stored.Outbound.Check)
 		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
 		writers := a.writers(c, m, host)
-		views.Lanes{Branches: st.contexts, Writers: writers, Now: time.Now}.Mount(r)
-		lanes = writers
+		routes := &route.Resolver{DB: st.db, Rules: stored}
+		lanes = &views.Lanes{Branches: st.contexts, Writers: writers, Logs: host.logs(routes), Now: time.Now}
 		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
@@ -198,13 +199,13 @@ func placementControllers(db *store.DB) map[string]placement.Controller {
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, lanes views.LaneWriters) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, lanes *views.Lanes) *views.Views {
 	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(counts)
 	m.fleet(counts.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Lanes: lanes, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Commits: st.contexts, Lanes: lanes, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

@@ -41,9 +41,9 @@ var groups = map[string]packageGroup{
 		may: []string{"ground"},
 		packages: []string{
 			"internal/archive", "internal/authn", "internal/config", "internal/contain", "internal/gitops", "internal/logs", "internal/manifest",
-			"internal/run", "internal/store/seal", "internal/tlsfiles", "internal/web",
+			"internal/run", "internal/store/seal", "internal/tlsfiles", "internal/trailers", "internal/web",
 		},
-		outside: []string{"git", "api/nearest"}, // gitops resolves repositories; config names the setting that was meant
+		outside: []string{"git", "api/nearest"}, // gitops resolves repositories, trailers reads commits; config names the setting that was meant
 	},
 	"port": {
 		packages: []string{
@@ -145,11 +145,13 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
-	"internal/views": {root + "git/batch", module + "/internal/views/tally"},
+	"internal/views": {root + "git/batch", module + "/internal/views/tally", module + "/internal/views/branchlog"},
+	// It reads logs of branches at Git hosts.
+	"internal/views/branchlog": {root + "git", root + "git/batch"},
 	// It gives emco the client of Temporal that the program emco does not link.
 	"temporal/cmd/emco-temporal": {module + "/internal/config", module + "/temporal/temporalrunner"},
 	// It lets the counts follow the mirror.
-	"internal/app": {module + "/internal/views/tally"},
+	"internal/app": {module + "/internal/views/tally", module + "/internal/views/branchlog"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// It passes jobs to the writers of their kinds.

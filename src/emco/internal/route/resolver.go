@@ -24,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Resolver makes lookups. It is safe for concurrent use.
@@ -168,6 +169,20 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 			}
 		}
 	}
+}
+
+// Repo returns the repository of a branch, with the credential of a cluster that the branch feeds; NotFound if
+// it feeds none. It reads registrations until one fits.
+func (l *Lookup) Repo(ctx context.Context, b Branch) (git.Repo, error) {
+	for c, err := range l.Fed(ctx) {
+		if err != nil {
+			return git.Repo{}, err
+		}
+		if c.Err == nil && c.Settings.Repo.URL == b.URL && c.Settings.Branch == b.Name {
+			return c.Settings.Repo, nil
+		}
+	}
+	return git.Repo{}, errs.E(errs.NotFound, "find", "a credential for branch "+b.Name+" of "+b.URL, errors.New("it feeds no cluster any longer"))
 }
 
 // Settings reads what the sync objects of a cluster say about Git, and where in the

@@ -40,6 +40,7 @@ type LaneWriters interface {
 type Lanes struct {
 	Branches Branches
 	Writers  LaneWriters
+	Logs     BranchLogs
 	Now      func() time.Time
 }
 
@@ -112,7 +113,7 @@ func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, error) {
 		out[item.Lane] = item
 	}
 	for _, known := range l.Writers.Lanes() {
-		item, written := out[laneID(known.URL, known.Branch)]
+		item, written := out[v2.LaneID(known.URL, known.Branch)]
 		if !written {
 			item = newLane(known.URL, known.Branch)
 		}
@@ -129,7 +130,7 @@ func laneMark(lanes []batch.Lane) string {
 		if known.Err != nil {
 			state = laneState(known)
 		}
-		all[i] = fmt.Sprintln(laneID(known.URL, known.Branch), state, known.Queued, known.Commit)
+		all[i] = fmt.Sprintln(v2.LaneID(known.URL, known.Branch), state, known.Queued, known.Commit)
 	}
 	slices.Sort(all)
 	sum := sha256.Sum256([]byte(strings.Join(all, "")))
@@ -137,13 +138,7 @@ func laneMark(lanes []batch.Lane) string {
 }
 
 func newLane(url, branch string) v2.LaneView {
-	return v2.LaneView{Lane: laneID(url, branch), URL: url, Branch: branch, State: v2.LaneOK}
-}
-
-// laneID names a branch in paths.
-func laneID(url, branch string) string {
-	sum := sha256.Sum256([]byte(url + "\x00" + branch))
-	return hex.EncodeToString(sum[:6])
+	return v2.LaneView{Lane: v2.LaneID(url, branch), URL: url, Branch: branch, State: v2.LaneOK}
 }
 
 // withLane adds what the writer knows of a branch.

@@ -15,7 +15,7 @@ const (
 )
 
 // search answers with the clusters, deployments, apps and labels that have a text in their
-// names.
+// names, and the commits whose names begin with it.
 func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	if err := web.CheckQuery(values, "q"); err != nil {
@@ -23,7 +23,7 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	text := strings.ToLower(strings.TrimSpace(values.Get("q")))
 	if text == "" {
-		return errs.New(errs.Invalid, "Invalid query q: give a part of a name")
+		return errs.New(errs.Invalid, "Invalid query q: give a part of a name, or the first four digits of a commit")
 	}
 	keys, known, err := v.registered(r.Context(), filter{})
 	if err != nil {
@@ -33,7 +33,11 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := v2.SearchView{Hits: []v2.SearchHit{}}
+	commits, err := v.commitHits(r.Context(), text)
+	if err != nil {
+		return err
+	}
+	out := v2.SearchView{Hits: append([]v2.SearchHit{}, commits...)}
 	ofKind := map[string]int{}
 	add := func(kind, name, title, sub, href string) {
 		if len(out.Hits) < maxHits && ofKind[kind] < maxKindHits && strings.Contains(strings.ToLower(name), text) {

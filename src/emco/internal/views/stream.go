@@ -102,7 +102,7 @@ func (v *Views) subject(ctx context.Context, topic string) (tally.Topic, error) 
 	case topic == "git" && v.Lanes == nil:
 		return t, errs.New(errs.NotFound, "this process writes no branches; ask one that runs rsync for the topic git")
 	case topic == "git":
-		t.Mark = func() string { return laneMark(v.Lanes.Lanes()) }
+		t.Mark = func() string { return laneMark(v.Lanes.Writers.Lanes()) }
 		return t, nil
 	case kind == "cluster":
 		key, err := v2.ParseClusterKey(name)

@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"sync"
 	"time"
@@ -39,6 +40,12 @@ type Revisions interface {
 	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
 }
 
+// Commits finds recorded commits.
+type Commits interface {
+	// FindCommits yields those whose names begin with prefix, in order of their names.
+	FindCommits(ctx context.Context, prefix string) iter.Seq2[appcontext.FoundCommit, error]
+}
+
 // Parts are what views are made of.
 type Parts struct {
 	DB          *store.DB
@@ -49,8 +56,9 @@ type Parts struct {
 	Inventory   *inventory.Inventory
 	Planner     Planner
 	Events      Events
-	Lanes       LaneWriters // nil in a process that writes no branches
-	Streams     int         // number of streams at the same time
+	Commits     Commits
+	Lanes       *Lanes // nil in a process that writes no branches
+	Streams     int    // number of streams at the same time
 	Now         func() time.Time
 }
 
@@ -91,6 +99,10 @@ func (v *Views) Mount(r *mux.Router) {
 	get(group+"/matrix", deployment, v.matrix)
 	get(group+"/placement", deployment, v.placement)
 	get("/events", deployments, v.events)
+	if v.Lanes != nil {
+		v.Lanes.Mount(r)
+		get("/git/{lane}/commits", readsBranches, v.commits)
+	}
 	get("/search", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.search)
 	get("/stream", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.stream)
 }

@@ -39,6 +39,7 @@ type world struct {
 	heads map[appcontext.HeadID]appcontext.Head
 	views *Views
 	api   http.Handler
+	found []appcontext.FoundCommit // recorded commits, in order of their names
 
 	readClusters, readRevisions, readDeployments int
 }
@@ -49,13 +50,29 @@ func newWorld(t *testing.T) *world {
 	clock := func() time.Time { return w.now }
 	w.tally = tally.New(stale, clock)
 	w.views = New(Parts{
-		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w,
+		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w,
 		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
 	})
+	w.mount()
+	return w
+}
+
+// mount serves the views as they are now.
+func (w *world) mount() {
 	r := web.NewRouter()
 	w.views.Mount(r)
 	w.api = web.Wrap(slog.New(slog.DiscardHandler), r)
-	return w
+}
+
+// FindCommits implements Commits.
+func (w *world) FindCommits(_ context.Context, prefix string) iter.Seq2[appcontext.FoundCommit, error] {
+	return func(yield func(appcontext.FoundCommit, error) bool) {
+		for _, c := range w.found {
+			if strings.HasPrefix(c.Commit, prefix) && !yield(c, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Cluster implements Pairs.
@@ -122,8 +139,13 @@ func groupPath(name string) string {
 // group makes a deployment that desires a revision, and returns its id.
 func (w *world) group(name string) appcontext.HeadID {
 	w.Helper()
-	uid := appcontext.HeadID(w.document(groupPath(name), `{}`))
-	h := appcontext.Head{UID: uid, Subject: groupPath(name), State: appcontext.Instantiated, Rev: 2, LastRev: 2}
+	return w.deployment(groupPath(name))
+}
+
+func (w *world) deployment(path string) appcontext.HeadID {
+	w.Helper()
+	uid := appcontext.HeadID(w.document(path, `{}`))
+	h := appcontext.Head{UID: uid, Subject: path, State: appcontext.Instantiated, Rev: 2, LastRev: 2}
 	w.heads[uid] = h
 	w.tally.HeadChanged(uid, &h)
 	return uid

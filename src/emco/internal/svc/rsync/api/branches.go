@@ -253,15 +253,11 @@ func notRestored(b v2.GitBranch, why string) error {
 
 // repo returns the repository with a credential: that of a cluster that the branch feeds.
 func (a Branches) repo(ctx context.Context, branch v2.GitBranch) (git.Repo, error) {
-	for c, err := range a.lookup().Fed(ctx) {
-		if err != nil {
-			return git.Repo{}, err
-		}
-		if c.Err == nil && c.Settings.Repo.URL == branch.URL && c.Settings.Branch == branch.Branch {
-			return c.Settings.Repo, nil
-		}
+	repo, err := a.lookup().Repo(ctx, route.Branch{URL: branch.URL, Name: branch.Branch})
+	if errs.Is(err, errs.NotFound) {
+		err = notRestored(branch, "it no longer feeds a cluster, so its credential is unknown")
 	}
-	return git.Repo{}, notRestored(branch, "it no longer feeds a cluster, so its credential is unknown")
+	return repo, err
 }
 
 func (a Branches) lookup() *route.Lookup {
