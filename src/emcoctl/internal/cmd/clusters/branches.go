@@ -28,7 +28,7 @@ import (
 
 // Commands returns the commands of the package.
 func Commands(s *session.Session) []*cobra.Command {
-	return append(newDecisionCommands(s), newMoveCommand(s), newBranchesCommand(s), newTokenCommand(s))
+	return append(newDecisionCommands(s), newMoveCommand(s), newBranchesCommand(s), newCommitsCommand(s), newTokenCommand(s))
 }
 
 // gitBranches is the path of the branches that the server writes to.

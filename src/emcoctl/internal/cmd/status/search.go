@@ -1,0 +1,55 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
+)
+
+// newSearchCommand returns the command that finds things by a part of their names.
+func newSearchCommand(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "search TEXT", Short: "Find clusters, deployments, apps, labels and commits by name",
+		Long: `Search finds clusters, deployments, apps and labels that have a text in their names, and the
+revisions that a commit carried, by at least the first four digits of its name. It lists at
+most 20 in all, and 6 of a kind.`,
+		Example: "  emcoctl search store-7\n  emcoctl search 0242bab627ef",
+		Args:    cobra.ExactArgs(1),
+		RunE: s.Own(func(c *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[0]) == "" {
+				return session.Usagef("give a part of a name, or the first four digits of a commit")
+			}
+			const path = "views/search"
+			form, server, err := s.Open(path)
+			if err != nil {
+				return err
+			}
+			return fetch.Show(c.Context(), server, path+"?"+url.Values{"q": {args[0]}}.Encode(), s.Sys.Out, form, showHits)
+		}),
+	}
+}
+
+func showHits(w io.Writer, found v2.SearchView) {
+	if len(found.Hits) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	t := output.NewTable(w)
+	t.Row("KIND", "NAME", "ABOUT")
+	for _, h := range found.Hits {
+		name := h.Title
+		if h.Kind == "commit" {
+			name = name[:min(len(name), 12)]
+		}
+		t.Row(h.Kind, name, h.Sub)
+	}
+	t.Flush()
+}
