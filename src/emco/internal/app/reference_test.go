@@ -70,8 +70,7 @@ func declaredRoutes() *mux.Router {
 	ovnaction.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)
 	rsyncapi.Kubeconfigs{}.Mount(r)
-	(&views.Views{}).Mount(r)
-	views.Lanes{}.Mount(r)
+	(&views.Views{Parts: views.Parts{Lanes: &views.Lanes{}}}).Mount(r)
 	app.MountReports(r)
 	return r
 }

@@ -44,8 +44,8 @@ type Lanes struct {
 	Now      func() time.Time
 }
 
-// Mount adds the route.
-func (l Lanes) Mount(r *mux.Router) {
+// mount adds the route of the list.
+func (l Lanes) mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, "/v2/views/git", authz.Permission{Verb: authz.List, Type: "branches"}, l.list)
 }
 

@@ -55,7 +55,7 @@ func TestLanesAreListedWorstFirst(t *testing.T) {
 		},
 	}
 	router := web.NewRouter()
-	Lanes{Branches: b, Writers: b, Now: func() time.Time { return noon }}.Mount(router)
+	Lanes{Branches: b, Writers: b, Now: func() time.Time { return noon }}.mount(router)
 	w.api = web.Wrap(slog.New(slog.DiscardHandler), router)
 	page := read[v2.LaneViews](w, "/git")
 	var got []string
