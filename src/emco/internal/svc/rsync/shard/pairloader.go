@@ -28,13 +28,17 @@ type PairLoader struct {
 
 // pairRead is one read of all pairs. Its result is set before done is closed.
 type pairRead struct {
+	shards  int // that wait for it; guarded by PairLoader.mu
 	done    chan struct{}
 	byShard map[string]*pairstore.Contents
 	err     error
 }
 
-// gatherTime is how long a read waits for shards that start at the same time.
-const gatherTime = 50 * time.Millisecond
+// A read waits for shards that start at about the same time: until none has come for gatherTime, at most maxGather.
+const (
+	gatherTime = 50 * time.Millisecond
+	maxGather  = time.Second
+)
 
 // NewPairLoader returns a loader of the pairs of an AppContext.
 func NewPairLoader(contexts *appcontext.Store, routes *route.Resolver) *PairLoader {
@@ -70,13 +74,27 @@ func (l *PairLoader) join() (r *pairRead, own bool) {
 	if l.next == nil {
 		l.next, own = &pairRead{done: make(chan struct{})}, true
 	}
+	l.next.shards++
 	return l.next, own
+}
+
+// gather waits for the shards that start together.
+func (l *PairLoader) gather(ctx context.Context, r *pairRead) {
+	waiting := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return r.shards
+	}
+	for begun, n := time.Now(), 0; waiting() > n && time.Since(begun) < maxGather && ctx.Err() == nil; {
+		n = waiting()
+		queue.Pause(ctx, gatherTime)
+	}
 }
 
 // read does a read when none is in progress.
 func (l *PairLoader) read(ctx context.Context, r *pairRead) {
 	defer close(r.done)
-	queue.Pause(ctx, gatherTime)
+	l.gather(ctx, r)
 	select {
 	case l.reading <- struct{}{}:
 		defer func() { <-l.reading }()

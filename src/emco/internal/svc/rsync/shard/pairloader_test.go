@@ -83,3 +83,34 @@ func TestShardsLoadTheirPairsTogether(t *testing.T) {
 		}
 	})
 }
+
+// On a busy machine the shards of a start come one after the other. They share a read, and none waits long.
+func TestShardsThatComeOneAfterTheOtherShareARead(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		apart time.Duration
+		reads int
+	}{{40 * time.Millisecond, 1}, {120 * time.Millisecond, 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stock{}
+			l := &PairLoader{contents: s.all, shards: inFirst, reading: make(chan struct{}, 1)}
+			var all sync.WaitGroup
+			for n := range 12 {
+				all.Go(func() {
+					begun := time.Now()
+					if _, err := l.load(t.Context(), route.Group.Shard(n)); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(begun); took > maxGather+2*time.Second { // of reads
+						t.Errorf("shard %d waited for %s", n, took)
+					}
+				})
+				time.Sleep(tt.apart)
+			}
+			all.Wait()
+			if s.asked > tt.reads {
+				t.Errorf("%s apart: %d reads, want %d", tt.apart, s.asked, tt.reads)
+			}
+		})
+	}
+}
