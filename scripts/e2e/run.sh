@@ -29,6 +29,7 @@ images    | default |                        | TestImages TestInstallGuide | | i
 published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 mongo     | full    | etcd ferretdb          | TestMongo | | documents in a server that speaks MongoDB's protocol (two minutes: FerretDB is slow)
+temporal  | full    | temporal               | TestTemporal | | workflow hooks on a real Temporal server (a quarter of an hour to build)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
 gateway   | full    | caddy                  | TestF35GatewayPage | EMCO_GATEWAY=1 | docs/guides/gateway.md with Caddy, and with nginx if it is installed
 release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)

@@ -44,6 +44,12 @@ type testStage struct {
 // repository refuses rewinds and records the heads of its branches.
 func newStage(t testing.TB, args ...string) *testStage {
 	t.Helper()
+	return newStageOf(t, "", args...)
+}
+
+// newStageOf starts another program in emco's place.
+func newStageOf(t testing.TB, emco string, args ...string) *testStage {
+	t.Helper()
 	s := &testStage{TB: t, dir: t.TempDir(), writeToken: "w-" + rand.Text(), readerToken: "r-" + rand.Text()}
 	var err error
 	s.git, err = gittest.Serve(filepath.Join(s.dir, "git"),
@@ -53,7 +59,7 @@ func newStage(t testing.TB, args ...string) *testStage {
 	s.bare, err = s.git.Seed(t.Context(), repoName, branch)
 	s.must("create the repository", err)
 	s.must("keep a reflog", s.bare.Config(t.Context(), "core.logAllRefUpdates", "true"))
-	s.options = program.Options{Bin: binaries(), Dir: filepath.Join(s.dir, "emco"), Args: args}
+	s.options = program.Options{Bin: binaries(), Path: emco, Dir: filepath.Join(s.dir, "emco"), Args: args}
 	s.start()
 	t.Cleanup(s.end)
 	return s

@@ -30,6 +30,7 @@ type Options struct {
 	Bin  string   // folder with the built programs
 	Dir  string   // folder of the data and the log; the same after a restart
 	Args []string // further flags
+	Path string   // of the program; empty: emco in Bin
 	With []string // a command that becomes emco, such as nsenter with its arguments; usually none
 }
 
@@ -59,7 +60,10 @@ func Start(ctx context.Context, o Options) (*Emco, error) {
 		return nil, err
 	}
 	e := &Emco{options: o, logStart: old, done: make(chan struct{})}
-	command := slices.Concat(o.With, []string{filepath.Join(o.Bin, "emco"), "-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args)
+	if o.Path == "" {
+		o.Path = filepath.Join(o.Bin, "emco")
+	}
+	command := slices.Concat(o.With, []string{o.Path, "-data", filepath.Join(o.Dir, "data"), "-http.address", "127.0.0.1:0", "-grpc.address", "127.0.0.1:0"}, o.Args)
 	e.cmd = exec.Command(command[0], command[1:]...)
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
