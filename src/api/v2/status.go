@@ -32,7 +32,15 @@ type Status struct {
 	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 
-	Hooks []WorkflowStatus `json:"hooks,omitempty"` // ours: the last run of each hook, in order of type and name
+	Hooks   []WorkflowStatus `json:"hooks,omitempty"`   // ours: the last run of each hook, in order of type and name
+	Renewal *Renewal         `json:"renewal,omitempty"` // ours: of a stage of a certificate authority
+}
+
+// Renewal says when EMCO renews the certificates of a stage of a certificate authority.
+type Renewal struct {
+	At       time.Time `json:"at,omitzero"`       // when the first certificate must be renewed
+	NotAfter time.Time `json:"notAfter,omitzero"` // when the first certificate that clusters have ends
+	Problem  string    `json:"problem,omitempty"` // why the last renewal was refused; it is tried again
 }
 
 // Use is what a deployment uses on its clusters, as quotas count it.

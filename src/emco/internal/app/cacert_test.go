@@ -47,6 +47,7 @@ type certCluster struct {
 	key    *ecdsa.PrivateKey
 	signs  atomic.Bool // else requests stay Pending
 	leaves atomic.Bool // certificates cannot sign others
+	brief  atomic.Bool // certificates last a minute, else an hour
 }
 
 func newCertCluster(t *testing.T) *certCluster {
@@ -177,8 +178,12 @@ func (c *certCluster) sign(request string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	life := time.Hour
+	if c.brief.Load() {
+		life = time.Minute
+	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject, NotAfter: time.Now().Add(life),
 		IsCA: !c.leaves.Load(), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, c.root, csr.PublicKey, c.key)
@@ -397,5 +402,35 @@ func TestNoKeyOfACertificateAuthorityGoesToGit(t *testing.T) {
 	s.expect(204, "DELETE", "cluster-providers/edge/clusters/pulls/labels/all", "")
 	if a := s.do("POST", edgeAuthority+"/enrollment/instantiate", ""); a.Status != 400 || !strings.Contains(a.Body, "edge+pulls pulls its state") {
 		t.Errorf("an issuer that EMCO does not reach: %+v", a)
+	}
+}
+
+// The issuer shortens certificates. EMCO renews them after two thirds of that time, without being asked.
+func TestCertificatesOfClustersAreRenewed(t *testing.T) {
+	t.Parallel()
+	s, c1, c2 := newCertSuite(t)
+	const enrollment, distribution = edgeAuthority + "/enrollment", edgeAuthority + "/distribution"
+	c1.brief.Store(true)
+	c1.signs.Store(true)
+	s.apply("01-provider.yaml")
+	s.apply("02-provider-enroll.yaml")
+	s.stage(enrollment, `"deployedStatus":"Instantiated","readyStatus":"Ready"`)
+	s.apply("03-provider-distribute.yaml")
+	s.stage(distribution, `"deployedStatus":"Instantiated","readyStatus":"Ready"`)
+	name := c1.names(issuersOfCertManager, "")[0]
+	first := c2.secret(name, c1)
+	c1.brief.Store(false)
+	if text := s.ctl("status", distribution); !strings.Contains(text, "the first certificate ends at "+first.NotAfter.UTC().Format(time.RFC3339)) {
+		t.Errorf("the status says %s", text)
+	}
+	s.eventually("the clusters have certificates with new keys", func() string {
+		if now := c2.secret(name, c1); bytes.Equal(now.RawSubjectPublicKeyInfo, first.RawSubjectPublicKeyInfo) {
+			return "the certificate ends at " + now.NotAfter.String()
+		}
+		return ""
+	})
+	s.stage(distribution, `"deployedStatus":"Instantiated","readyStatus":"Ready"`)
+	if text := s.expect(200, "GET", enrollment+"/status", ""); !strings.Contains(text, `"revision":2`) || strings.Contains(text, `"problem"`) {
+		t.Errorf("the status of the enrollment is %s", text)
 	}
 }

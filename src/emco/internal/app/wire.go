@@ -121,6 +121,9 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
 		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
 		certificates.Mount(r)
+		renewals := cacert.NewRenewals(certificates, member(c), a.log)
+		seen.Observe(renewals)
+		services = append(services, renewals)
 		addons := certificates.Publishers()
 		addons["logical-clouds"], addons["clusters"] = clouds, networks
 		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)

@@ -70,6 +70,12 @@ func (a Answer) OfCluster() Answer {
 	return a
 }
 
+// WithRenewal returns the answer with a renewal of certificates; nil for none.
+func (a Answer) WithRenewal(r *v2.Renewal) Answer {
+	a.status.Renewal = r
+	return a
+}
+
 // Status returns the answer in one piece.
 func (a Answer) Status() v2.Status {
 	out := a.status

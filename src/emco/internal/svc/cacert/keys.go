@@ -43,7 +43,7 @@ func (k keyring) key(p place) store.Key { return k.enrollment + "/keys/" + store
 
 // ensure returns the request of a place, with a new key if it has none, if the certificate authority has changed, or
 // after two thirds of the life of a certificate.
-func (k keyring) ensure(ctx context.Context, ca authority, p place) (enrolled, error) {
+func (k keyring) ensure(ctx context.Context, ca authority, p place, life time.Duration) (enrolled, error) {
 	doc, err := k.db.Get(ctx, k.key(p))
 	missing := errs.Is(err, errs.NotFound)
 	if err != nil && !missing {
@@ -51,7 +51,7 @@ func (k keyring) ensure(ctx context.Context, ca authority, p place) (enrolled, e
 	}
 	if !missing {
 		have, err := store.Decode[enrolled](doc)
-		if err != nil || have.For == digestOf(ca) && k.now().Before(have.At.Add(ca.Spec.Valid()/3*2)) {
+		if err != nil || have.For == digestOf(ca) && k.now().Before(renewal(have.At, life)) {
 			return have, err
 		}
 	}
@@ -92,6 +92,17 @@ func (k keyring) get(ctx context.Context, ca authority, p place) (enrolled, seal
 	}
 	secret, err := k.db.Reveal(ctx, doc)
 	return have, secret, err
+}
+
+// renewAt returns when the first key must be renewed; zero if there is none.
+func (k keyring) renewAt(ctx context.Context, life time.Duration) (first time.Time, err error) {
+	for key, err := range store.All[enrolled](ctx, k.db, k.enrollment+"/keys", store.Query{Depth: 1}) {
+		if err != nil {
+			return first, err
+		}
+		first = earlier(first, renewal(key.Value.At, life))
+	}
+	return first, nil
 }
 
 // keepOnly removes the keys of all other places.

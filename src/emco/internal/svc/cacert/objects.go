@@ -146,33 +146,33 @@ type Issuers interface {
 	Signed(ctx context.Context, cluster store.Doc, namespace string, deployment v2.DeploymentID, app string) (map[string]Signed, error)
 }
 
-// check refuses what is no certificate for a key that can sign others now. An issuer may change what it was
-// asked for.
-func (s Signed) check(key seal.Secret, now time.Time) error {
+// check returns when a certificate ends. It refuses what is no certificate for a key that can sign others now: an
+// issuer may change what it was asked for.
+func (s Signed) check(key seal.Secret, now time.Time) (ends time.Time, err error) {
 	block, _ := pem.Decode(s.Certificate)
 	if block == nil {
-		return fmt.Errorf("the issuer's answer holds no certificate in PEM")
+		return ends, fmt.Errorf("the issuer's answer holds no certificate in PEM")
 	}
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return fmt.Errorf("the issuer's certificate cannot be read: %w", err)
+		return ends, fmt.Errorf("the issuer's certificate cannot be read: %w", err)
 	}
 	own, err := publicKey(key)
 	if err != nil {
-		return err
+		return ends, err
 	}
 	signedFor, err := x509.MarshalPKIXPublicKey(leaf.PublicKey)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the issuer's certificate cannot be read: %w", err)
+		return ends, fmt.Errorf("the issuer's certificate cannot be read: %w", err)
 	case !bytes.Equal(own, signedFor):
-		return fmt.Errorf("the issuer's certificate is for another key")
+		return ends, fmt.Errorf("the issuer's certificate is for another key")
 	case !leaf.IsCA:
-		return fmt.Errorf("the issuer's certificate cannot sign others; the issuer must sign certificates of certificate authorities")
+		return ends, fmt.Errorf("the issuer's certificate cannot sign others; the issuer must sign certificates of certificate authorities")
 	case now.After(leaf.NotAfter):
-		return fmt.Errorf("the certificate has ended at %s; update the enrollment", leaf.NotAfter.UTC().Format(time.RFC3339))
+		return ends, fmt.Errorf("the certificate has ended at %s; update the enrollment", leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return nil
+	return leaf.NotAfter.UTC(), nil
 }
 
 // publicKey returns the public half of a private key, in DER.

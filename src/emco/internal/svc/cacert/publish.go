@@ -3,6 +3,7 @@ package cacert
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
@@ -25,16 +26,25 @@ func (p enrollmentPublisher) Publish(ctx context.Context, contexts *appcontext.S
 	if err != nil {
 		return head, err
 	}
-	keys := p.a.keysOf(doc.Key)
+	had, err := store.Decode[schedule](doc)
+	if err != nil {
+		return head, err
+	}
+	keys, life := p.a.keysOf(doc.Key), lifeOf(ca, had.Life)
 	var requests []any
+	var renewAt time.Time
 	for _, at := range places {
-		e, err := keys.ensure(ctx, ca, at)
+		e, err := keys.ensure(ctx, ca, at, life)
 		if err != nil {
 			return head, err
 		}
-		requests = append(requests, request(ca, at, e))
+		requests, renewAt = append(requests, request(ca, at, e)), earlier(renewAt, renewal(e.At, life))
 	}
 	bundle, err := addon.Save(ctx, contexts, enrollment.name, head.Deployment(), requests)
+	if err != nil {
+		return head, err
+	}
+	err = p.a.reschedule(ctx, doc.Key, func(s schedule) schedule { return schedule{Rev: head.Op.Rev, RenewAt: renewAt, Life: s.Life} })
 	if err != nil {
 		return head, err
 	}
@@ -62,6 +72,8 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 	}
 	keys := p.a.keysOf(enrollment.key(ca.key))
 	var at []addon.Place
+	var requested, notAfter time.Time // of the first ones
+	life := ca.Spec.Valid()
 	for i := 0; i < len(places); {
 		cluster, all := places[i].cluster, []any(nil)
 		for ; i < len(places) && places[i].cluster == cluster; i++ {
@@ -69,10 +81,12 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 			if err != nil {
 				return head, err
 			}
-			one, err := p.a.accept(signed[requestName(ca, places[i], e)], key, places[i])
+			one := signed[requestName(ca, places[i], e)]
+			ends, err := p.a.accept(one, key, places[i])
 			if err != nil {
 				return head, err
 			}
+			requested, notAfter, life = earlier(requested, e.At), earlier(notAfter, ends), min(life, ends.Sub(e.At))
 			all = append(all, objects(ca, places[i], one, key)...)
 		}
 		bundle, err := addon.Save(ctx, contexts, distribution.name, head.Deployment(), all)
@@ -80,6 +94,23 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 			return head, err
 		}
 		at = append(at, addon.Place{Cluster: cluster, Bundle: bundle})
+	}
+	renewAt := renewal(requested, life)
+	err = p.a.reschedule(ctx, enrollment.key(ca.key), func(s schedule) schedule {
+		if s.Life = life; life >= ca.Spec.Valid() {
+			s.Life = 0
+		}
+		s.RenewAt = renewAt
+		return s
+	})
+	if err != nil {
+		return head, err
+	}
+	err = p.a.reschedule(ctx, doc.Key, func(schedule) schedule {
+		return schedule{Rev: head.Op.Rev, RenewAt: renewAt, NotAfter: notAfter}
+	})
+	if err != nil {
+		return head, err
 	}
 	return addon.Publish(ctx, contexts, head, addon.Revision{App: distribution.name, Namespace: issuerSecrets, Places: at})
 }
@@ -111,13 +142,14 @@ func (a *Authorities) signed(ctx context.Context, ca authority) (map[string]Sign
 	return a.issuers.Signed(ctx, cluster, ca.Spec.IssuingCluster.Namespace, appcontext.HeadID(doc.UID).Deployment(), enrollment.name)
 }
 
-// accept returns what was signed for a place, if the place can sign with it.
-func (a *Authorities) accept(signed Signed, key seal.Secret, p place) (Signed, error) {
+// accept returns when a certificate that was signed for a place ends. The error says why the place cannot sign with it.
+func (a *Authorities) accept(signed Signed, key seal.Secret, p place) (time.Time, error) {
 	if len(signed.Certificate) == 0 {
-		return signed, errs.New(errs.Invalid, "the issuer has not signed the certificate of "+p.name()+": "+cmp.Or(signed.Problem, "it has no such request yet; wait until the enrollment is Ready, and update the distribution"))
+		return time.Time{}, errs.New(errs.Invalid, "the issuer has not signed the certificate of "+p.name()+": "+cmp.Or(signed.Problem, "it has no such request yet; wait until the enrollment is Ready, and update the distribution"))
 	}
-	if err := signed.check(key, a.now()); err != nil {
-		return signed, errs.New(errs.Invalid, "the certificate of "+p.name()+" is not usable: "+err.Error())
+	ends, err := signed.check(key, a.now())
+	if err != nil {
+		return time.Time{}, errs.New(errs.Invalid, "the certificate of "+p.name()+" is not usable: "+err.Error())
 	}
-	return signed, nil
+	return ends, nil
 }

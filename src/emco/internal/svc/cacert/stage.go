@@ -165,7 +165,7 @@ const noDocument = "0"
 func (a *Authorities) stageOf(ctx context.Context, s stage, ca store.Doc) (store.Doc, error) {
 	doc, err := a.db.Get(ctx, s.key(ca.Key))
 	if errs.Is(err, errs.NotFound) {
-		return store.Doc{Key: s.key(ca.Key), UID: noDocument, Created: ca.Created}, nil
+		return store.Doc{Key: s.key(ca.Key), UID: noDocument, Created: ca.Created, Body: []byte("{}")}, nil
 	}
 	return doc, err
 }
@@ -326,12 +326,29 @@ func (a *Authorities) status(w http.ResponseWriter, r *http.Request, s stage) er
 		if err != nil {
 			return statusview.Answer{}, err
 		}
+		renewal, err := a.renewalOf(ctx, of)
+		if err != nil {
+			return statusview.Answer{}, err
+		}
 		answer, err := a.addons.Reader.Group(ctx, statusview.Subject{Doc: of, Identity: who}, q)
 		if err == nil && of.UID == noDocument { // the mirror cannot announce a deployment that has no id yet
 			answer.Expires = a.now().Add(beforeFirst)
 		}
-		return answer, err
+		return answer.WithRenewal(renewal), err
 	}})
+}
+
+// renewalOf returns when the certificates of a stage are renewed; nil for one that is not instantiated.
+func (a *Authorities) renewalOf(ctx context.Context, stage store.Doc) (*v2.Renewal, error) {
+	scheduled, err := store.Decode[schedule](stage)
+	if err != nil || scheduled == (schedule{}) {
+		return nil, err
+	}
+	head, _, err := lifecycle.Head(ctx, a.contexts, stage)
+	if err != nil || !head.State.Live() {
+		return nil, err
+	}
+	return scheduled.of(head).view(), nil
 }
 
 // beforeFirst is how often a stream looks whether a stage had its first action.

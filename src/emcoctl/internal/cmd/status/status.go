@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,6 +102,9 @@ func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 	if s.Use != nil {
 		head("uses", fmt.Sprintf("%d clusters, %d objects, %d bytes", s.Use.Clusters, s.Use.Objects, s.Use.Bytes))
 	}
+	if r := s.Renewal; r != nil {
+		head("renewal", renewalText(*r))
+	}
 	head("outdated", s.Outdated)
 	head("moved to", s.MovedTo)
 	head("failure", s.Failure)
@@ -114,6 +118,21 @@ func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 	}
 	showConditions(w, s.Conditions)
 	showPairs(w, pairRows(s), f)
+}
+
+// renewalText describes when certificates are renewed.
+func renewalText(r v2.Renewal) string {
+	var parts []string
+	if !r.At.IsZero() {
+		parts = append(parts, "at "+r.At.UTC().Format(time.RFC3339))
+	}
+	if !r.NotAfter.IsZero() {
+		parts = append(parts, "the first certificate ends at "+r.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if r.Problem != "" {
+		parts = append(parts, "refused: "+r.Problem)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // showConditions prints a line for each condition.

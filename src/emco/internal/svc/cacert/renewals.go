@@ -1,0 +1,274 @@
+package cacert
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+const (
+	renewer      = "emco" // the actor of renewals
+	firstPause   = 10 * time.Minute
+	longestPause = 6 * time.Hour
+	unread       = time.Minute // after which an authority is looked at again that could not be read
+)
+
+// One process renews all certificates: they are few, and each renewal is two operations, which all processes share.
+var renewalGroup = shards.Group{Kind: "renewals", Shards: 1}
+
+// Renewals updates the stages of certificate authorities when their certificates have lived two thirds of their
+// time: first the enrollment, and when the issuer has signed, the distribution. It follows the mirror, which hands over
+// all heads at the start, and looks at an authority when one of its heads changes and when it is due.
+type Renewals struct {
+	a     *Authorities
+	log   *slog.Logger
+	group *shards.Runner
+
+	mu      sync.Mutex
+	queue   dueQueue                        // guarded by mu
+	of      map[appcontext.HeadID]store.Key // certificate authorities by the heads of their stages; guarded by mu
+	waiting map[v2.DeploymentID]store.Key   // those that wait for an issuer, by the enrollment's deployment; guarded by mu
+	changed chan struct{}                   // signals that queue has an earlier entry
+
+	asked map[store.Key]asked // by stage's document; only the run goroutine
+}
+
+// asked is the last renewal of a stage.
+type asked struct {
+	at    time.Time
+	pause time.Duration // until the next one
+}
+
+// NewRenewals returns the renewals of the authorities. They join the other processes as a member, and must observe the
+// mirror.
+func NewRenewals(a *Authorities, me shards.Member, log *slog.Logger) *Renewals {
+	r := &Renewals{a: a, log: log, changed: make(chan struct{}, 1), asked: map[store.Key]asked{}}
+	r.Restarted()
+	r.group = a.contexts.ShardRunner(renewalGroup, me, r.runShard)
+	return r
+}
+
+// Name is "renewals".
+func (r *Renewals) Name() string { return renewalGroup.Kind }
+
+// Ready returns why nothing is renewed yet. A process is also ready if another one renews.
+func (r *Renewals) Ready() error { return r.group.Ready() }
+
+// State describes whether this process renews.
+func (r *Renewals) State() string { return r.group.String() }
+
+// Run works until ctx ends.
+func (r *Renewals) Run(ctx context.Context) error { return r.group.Run(ctx) }
+
+// Restarted forgets which heads there are: all follow again.
+func (r *Renewals) Restarted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of, r.waiting = map[appcontext.HeadID]store.Key{}, map[v2.DeploymentID]store.Key{}
+}
+
+// HeadChanged has the certificate authority of a stage looked at.
+func (r *Renewals) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h == nil {
+		delete(r.of, id)
+		return
+	}
+	key := store.Key(h.Subject)
+	if c := key.Collection(); c != enrollment.collection && c != distribution.collection {
+		return
+	}
+	r.of[id] = owner(key)
+	r.addLocked(owner(key), time.Time{})
+}
+
+// PairChanged has the certificate authority looked at that waits for a report.
+func (r *Renewals) PairChanged(key appcontext.PairKey, _ *mirror.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ca, waits := r.waiting[key.Deployment]; waits {
+		r.addLocked(ca, time.Time{})
+	}
+}
+
+// AgentHeard does nothing.
+func (r *Renewals) AgentHeard(v2.ClusterKey, time.Time) {}
+
+// Advanced does nothing.
+func (r *Renewals) Advanced(int64) {}
+
+// addLocked has an authority looked at at a time, or earlier. The caller holds mu.
+func (r *Renewals) addLocked(ca store.Key, at time.Time) {
+	r.queue.add(ca, at)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// runShard renews until ctx ends. What another process looked at before is looked at again.
+func (r *Renewals) runShard(ctx context.Context, _ int, _ *shards.Ownership) error {
+	r.mu.Lock()
+	for _, ca := range r.of {
+		r.addLocked(ca, time.Time{})
+	}
+	r.mu.Unlock()
+	for ctx.Err() == nil {
+		r.mu.Lock()
+		ca, due, next := r.queue.take(r.a.now())
+		r.mu.Unlock()
+		if !due {
+			r.wait(ctx, next)
+			continue
+		}
+		next, err := r.look(ctx, ca)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("cannot look at a certificate authority; its certificates may not be renewed", "caCert", ca, "err", err)
+			next = r.a.now().Add(unread)
+		}
+		if !next.IsZero() {
+			r.mu.Lock()
+			r.addLocked(ca, next)
+			r.mu.Unlock()
+		}
+	}
+	return ctx.Err()
+}
+
+// wait waits for a time, which is zero for none, or for a change of the queue.
+func (r *Renewals) wait(ctx context.Context, until time.Time) {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(until.Sub(r.a.now()))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-due:
+	case <-r.changed:
+	}
+}
+
+// standing is a stage of a certificate authority.
+type standing struct {
+	doc  store.Doc
+	head appcontext.Head
+	schedule
+}
+
+// renews reports whether the certificates of a stage are renewed now: it is instantiated, and no operation is under way. When
+// that changes, the head does.
+func (s standing) renews() bool {
+	return s.head.State == appcontext.Instantiated && s.head.Op == nil
+}
+
+// standingOf reads a stage.
+func (r *Renewals) standingOf(ctx context.Context, s stage, ca store.Doc) (out standing, err error) {
+	if out.doc, err = r.a.stageOf(ctx, s, ca); err != nil || out.doc.UID == noDocument {
+		return out, err
+	}
+	if out.head, _, err = lifecycle.Head(ctx, r.a.contexts, out.doc); err != nil {
+		return out, err
+	}
+	scheduled, err := store.Decode[schedule](out.doc)
+	out.schedule = scheduled.of(out.head)
+	return out, err
+}
+
+// look renews what is due of a certificate authority, and returns when to look again; zero if something else will tell.
+func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err error) {
+	ca, doc, err := r.a.authorityAt(ctx, key)
+	if errs.Is(err, errs.NotFound) {
+		return next, nil
+	}
+	if err != nil {
+		return next, err
+	}
+	requests, err := r.standingOf(ctx, enrollment, doc)
+	if err != nil || !requests.renews() {
+		return next, err
+	}
+	held, err := r.standingOf(ctx, distribution, doc)
+	if err != nil {
+		return next, err
+	}
+	now := r.a.now()
+	if requests.RenewAt.IsZero() { // it is not known, for example of a revision of an older version
+		if requests.RenewAt, err = r.a.keysOf(requests.doc.Key).renewAt(ctx, lifeOf(ca, requests.Life)); err != nil {
+			return next, err
+		}
+	}
+	r.follow(requests.head.Deployment(), "")
+	switch {
+	case !requests.RenewAt.After(now):
+		return r.renew(ctx, enrollment, requests)
+	case !held.renews():
+		return requests.RenewAt, nil
+	case held.RenewAt.After(now):
+		return earlier(requests.RenewAt, held.RenewAt), nil
+	}
+	r.follow(requests.head.Deployment(), key) // before the question: a report that comes between the two is not missed
+	if err := r.a.checkEnrolled(ctx, doc); errs.Is(err, errs.Conflict) {
+		return earlier(requests.RenewAt, now.Add(firstPause)), nil
+	} else if err != nil {
+		return next, err
+	}
+	r.follow(requests.head.Deployment(), "")
+	return r.renew(ctx, distribution, held)
+}
+
+// follow has a certificate authority looked at when a cluster reports about its enrollment; an empty one ends that.
+func (r *Renewals) follow(enrollment v2.DeploymentID, ca store.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ca == "" {
+		delete(r.waiting, enrollment)
+		return
+	}
+	r.waiting[enrollment] = ca
+}
+
+// renew asks for the update of a stage, as a user would, and returns when to ask again if it does not help. Pauses
+// between updates that do not help grow.
+func (r *Renewals) renew(ctx context.Context, s stage, now standing) (next time.Time, err error) {
+	last, at := r.asked[now.doc.Key], r.a.now()
+	if again := last.at.Add(last.pause); at.Before(again) {
+		return again, nil
+	}
+	pause := firstPause
+	if at.Sub(last.at) < 2*last.pause {
+		pause = min(2*last.pause, longestPause)
+	}
+	r.asked[now.doc.Key] = asked{at, pause}
+	ask := lifecycle.Request{Action: lifecycle.Update, Actor: renewer, Reason: "certificates have lived two thirds of their time", At: at}
+	_, err = r.a.addons.Executor.Execute(ctx, now.doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
+		if now.Head.Op != nil { // somebody was faster
+			return nil, nil
+		}
+		return r.a.decide(ctx, s, now, ask)
+	})
+	problem := ""
+	if err != nil {
+		if ctx.Err() != nil {
+			return next, err
+		}
+		problem = err.Error()
+		r.log.Warn("the renewal of certificates is refused", "stage", now.doc.Key, "err", err)
+	}
+	err = r.a.reschedule(ctx, now.doc.Key, func(s schedule) schedule {
+		s.Problem = problem
+		return s
+	})
+	return at.Add(pause), err
+}
