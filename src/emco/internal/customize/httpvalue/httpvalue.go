@@ -5,9 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"time"
@@ -36,15 +34,9 @@ func New(allowed []string, admit func(netip.Addr) error) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{allowed: prefixes, client: &http.Client{
-		Timeout: timeout,
-		Transport: &http.Transport{
-			DialContext: outbound.Dialer(admit).DialContext, TLSHandshakeTimeout: outbound.DialTimeout,
-			MaxIdleConns: 32, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxBody,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	return r, nil
+	client := outbound.Client(admit)
+	client.Timeout = timeout
+	return &Reader{allowed: prefixes, client: client}, nil
 }
 
 // Admit returns Forbidden for a URL that is not allowed, and Invalid for what is no URL.
@@ -70,18 +62,13 @@ func (r *Reader) Value(ctx context.Context, text string) (json.RawMessage, error
 		return nil, errs.New(errs.Invalid, "URL of a value: "+err.Error())
 	}
 	req.Header.Set("Accept", "application/json")
-	resp, err := r.client.Do(req)
-	if err != nil {
-		return nil, errs.E(errs.Unavailable, "read", "a value", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	resp, body, err := outbound.Exchange(r.client, req, maxBody)
 	var answer struct {
 		Value json.RawMessage `json:"value"`
 	}
 	switch {
-	case err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
-		return nil, errs.E(errs.Unavailable, "read", text, fmt.Errorf("the server answers %d: %w", resp.StatusCode, errors.Join(err, errors.New(resp.Status))))
+	case err != nil:
+		return nil, err
 	case resp.StatusCode != http.StatusOK:
 		return nil, errs.New(errs.Invalid, fmt.Sprintf("%s: the server answers %s, not 200", text, resp.Status))
 	case len(body) > maxBody:

@@ -9,12 +9,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -25,10 +23,8 @@ import (
 
 const (
 	maxAnswer   = 64 << 10 // bytes that are read
-	maxShown    = 300      // bytes of an answer in an error
 	firstPoll   = time.Second
 	longestPoll = 30 * time.Second
-	maxHeader   = 64 << 10
 )
 
 // Runner calls servers. It is safe for concurrent use.
@@ -43,13 +39,7 @@ func New(allowed []string, admit func(netip.Addr) error) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{allowed: prefixes, client: &http.Client{
-		Transport: &http.Transport{
-			DialContext: outbound.Dialer(admit).DialContext, TLSHandshakeTimeout: outbound.DialTimeout,
-			MaxIdleConns: 32, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &Runner{allowed: prefixes, client: outbound.Client(admit)}, nil
 }
 
 // Admit returns Forbidden for a server that the operator does not allow.
@@ -113,46 +103,30 @@ func (r *Runner) ask(ctx context.Context, method string, at *url.URL, body []byt
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := r.client.Do(req)
-	switch {
-	case errs.Is(err, errs.Forbidden):
-		return out, errs.E(errs.Forbidden, "call", at.String(), err)
-	case err != nil:
-		return out, errs.E(errs.Unavailable, "call", at.String(), err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	resp, text, err := outbound.Exchange(r.client, req, maxAnswer)
 	if err != nil {
-		return out, errs.E(errs.Unavailable, "read the answer of", at.String(), err)
+		return out, err
 	}
 	return r.read(at, resp, text)
 }
 
-// read tells ends from answers that say to wait, and errors that may pass from others.
+// read tells ends from answers that say to wait, and from failures.
 func (r *Runner) read(at *url.URL, resp *http.Response, text []byte) (out answer, err error) {
 	out.text = string(text[:min(len(text), maxAnswer)])
 	switch code := resp.StatusCode; {
 	case code == http.StatusAccepted && resp.Header.Get("Location") != "":
 		next, err := at.Parse(resp.Header.Get("Location"))
+		if err == nil {
+			next, err = outbound.ReadURL(next.String())
+		}
 		if err != nil || outbound.Server(next) != outbound.Server(at) {
-			return out, errs.New(errs.Invalid, fmt.Sprintf("%s answers 202 with a Location that is not on the same server", at))
+			return out, errs.New(errs.Invalid, fmt.Sprintf("%s answers 202 with a Location that is no URL on the same server", at))
 		}
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // without a number, the pauses grow
 		out.next, out.after = next, min(time.Duration(max(seconds, 0))*time.Second, longestPoll)
 		return out, r.admit(next)
 	case code >= 200 && code < 300:
 		return out, nil
-	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		return out, errs.E(errs.Unavailable, "call", at.String(), fmt.Errorf("the server answers %s%s", resp.Status, shown(out.text)))
 	}
-	return out, errs.New(errs.Invalid, fmt.Sprintf("%s answers %s%s", at, resp.Status, shown(out.text)))
-}
-
-// shown returns the beginning of an answer for an error, in one line.
-func shown(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " ")
-	if text == "" {
-		return ""
-	}
-	return ": " + strings.ToValidUTF8(text[:min(len(text), maxShown)], "")
+	return out, errs.New(errs.Invalid, fmt.Sprintf("%s answers %s%s", at, resp.Status, outbound.Shown(text)))
 }

@@ -65,7 +65,8 @@ func TestAnswers(t *testing.T) {
 		{status: 429, kind: errs.Unavailable, text: "429 Too Many Requests"},
 		{status: 404, body: "no\nsuch\nworkflow", kind: errs.Invalid, text: "404 Not Found: no such workflow"},
 		{status: 302, location: "http://169.254.169.254/", kind: errs.Invalid, text: "302 Found"},
-		{status: 202, location: "http://other.example.org/runs/1", kind: errs.Invalid, text: "a Location that is not on the same server"},
+		{status: 202, location: "http://other.example.org/runs/1", kind: errs.Invalid, text: "a Location that is no URL on the same server"},
+		{status: 202, location: "/runs/%2e%2e/%2e%2e/admin", kind: errs.Invalid, text: "a Location that is no URL on the same server"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var c workflow.Call
