@@ -63,6 +63,9 @@ func (c Child) Ask(ctx context.Context, question []byte) (Answer, error) {
 	timed, cancel := context.WithTimeout(ctx, c.Limits.Time)
 	defer cancel()
 	cmd, said := c.command(timed)
+	if c.Tied {
+		defer tie(cmd)() // this goroutine keeps its thread until the child has ended
+	}
 	text, err := c.Limits.exchange(cmd, question)
 	return Answer{text, said.String()}, c.Limits.whyEnded(ctx, timed, cmd, int64(len(text)), err)
 }
@@ -72,9 +75,6 @@ func (c Child) command(ctx context.Context) (*exec.Cmd, *outputHead) {
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Env, cmd.Dir, cmd.WaitDelay = append([]string{}, c.Env...), c.Dir, grace // an empty environment is not nil
 	setProcessGroup(cmd)
-	if c.Tied {
-		defer tie(cmd)()
-	}
 	said := &outputHead{}
 	cmd.Stderr = said
 	return cmd, said
