@@ -118,6 +118,10 @@ func parts() []partRecipe {
 			programs: []binaryRecipe{{name: "registry", pkg: "."}},
 		},
 		{
+			name: "opa", about: "Open Policy Agent's server, over policies in memory", ldflags: strip,
+			programs: []binaryRecipe{{name: "opa", pkg: "."}},
+		},
+		{
 			name: "ferretdb", about: "FerretDB, which speaks MongoDB's protocol, one message at a time", ldflags: strip,
 			tags:     "ferretdb_no_postgresql",
 			programs: []binaryRecipe{{name: "ferretdb", pkg: "."}},
