@@ -1,9 +1,12 @@
 package v2
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // PolicyIntent asks for an action on a deployment when an agent delivers an event that meets a condition.
@@ -28,15 +31,18 @@ type PolicyEvent struct {
 	Agent string `json:"agent"` // that delivers it
 }
 
-// PolicyCondition is an expression over an event.
+// PolicyCondition is an expression over an event, or a rule of an OPA server.
 type PolicyCondition struct {
-	EngineURL  string `json:"engineUrl,omitempty"`  // must be empty: conditions are evaluated by EMCO itself
-	PolicyName string `json:"policyName,omitempty"` // for people
-	Expression string `json:"expression"`           // in CEL, over event.id, event.agent, event.data and group; not in upstream EMCO
+	EngineURL  string `json:"engineUrl,omitempty"`  // of an OPA server that the operator allows, such as http://opa.example.org:8181; empty: EMCO evaluates the expression itself
+	PolicyName string `json:"policyName,omitempty"` // with engineUrl: the path of a rule below its /v1/data/, such as shop/halt; otherwise for people
+	Expression string `json:"expression,omitempty"` // without engineUrl: in CEL, over event.id, event.agent, event.data and group; not in upstream EMCO
 }
 
 // policyActors are the actions that events may ask for. Approval is a decision of people.
 var policyActors = []string{"instantiate", "update", "rollback", "stop", "terminate"}
+
+// ruleName is the path of a rule of an OPA server.
+var ruleName = regexp.MustCompile(`^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$`)
 
 // maxExpression is the length of the longest condition, in bytes.
 const maxExpression = 4096
@@ -59,13 +65,7 @@ func (r *PolicyIntent) Validate() error {
 	s := r.Spec
 	c.name("spec.event.id", s.Event.ID)
 	c.name("spec.event.agent", s.Event.Agent)
-	if s.Policy.EngineURL != "" {
-		c.fail("spec.policy.engineUrl", "EMCO asks no other engine; leave it out, and write the condition in CEL as spec.policy.expression")
-	}
-	c.text("spec.policy.policyName", s.Policy.PolicyName, MaxName)
-	if n := len(s.Policy.Expression); n == 0 || n > maxExpression {
-		c.fail("spec.policy.expression", "%d bytes long; write a condition in CEL of 1 to %d bytes, such as event.data.load > 0.9", n, maxExpression)
-	}
+	s.Policy.check(c)
 	if !slices.Contains(policyActors, s.Actor) {
 		c.fail("spec.actor", "%s is none of %s", quote(s.Actor), strings.Join(policyActors, ", "))
 	}
@@ -78,6 +78,34 @@ func (r *PolicyIntent) Validate() error {
 		c.fail("spec.actorArg.revision", "%s is no number of a revision", quote(s.ActorArg["revision"]))
 	}
 	return c.err()
+}
+
+func (p PolicyCondition) check(c *violationList) {
+	c.text("spec.policy.policyName", p.PolicyName, MaxName)
+	if p.EngineURL == "" {
+		if n := len(p.Expression); n == 0 || n > maxExpression {
+			c.fail("spec.policy.expression", "%d bytes long; write a condition in CEL of 1 to %d bytes, such as event.data.load > 0.9", n, maxExpression)
+		}
+		return
+	}
+	c.text("spec.policy.engineUrl", p.EngineURL, MaxDescription)
+	switch u, err := outbound.ReadURL(p.EngineURL); {
+	case err != nil:
+		c.fail("spec.policy.engineUrl", "%s: %s", quote(p.EngineURL), err)
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		c.fail("spec.policy.engineUrl", "%s: it must have neither a query nor a fragment", quote(p.EngineURL))
+	}
+	if !ruleName.MatchString(p.PolicyName) {
+		c.fail("spec.policy.policyName", "%s is no path of a rule; with engineUrl write one such as shop/halt, of letters, digits, '-', '_' and '/'", quote(p.PolicyName))
+	}
+	if p.Expression != "" {
+		c.fail("spec.policy.expression", "with engineUrl the server decides; leave one of both out")
+	}
+}
+
+// RuleURL returns where the OPA server answers for the rule.
+func (p PolicyCondition) RuleURL() string {
+	return strings.TrimSuffix(p.EngineURL, "/") + "/v1/data/" + p.PolicyName
 }
 
 // PolicyAgent is a program that delivers events.

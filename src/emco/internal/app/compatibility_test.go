@@ -22,7 +22,7 @@ var deviations = map[string]string{
 	"GET cluster-providers/{}/cluster-sync-objects":                                       "tokens are `***`: secrets are write-only",
 	"GET cluster-providers/{}/cluster-sync-objects/{}":                                    "tokens are `***`: secrets are write-only",
 	"GET projects/{}/logical-clouds/{}/cluster-references":                                "a cloud without references answers an empty list, not 400: nothing is wrong with the request",
-	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/policy-intents/{}": "conditions are CEL expressions; an intent with `engineUrl` is refused ([policy intents](policy-intents.md))",
+	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/policy-intents/{}": "conditions are CEL expressions, or rules of OPA servers that the operator allows ([policy intents](policy-intents.md))",
 	"POST projects/{}/logical-clouds":                                                     "both levels; level 1 needs a namespace and a user",
 	"GET projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/status":             "a missing group is 404, not 400; `Applied` needs proof ([status](status.md))",
 	"POST projects/{}/composite-apps/{}/{}/deployment-intent-groups/{}/approve":           "a state that does not allow it is 409, a missing group 404; upstream answers 500 for both",

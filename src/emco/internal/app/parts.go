@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/condition/opa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
@@ -37,6 +38,7 @@ type parts struct {
 	outward outbound.Policy
 	weights func(project string) int
 	values  *httpvalue.Reader
+	engine  *opa.Engine
 	signer  git.Signer // nil: commits are not signed
 
 	issuers   *oidc.Verifier // nil: none
@@ -95,6 +97,8 @@ func readParts(c config.Config) (parts, error) {
 	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}
 	p.values, err = httpvalue.New(c.Outbound.Values, p.outward.Check)
 	read("outbound.values", err)
+	p.engine, err = opa.New(c.Outbound.Engines, p.outward.Check)
+	read("outbound.engines", err)
 	p.azure, err = azure(c.Azure, p.outward)
 	read("azure", err)
 	if c.Runs("rsync") {

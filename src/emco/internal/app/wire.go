@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/condition/opa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
@@ -132,7 +133,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		hpaapi.Resources{DB: st.db}.Mount(r)
 		ovnapi.Resources{DB: st.db}.Mount(r)
 		sfcapi.Resources{DB: st.db}.Mount(r)
-		a.policies(st.db, groups).Mount(r)
+		a.policies(st.db, groups, p.engine).Mount(r)
 		groups.Mount(r)
 		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
@@ -177,8 +178,8 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 }
 
 // policies returns the service of policy intents, whose events act on groups.
-func (a *App) policies(db *store.DB, groups *orchestrator.Groups) *policy.Service {
-	s := &policy.Service{DB: db, Actions: eventActions{groups}, Now: time.Now}
+func (a *App) policies(db *store.DB, groups *orchestrator.Groups, engine *opa.Engine) *policy.Service {
+	s := &policy.Service{DB: db, Actions: eventActions{groups}, Engine: engine, Log: a.log, Now: time.Now}
 	if a.guard != nil {
 		s.Grants, s.Lives = a.guard.Grants.Current, a.guard.Grants.Lives
 	}
@@ -186,10 +187,10 @@ func (a *App) policies(db *store.DB, groups *orchestrator.Groups) *policy.Servic
 }
 
 // eventActions has groups carry out what events ask for.
-type eventActions struct{ groups *orchestrator.Groups }
+type eventActions struct{ *orchestrator.Groups }
 
 func (e eventActions) Act(ctx context.Context, r policy.Request) error {
-	return e.groups.Act(ctx, orchestrator.EventAction(r))
+	return e.Groups.Act(ctx, orchestrator.EventAction(r))
 }
 
 // placementControllers returns the placement controllers of the program, by name.

@@ -228,6 +228,7 @@ type S3 struct {
 type Outbound struct {
 	DenyPrivate bool     `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
 	Values      []string `json:"values" help:"URLs, each ending in /, below which patches of the generic action controller may read values ($(http://…)$); none: no values are read"`
+	Engines     []string `json:"engines" help:"URLs, each ending in /, of OPA servers (http://opa.example.org:8181/), or of packages in them (…/v1/data/shop/), whose rules policy intents may ask for; none: they have expressions alone"`
 }
 
 // Workflows are what hooks, and workflows that users start, may use. Without a list nothing runs.

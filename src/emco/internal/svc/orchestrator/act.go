@@ -48,3 +48,19 @@ func (g *Groups) Act(ctx context.Context, e EventAction) error {
 	})
 	return err
 }
+
+// Warn adds a line to the event log of a group. A group with which nothing was done yet has none.
+func (g *Groups) Warn(ctx context.Context, group store.Key, reason, message string) error {
+	doc, err := g.groupAt(ctx, group)
+	if err != nil {
+		return err
+	}
+	head, err := g.contexts.Head(ctx, appcontext.HeadID(doc.UID))
+	if errs.Is(err, errs.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return g.contexts.AddEvents(ctx, appcontext.Event{UID: head.UID, Type: appcontext.Warning, Reason: reason, Message: message, Rev: head.Rev})
+}

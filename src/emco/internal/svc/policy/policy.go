@@ -7,11 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"maps"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -29,7 +34,10 @@ const (
 	maxMatches = 50       // intents of a project that name one event
 	maxEvent   = 64 << 10 // bytes
 	maxTime    = 30 * time.Second
-	maxMoment  = time.Second // for one condition
+	maxMoment  = time.Second      // for one expression
+	maxAsking  = 10 * time.Second // for the rules of one project
+	maxAnswers = maxTime / 2      // for all rules: the actions need the rest
+	maxAsked   = 16               // projects whose rules are asked for at the same time
 )
 
 // Request is an action that an event asks for.
@@ -46,17 +54,31 @@ type Request struct {
 // Actions carries out actions on deployments.
 type Actions interface {
 	Act(ctx context.Context, r Request) error
+	// Warn adds a line to the event log of a group's deployment.
+	Warn(ctx context.Context, group store.Key, reason, message string) error
+}
+
+// Engine decides conditions outside of the program.
+type Engine interface {
+	// Admit returns Forbidden for a rule that the operator does not allow.
+	Admit(c v2.PolicyCondition) error
+	// Holds asks whether the rule is true. Unavailable if nothing answers; other errors are final.
+	Holds(ctx context.Context, c v2.PolicyCondition, in condition.Input) (bool, error)
 }
 
 // Service serves agents, intents and events.
 type Service struct {
 	DB      *store.DB
 	Actions Actions
+	Engine  Engine
+	Log     *slog.Logger
 	// Grants returns who may do what now; nil if the program does not authenticate.
 	Grants func() (*authz.Grants, error)
 	// Lives reports whether the API token with a uid is valid; nil as Grants.
 	Lives func(uid string) (bool, error)
 	Now   func() time.Time
+
+	warned warnings
 }
 
 const (
@@ -92,7 +114,11 @@ func (s *Service) Mount(r *mux.Router) {
 // check refuses conditions that cannot be read, intents beyond the limit, and actions that the author may not
 // do itself.
 func (s *Service) check(ctx context.Context, at resource.Place, d v2.PolicyIntent) error {
-	if _, err := condition.Compile(d.Spec.Policy.Expression); err != nil {
+	if d.Spec.Policy.EngineURL != "" {
+		if err := s.Engine.Admit(d.Spec.Policy); err != nil {
+			return err
+		}
+	} else if _, err := condition.Compile(d.Spec.Policy.Expression); err != nil {
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.policy.expression: "+err.Error())
 	}
 	n := 0
@@ -169,16 +195,14 @@ func (s *Service) deliver(w http.ResponseWriter, r *http.Request, dry bool) erro
 	if err != nil {
 		return err
 	}
+	s.judge(ctx, matches, event)
 	out := make([]v2.EventOutcome, 0, len(matches))
 	for _, m := range matches {
-		if m.beyond {
-			out = append(out, v2.EventOutcome{
-				Intent: string(m.Doc.Key), Actor: m.Value.Spec.Actor, Outcome: v2.EventRefused,
-				Error: fmt.Sprintf("more than %d intents of the project name the event; use several events", maxMatches),
-			})
-			continue
+		o := s.meet(ctx, m, event, key, dry)
+		if !dry {
+			s.warn(ctx, m, event, o)
 		}
-		out = append(out, s.meet(ctx, m.Item, event, key, dry))
+		out = append(out, o)
 	}
 	return web.JSON(w, http.StatusOK, out)
 }
@@ -194,11 +218,15 @@ func readEvent(body []byte) (event v2.AgentEvent, err error) {
 // match is an intent that names an event.
 type match struct {
 	store.Item[v2.PolicyIntent]
+	group  v2.GroupKey
 	beyond bool // the limit of its project: others must not wait for it
+
+	holds bool  // whether the condition is met
+	err   error // why that is not known
 }
 
 // matches returns the intents that name an event of an agent, in order of their paths.
-func (s *Service) matches(ctx context.Context, agent store.Key, event string) (out []match, err error) {
+func (s *Service) matches(ctx context.Context, agent store.Key, event string) (out []*match, err error) {
 	projects := map[string]int{}
 	for item, err := range store.All[v2.PolicyIntent](ctx, s.DB, "projects", store.Query{Refers: agent}) {
 		if err != nil {
@@ -213,18 +241,69 @@ func (s *Service) matches(ctx context.Context, agent store.Key, event string) (o
 		}
 		project := group.CompositeApp.Project
 		projects[project]++
-		out = append(out, match{item, projects[project] > maxMatches})
+		out = append(out, &match{Item: item, group: group, beyond: projects[project] > maxMatches})
 	}
 	return out, nil
 }
 
-// meet evaluates the condition of an intent, and asks for its action if it is met.
-func (s *Service) meet(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent, key string, dry bool) v2.EventOutcome {
-	spec := item.Value.Spec
-	out := v2.EventOutcome{Intent: string(item.Doc.Key), Actor: spec.Actor, Outcome: v2.EventUnmet}
-	holds, err := holds(ctx, item, event)
-	if err == nil && holds {
-		if out.Outcome, err = v2.EventActed, s.act(ctx, item, event, key, dry); err == nil {
+// judge evaluates the conditions of all matches. The rules of several projects are asked for at the same time, and each
+// project has a limit, so that a slow rule delays those of its own project.
+func (s *Service) judge(ctx context.Context, matches []*match, event v2.AgentEvent) {
+	rules := map[string][]*match{} // by project
+	for _, m := range matches {
+		switch {
+		case m.beyond:
+			m.err = errs.New(errs.Invalid, fmt.Sprintf("more than %d intents of the project name the event; use several events", maxMatches))
+		case m.Value.Spec.Policy.EngineURL != "":
+			project := m.group.CompositeApp.Project
+			rules[project] = append(rules[project], m)
+		default:
+			m.holds, m.err = evaluate(ctx, m, event)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAnswers)
+	defer cancel()
+	var all errgroup.Group
+	all.SetLimit(maxAsked)
+	for _, project := range slices.Sorted(maps.Keys(rules)) {
+		all.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, maxAsking)
+			defer cancel()
+			for _, m := range rules[project] {
+				m.holds, m.err = s.Engine.Holds(ctx, m.Value.Spec.Policy, m.input(event))
+			}
+			return nil
+		})
+	}
+	_ = all.Wait() // each match has its error
+}
+
+// evaluate evaluates the expression of an intent.
+func evaluate(ctx context.Context, m *match, event v2.AgentEvent) (bool, error) {
+	c, err := condition.Compile(m.Value.Spec.Policy.Expression)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxMoment)
+	defer cancel()
+	return c.Holds(ctx, m.input(event))
+}
+
+// input is what the condition of an intent knows.
+func (m *match) input(event v2.AgentEvent) condition.Input {
+	app := m.group.CompositeApp
+	return condition.Input{
+		Event: map[string]any{"id": event.ID, "agent": m.Value.Spec.Event.Agent, "data": event.Data},
+		Group: map[string]string{"project": app.Project, "compositeApp": app.Name, "version": app.Version, "name": m.group.Name},
+	}
+}
+
+// meet asks for the action of an intent if its condition is met.
+func (s *Service) meet(ctx context.Context, m *match, event v2.AgentEvent, key string, dry bool) v2.EventOutcome {
+	out := v2.EventOutcome{Intent: string(m.Doc.Key), Actor: m.Value.Spec.Actor, Outcome: v2.EventUnmet}
+	err := m.err
+	if err == nil && m.holds {
+		if out.Outcome, err = v2.EventActed, s.act(ctx, m, event, key, dry); err == nil {
 			return out
 		}
 	}
@@ -238,39 +317,32 @@ func (s *Service) meet(ctx context.Context, item store.Item[v2.PolicyIntent], ev
 	return out
 }
 
-// holds evaluates the condition of an intent.
-func holds(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent) (bool, error) {
-	group, ok := v2.GroupOf(string(item.Doc.Parent))
-	if !ok {
-		return false, errs.New(errs.Internal, string(item.Doc.Key)+" is below no deployment intent group")
+// warn tells the users of a deployment why an intent did nothing. If that fails, the agent knows it nevertheless.
+func (s *Service) warn(ctx context.Context, m *match, event v2.AgentEvent, o v2.EventOutcome) {
+	if m.beyond || !s.warned.due(m.Doc.UID, o.Error, s.Now()) {
+		return
 	}
-	c, err := condition.Compile(item.Value.Spec.Policy.Expression)
-	if err != nil {
-		return false, err
+	reason := "PolicyIntent" + strings.ToUpper(o.Outcome[:1]) + o.Outcome[1:]
+	if err := s.Actions.Warn(context.WithoutCancel(ctx), m.Doc.Parent, reason, m.reason(event)+": "+o.Error); err != nil {
+		s.Log.Warn("cannot record why a policy intent did nothing", "intent", m.Doc.Key, "err", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxMoment)
-	defer cancel()
-	return c.Holds(ctx, condition.Input{
-		Event: map[string]any{"id": event.ID, "agent": item.Value.Spec.Event.Agent, "data": event.Data},
-		Group: map[string]string{
-			"project": group.CompositeApp.Project, "compositeApp": group.CompositeApp.Name, "version": group.CompositeApp.Version, "name": group.Name,
-		},
-	})
 }
 
 // act asks for the action of an intent, with the permissions that its author has now.
-func (s *Service) act(ctx context.Context, item store.Item[v2.PolicyIntent], event v2.AgentEvent, key string, dry bool) error {
-	spec := item.Value.Spec
-	group, _ := v2.GroupOf(string(item.Doc.Parent))
-	if err := s.allowed(spec, v2.ProjectStoreKey(group.CompositeApp.Project)); err != nil {
+func (s *Service) act(ctx context.Context, m *match, event v2.AgentEvent, key string, dry bool) error {
+	spec := m.Value.Spec
+	if err := s.allowed(spec, v2.ProjectStoreKey(m.group.CompositeApp.Project)); err != nil {
 		return err
 	}
-	name := string(item.Doc.Key[strings.LastIndexByte(string(item.Doc.Key), '/')+1:])
 	if key != "" {
-		key += " " + item.Doc.UID
+		key += " " + m.Doc.UID
 	}
 	return s.Actions.Act(ctx, Request{
-		Group: item.Doc.Parent, Action: spec.Actor, Revision: spec.Revision(), Actor: spec.Author, Key: key, DryRun: dry,
-		Reason: fmt.Sprintf("policy intent %s, event %s of agent %s", name, event.ID, spec.Event.Agent),
+		Group: m.Doc.Parent, Action: spec.Actor, Revision: spec.Revision(), Actor: spec.Author, Key: key, DryRun: dry, Reason: m.reason(event),
 	})
+}
+
+// reason names an intent and an event, for the history and the event log.
+func (m *match) reason(event v2.AgentEvent) string {
+	return fmt.Sprintf("policy intent %s, event %s of agent %s", path.Base(string(m.Doc.Key)), event.ID, m.Value.Spec.Event.Agent)
 }

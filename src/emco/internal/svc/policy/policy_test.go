@@ -2,17 +2,22 @@ package policy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/condition"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
@@ -24,8 +29,46 @@ const group = store.Key("projects/p/composite-apps/ca/v1/deployment-intent-group
 
 // recorder keeps the actions that are asked for.
 type recorder struct {
-	got  []policy.Request
-	fail error
+	got    []policy.Request
+	warned []string
+	fail   error
+}
+
+func (r *recorder) Warn(_ context.Context, group store.Key, reason, message string) error {
+	r.warned = append(r.warned, fmt.Sprint(group, " ", reason, ": ", message))
+	return nil
+}
+
+// engine knows rules by their names. Rules of the package slow answer when another rule was asked for, or when their
+// caller has given up.
+type engine struct {
+	rules  map[string]bool
+	others chan struct{} // closed when another rule is asked for
+	asked  sync.Once
+}
+
+func (e *engine) Admit(c v2.PolicyCondition) error {
+	if c.EngineURL != "http://opa.example.org" {
+		return errs.New(errs.Forbidden, "not allowed")
+	}
+	return nil
+}
+
+func (e *engine) Holds(ctx context.Context, c v2.PolicyCondition, in condition.Input) (bool, error) {
+	if strings.HasPrefix(c.PolicyName, "slow/") {
+		select {
+		case <-e.others:
+			return false, errs.E(errs.Unavailable, "ask", c.PolicyName, errors.New("others were asked meanwhile"))
+		case <-ctx.Done():
+			return false, errs.E(errs.Unavailable, "ask", c.PolicyName, ctx.Err())
+		}
+	}
+	e.asked.Do(func() { close(e.others) })
+	holds, known := e.rules[c.PolicyName+" of "+in.Group["project"]]
+	if !known {
+		return false, errs.New(errs.Invalid, "no rule "+c.PolicyName)
+	}
+	return holds, nil
 }
 
 func (r *recorder) Act(_ context.Context, q policy.Request) error {
@@ -37,15 +80,17 @@ func (r *recorder) Act(_ context.Context, q policy.Request) error {
 type stage struct {
 	*resourcetest.Server
 	actions  *recorder
+	engine   *engine
+	now      time.Time
 	caller   authn.Caller
 	bindings []authz.Binding
 }
 
 func newStage(t *testing.T, guarded bool) *stage {
 	t.Helper()
-	s := &stage{actions: &recorder{}}
+	s := &stage{actions: &recorder{}, engine: &engine{rules: map[string]bool{}, others: make(chan struct{})}, now: time.Now()}
 	s.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
-		service := &policy.Service{DB: db, Actions: s.actions, Now: time.Now}
+		service := &policy.Service{DB: db, Actions: s.actions, Engine: s.engine, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now }}
 		if guarded {
 			service.Grants = func() (*authz.Grants, error) { return authz.New(nil, s.bindings), nil }
 		}
@@ -87,9 +132,12 @@ func TestIntentsAndAgents(t *testing.T) {
 		step{Do: "POST " + intents + "/back", Body: intent("rollback", "event.data.rate > 0.5", `,"actorArg":{"revision":"3"},"author":"user:root"`), Status: 201, Text: `"author":""`},
 		step{Do: "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/none/policy-intents/x", Body: intent("stop", "true", ""), Status: 409, Text: "Parent resource not found"},
 		step{Do: "POST " + intents + "/bad", Body: intent("stop", "event.data.rate", ""), Status: 400, Text: "- spec.policy.expression: the expression is a dyn, not true or false"},
-		step{Do: "POST " + intents + "/bad", Body: `{"spec":{"event":{"id":"","agent":"a b"},"policy":{"engineUrl":"http://opa:8181"},"actor":"approve","actorArg":{"revision":"1"}}}`, Status: 400, Text: `- spec.event.id: missing
+		step{Do: "POST " + intents + "/bad", Body: `{"spec":{"event":{"id":"","agent":"a b"},"policy":{"engineUrl":"http://opa:8181?x","policyName":"../admin","expression":"true"},"actor":"approve","actorArg":{"revision":"1"}}}`, Status: 400, Text: `- spec.event.id: missing
 - spec.event.agent: "a b" is not a name; use letters, digits, '-', '_' and '.', with a letter or digit at both ends
-- spec.policy.engineUrl: EMCO asks no other engine`},
+- spec.policy.engineUrl: "http://opa:8181?x": it must have neither a query nor a fragment
+- spec.policy.policyName: "../admin" is no path of a rule; with engineUrl write one such as shop/halt, of letters, digits, '-', '_' and '/'
+- spec.policy.expression: with engineUrl the server decides; leave one of both out
+- spec.actor: "approve" is none`},
 		step{Do: "POST " + intents + "/bad", Body: intent("rollback", "true", `,"actorArg":{"revision":"one"}`), Status: 400, Text: `- spec.actorArg.revision: "one" is no number of a revision`},
 		step{Do: "GET " + intents + "/back", Status: 200, Text: `"actor":"rollback"`},
 		step{Do: "DELETE " + agents + "/watcher", Status: 409, Text: "referencing resources"},
@@ -216,5 +264,68 @@ func TestKeysAndDryRunsReachTheActions(t *testing.T) {
 	got := s.actions.got
 	if len(got) != 4 || !got[0].DryRun || !got[1].DryRun || got[2].DryRun || !strings.HasPrefix(got[2].Key, "k1 ") || got[2].Key == got[3].Key {
 		t.Errorf("the actions are %+v", got)
+	}
+}
+
+// asking is the document of an intent whose condition is a rule of an OPA server.
+func asking(rule string) string {
+	return fmt.Sprintf(`{"spec":{"event":{"id":"errors","agent":"watcher"},"policy":{"engineUrl":"http://opa.example.org","policyName":%q},"actor":"stop"}}`, rule)
+}
+
+// Rules of OPA servers decide like expressions, and what they cannot decide is said to the agent and to the users of
+// the deployment, once.
+func TestRulesOfEnginesDecide(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, false)
+	s.engine.rules["halt/hot of p"], s.engine.rules["halt/cold of p"] = true, false
+	s.Run(t,
+		step{Do: "POST " + agents + "/watcher", Body: `{}`, Status: 201},
+		step{Do: "POST " + intents + "/away", Body: strings.Replace(asking("halt/hot"), "opa.example.org", "evil.example.org", 1), Status: 403, Text: "not allowed"},
+		step{Do: "POST " + intents + "/a", Body: asking("halt/hot"), Status: 201},
+		step{Do: "POST " + intents + "/b", Body: asking("halt/cold"), Status: 201},
+		step{Do: "POST " + intents + "/c", Body: asking("halt/none"), Status: 201},
+		step{Do: "POST " + intents + "/d", Body: intent("stop", "true", ""), Status: 201},
+	)
+	event := func(query string) {
+		s.Run(t, step{Do: "POST " + events + query, Body: `{"id":"errors"}`, Status: 200, Text: fmt.Sprintf(
+			`=[{"intent":"%[1]s/a","actor":"stop","outcome":"acted"},{"intent":"%[1]s/b","actor":"stop","outcome":"unmet"},{"intent":"%[1]s/c","actor":"stop","outcome":"refused","error":"no rule halt/none"},{"intent":"%[1]s/d","actor":"stop","outcome":"acted"}]`,
+			group+"/policy-intents")})
+	}
+	event("?dryRun=true")
+	if len(s.actions.warned) > 0 {
+		t.Errorf("a dry run warns: %q", s.actions.warned)
+	}
+	event("")
+	event("")
+	want := string(group) + " PolicyIntentRefused: policy intent c, event errors of agent watcher: no rule halt/none"
+	if len(s.actions.warned) != 1 || s.actions.warned[0] != want {
+		t.Errorf("warnings %q, want %q once", s.actions.warned, want)
+	}
+	s.now = s.now.Add(time.Hour)
+	event("")
+	if len(s.actions.warned) != 2 {
+		t.Errorf("an hour later: %q", s.actions.warned)
+	}
+}
+
+// Rules that do not answer delay neither expressions nor the rules of other projects.
+func TestSlowRulesDelayTheirOwnProject(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, false)
+	other := strings.Replace(intents, "/p/", "/q/", 1)
+	if _, err := s.DB.Create(t.Context(), store.Write{Key: "projects/q/composite-apps/ca/v1/deployment-intent-groups/g"}); err != nil {
+		t.Fatal(err)
+	}
+	s.engine.rules["halt/hot of q"] = true
+	s.Run(t,
+		step{Do: "POST " + agents + "/watcher", Body: `{}`, Status: 201},
+		step{Do: "POST " + intents + "/a", Body: asking("slow/rule"), Status: 201},
+		step{Do: "POST " + intents + "/b", Body: asking("slow/rule"), Status: 201},
+		step{Do: "POST " + intents + "/c", Body: intent("stop", "true", ""), Status: 201},
+		step{Do: "POST " + other + "/d", Body: asking("halt/hot"), Status: 201},
+		step{Do: "POST " + events, Body: `{"id":"errors"}`, Status: 200, Text: `/b","actor":"stop","outcome":"failed","error":"ask slow/rule: others were asked meanwhile"`},
+	)
+	if len(s.actions.got) != 2 || s.actions.got[0].Group != group || !strings.HasPrefix(string(s.actions.got[1].Group), "projects/q/") {
+		t.Errorf("the actions are %+v", s.actions.got)
 	}
 }
