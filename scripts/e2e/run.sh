@@ -23,10 +23,10 @@ git       | default |                        | TestExampleGitFleet TestTWf TestA
 docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
 identity  | default | etcd                   | TestS10 TestS11 TestS16 TestS17 TestS18 | | who may do what, over one and several processes; services/run.sh runs single cases
-clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestLogicalCloud TestFluxReadsABranch TestF03 TestGenericActions TestTrafficController TestNetworks TestServiceFunctionChains TestCertificateAuthorities TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
+clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestLogicalCloud TestFluxReadsABranch TestF03 TestGenericActions TestTrafficController TestNetworks TestServiceFunctionChains TestCertificateAuthorities TestWorkflowHooks TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
 images    | default |                        | TestImages TestInstallGuide | | images of the Dockerfiles, assembled without an engine and started (as root); the commands of docs/install.md
-published | default | etcd kube kwok flux versitygw registry sops | TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts and encrypted files
+published | default | etcd kube kwok flux versitygw registry sops opa | TestPolicyIntents TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts, encrypted files, and rules of an OPA server
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 mongo     | full    | etcd ferretdb          | TestMongo | | documents in a server that speaks MongoDB's protocol (two minutes: FerretDB is slow)
 temporal  | full    | temporal               | TestTemporal | | workflow hooks on a real Temporal server (a quarter of an hour to build)
