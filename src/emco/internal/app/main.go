@@ -68,6 +68,8 @@ func Main(args []string, std IO, opts ...Option) int {
 		return keysCommand(args[1:], std)
 	case "doctor":
 		return doctorCommand(args[1:], std)
+	case "help":
+		args = []string{"-help"}
 	}
 	var warnings []string
 	c, code := load(args, std, func(text string) { warnings = append(warnings, text) })

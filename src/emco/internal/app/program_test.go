@@ -28,6 +28,8 @@ func TestCommands(t *testing.T) {
 		{"-version", 0, "emco ", ""},
 		{"--version", 0, "emco ", ""},
 		{"-help", 0, "emco version, emco -version", ""},
+		{"help", 0, "emco version, emco -version", ""},
+		{"help keys", 0, "emco keys list|verify|rotate|rewrap", ""},
 		{"version now", 2, "", "unexpected argument"},
 		{"config print", 0, "127.0.0.1:9015", ""},
 		{"config print -config " + file, 0, "***", ""},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,11 +38,11 @@ func Run(ctx context.Context, args []string, sys session.System) int {
 	root.SetIn(sys.In)
 	root.SetOut(sys.Out)
 	root.SetErr(sys.Err)
-	err := root.ExecuteContext(ctx)
+	called, err := root.ExecuteContextC(ctx)
 	if err != nil && !s.Started {
-		err = session.Usage(err)
+		err = session.Usage(plainUsage(called, err))
 	}
-	printError(sys, err)
+	printError(sys, called, err)
 	return exitCode(s, err)
 }
 
@@ -54,7 +55,7 @@ and shows the state of clusters and deployments.
 
 An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may precede or
 follow the command. emcoctl prints a line per document: created, configured, unchanged. In a
-pipe, and with upstream's configuration file or with -o emco, it prints the lines of
+pipe with upstream's configuration file, and anywhere with -o emco, it prints the lines of
 upstream's client. -o selects another format.
 
 The address of the server: --server, else --config, else --context, else $EMCO_URL, else the
@@ -87,8 +88,32 @@ func newRootCommand(s *session.Session) *cobra.Command {
 	root.AddCommand(admin.Commands(s)...)
 	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), exitCodes())
 	root.SuggestionsMinimumDistance = 2
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // which would answer another shell with its help and success
+			c.RunE = s.Run(func(c *cobra.Command, _ []string) error { return c.Help() })
+		}
+	}
 	explainArguments(root)
 	return root
+}
+
+var (
+	requiredFlags = regexp.MustCompile(`^required flag\(s\) (".*") not set$`)
+	noNumber      = regexp.MustCompile(`strconv\.Parse\w+: parsing ".*": (invalid syntax|value out of range)$`)
+)
+
+// plainUsage says in plain words what cobra and strconv report of a wrong call.
+func plainUsage(called *cobra.Command, err error) error {
+	text := err.Error()
+	if missing := requiredFlags.FindStringSubmatch(text); missing != nil {
+		names := strings.Split(strings.ReplaceAll(missing[1], `"`, ""), ", ")
+		return fmt.Errorf("%s needs --%s", called.CommandPath(), strings.Join(names, " and --"))
+	}
+	if plain := noNumber.ReplaceAllString(text, "it is not a number that fits"); plain != text {
+		return errors.New(plain)
+	}
+	return err
 }
 
 // explainArguments makes all commands show what to write in place of wrong arguments.

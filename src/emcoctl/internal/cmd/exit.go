@@ -61,7 +61,7 @@ parsed, a missing section of the configuration, and usage errors.`,
 
 // printError prints an error, unless it is printed already. Failures of documents are; it prints
 // only their number.
-func printError(sys session.System, err error) {
+func printError(sys session.System, called *cobra.Command, err error) {
 	if err == nil || errors.Is(err, lifecycle.ErrChanges) || errors.Is(err, identity.ErrNo) {
 		return
 	}
@@ -76,7 +76,7 @@ func printError(sys session.System, err error) {
 		fmt.Fprintln(sys.Err, "  next: ", next)
 	}
 	if _, ok := errors.AsType[session.UsageError](err); ok {
-		fmt.Fprintln(sys.Err, `run "emcoctl help" or "emcoctl COMMAND --help" for usage`)
+		fmt.Fprintf(sys.Err, "run %q for usage\n", called.CommandPath()+" --help")
 	}
 }
 

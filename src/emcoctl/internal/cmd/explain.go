@@ -30,6 +30,9 @@ func newExplainCommand(s *session.Session) *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: s.Own(func(_ *cobra.Command, args []string) error {
+			if f, err := s.Form(); err != nil || f != output.Human {
+				return session.Usagef("explain prints text only; leave -o out")
+			}
 			k, m, err := kind.Lookup(args[0])
 			if err != nil {
 				return err
@@ -93,6 +96,9 @@ func newResourcesCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "api-resources", Short: "List the kinds of documents with their anchors", Args: cobra.NoArgs,
 		RunE: s.Own(func(*cobra.Command, []string) error {
+			if f, err := s.Form(); err != nil || f != output.Human {
+				return session.Usagef("api-resources prints a table only; leave -o out")
+			}
 			t := output.NewTable(s.Sys.Out)
 			t.Row("KIND", "SHORT", "FILE", "ANCHOR")
 			for _, k := range kind.All() {

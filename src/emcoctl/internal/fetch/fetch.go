@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -16,7 +17,8 @@ import (
 func Document(ctx context.Context, c *client.Client, path string, out any) (json.RawMessage, error) {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
 	if err == nil {
-		err = res.Err(http.MethodGet, path)
+		about, _, _ := strings.Cut(path, "?")
+		err = res.Err(http.MethodGet, about)
 	}
 	if err == nil {
 		err = res.Decode(out)

@@ -89,8 +89,8 @@ func (s Store) Remove(ctx context.Context, server, user string) (Login, error) {
 	return l, nil
 }
 
-// Token returns a token for a server, which it renews when it is about to end. It is empty if nobody is signed
-// in there. The error is Unauthorized if the sign-in has ended.
+// Token returns a token for a server, which it renews when it is about to end. It is empty without a
+// sign-in there. The error is Unauthorized if the sign-in has ended.
 func (s Store) Token(ctx context.Context, server, user string) (client.Token, error) {
 	l, err := s.read(server, user)
 	switch {
@@ -210,7 +210,7 @@ func (s Store) read(server, user string) (Login, error) {
 }
 
 func nobody(server string) error {
-	return errs.New(errs.NotFound, "nobody is signed in at "+server)
+	return errs.New(errs.NotFound, "you are not signed in at "+server)
 }
 
 // load reads a file that only its owner may read.

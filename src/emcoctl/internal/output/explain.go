@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
@@ -83,11 +84,25 @@ func advise(r Result) string {
 			return "delete its dependents first; terminate its deployments"
 		}
 	case errs.Malformed, errs.Invalid:
+		if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok && strings.Contains(refusal.Text, noFile) {
+			return adviseFile(r)
+		}
 		if r.At.File != "" && client.StatusOf(r.Err) != 0 {
 			return "correct the document and apply it again"
 		}
 	}
 	return ""
+}
+
+// noFile is part of the text of servers, ours and upstream's, for a document that came without its file.
+const noFile = "isn't multipart/form-data"
+
+// adviseFile is the advice for a document without the file that it needs.
+func adviseFile(r Result) string {
+	if anchor.Collection(r.Path) == "clusters" {
+		return "name its kubeconfig in a line file: PATH, or, for a cluster that pulls, spec.gitOps.gitOpsType"
+	}
+	return "name its package in a line file: PATH"
 }
 
 // Next returns what to do about an error of the connection or of access; "" for others.
@@ -116,11 +131,17 @@ func NextMissing(err error) string {
 	if !refused || !about || e.Kind != errs.NotFound || refusal.Text == noRoute {
 		return ""
 	}
-	switch {
+	switch group, rollback := strings.CutSuffix(e.Subject, "/rollback"); {
+	case rollback && strings.HasPrefix(refusal.Text, "revision "):
+		return "list those that are kept with: emcoctl revisions " + v2.ShortName(group)
 	case strings.Contains(e.Subject, "/deployment-intent-groups/") && !strings.Contains(e.Subject, "/revisions/"):
 		return "list the existing ones with: emcoctl get deployments"
-	case strings.HasPrefix(e.Subject, "views/clusters/"), strings.HasSuffix(e.Subject, "/move") && strings.Contains(e.Subject, "/clusters/"):
+	case strings.Contains(refusal.Text, "was never moved"), strings.Contains(refusal.Text, "has no token"):
+		return ""
+	case strings.HasPrefix(e.Subject, "views/clusters/"), strings.Contains(e.Subject, "/clusters/") && (strings.HasSuffix(e.Subject, "/move") || strings.HasSuffix(e.Subject, "/monitor/token")):
 		return "list the existing ones with: emcoctl get clusters"
+	case strings.HasPrefix(e.Subject, "git/"):
+		return "list the branches with: emcoctl branches"
 	}
 	return ""
 }

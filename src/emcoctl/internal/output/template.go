@@ -53,6 +53,9 @@ func fillPath(w io.Writer, text string, value json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	if n.List != nil && strings.Contains(text, ".items") { // lists of documents are bare; kubectl's are not
+		n = jsontree.Node{Object: map[string]jsontree.Node{"items": n}}
+	}
 	return t.Execute(w, n)
 }
 

@@ -27,8 +27,9 @@ func newConfigCommand(s *session.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "Choose between servers: contexts",
 		Long: `A context is a server, with the CA, the client certificate or the file of the token, and the
-project that a user works with there. After emcoctl login no file is needed. Contexts are in $EMCOCTL_CONFIG, or ~/.config/emcoctl/config.yaml. --context
-selects one for a command; config use-context selects one for all.`,
+project that a user works with there. After emcoctl login no file is needed. Contexts are in
+$EMCOCTL_CONFIG, or ~/.config/emcoctl/config.yaml. --context selects one for a command;
+config use-context selects one for all.`,
 		Example: "  emcoctl config set-context prod --server https://emco.example --token-file ~/.emco-token --project shop\n  emcoctl config use-context prod\n  emcoctl get deployments --context test",
 		Args:    cobra.NoArgs,
 		RunE:    s.Run(func(c *cobra.Command, _ []string) error { return c.Help() }),

@@ -191,9 +191,12 @@ func (d *doctor) fleet(ctx context.Context) {
 				d.fail(word, err)
 				return
 			}
-			names = append(names, path[strings.LastIndexByte(path, '/')+1:])
+			if key, ok := v2.ClusterOf(path); ok {
+				path = key.Provider() + "/" + key.Cluster()
+			}
+			names = append(names, v2.ShortName(path))
 		}
-		d.report(checkWarn, word, "%d are failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
+		d.report(checkWarn, word, "%d failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
 			len(items), strings.Join(names, ", "), map[bool]string{true: ", …"}[len(items) > len(names)], word)
 	}
 }

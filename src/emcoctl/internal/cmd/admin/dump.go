@@ -64,7 +64,7 @@ func (d *dump) below(ctx context.Context, item, collection string) error {
 		if item != "" {
 			path = item + "/" + path
 		}
-		if err := d.list(ctx, path); err != nil {
+		if err := d.list(ctx, path); err != nil && !errs.Is(err, errs.NotFound) { // upstream's kinds that this server does not have
 			return err
 		}
 	}
@@ -78,9 +78,6 @@ func (d *dump) list(ctx context.Context, path string) error {
 		return err
 	}
 	text, err := client.Get[json.RawMessage](ctx, c, path)
-	if errs.Is(err, errs.NotFound) {
-		return nil // upstream's kinds that this server does not have
-	}
 	if err != nil {
 		return err
 	}

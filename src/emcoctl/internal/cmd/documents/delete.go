@@ -14,14 +14,19 @@ func newDeleteCommand(s *session.Session) *cobra.Command {
 	var f waitFlags
 	var missing bool
 	c := &cobra.Command{
-		Use: "delete (-f FILE... | ANCHOR)", Short: "Delete documents, terminate deployments",
+		Use: "delete (-f FILE... | ANCHOR | KIND NAME)", Short: "Delete documents, terminate deployments",
 		Long: `Delete removes each document, the last one first. For an anchor that ends in instantiate
 it terminates the deployment; it skips other actions. It refuses a document without a
-name, which would delete a whole collection.`,
-		Example:           "  emcoctl delete -f deploy.yaml --wait-for-status\n  emcoctl delete cluster-providers/edge",
-		Args:              cobra.MaximumNArgs(1),
+name, which would delete a whole collection. cluster PROVIDER/CLUSTER and deployment
+PROJECT/COMPOSITEAPP/VERSION/GROUP name one document, as in emcoctl get.`,
+		Example:           "  emcoctl delete -f deploy.yaml --wait-for-status\n  emcoctl delete cluster-providers/edge\n  emcoctl delete cluster edge/store-7",
+		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: complete.New(s).Anchor,
 		RunE: s.Run(func(c *cobra.Command, args []string) error {
+			args, err := byName("delete", args)
+			if err != nil {
+				return err
+			}
 			return runDocuments(c.Context(), s, anchor.Delete, args, func(o *apply.Options) {
 				o.IgnoreMissing = missing
 				o.Accepted = waiter(s, f)

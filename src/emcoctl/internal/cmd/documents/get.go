@@ -58,7 +58,7 @@ READY counts the apps on clusters that are ready; AGE is that of the revision.`,
 	f.StringSliceVarP(&g.labels, "label", "l", nil, "only clusters with one of these labels")
 	f.StringSliceVar(&g.states, "state", nil, "only clusters or deployments in these states: failed, notReady, unknown, blocked, leaving, progressing, ready, idle")
 	f.StringVar(&g.project, "project", "", "only deployments of this project")
-	f.BoolVarP(&g.every, "all-projects", "A", false, "deployments of all projects, also if the context has a project")
+	f.BoolVarP(&g.every, "all-projects", "A", false, "deployments of all projects, also if the context has a project; clusters have none")
 	f.StringVar(&g.sort, "sort-by", "", "order by the value at this path, such as .metadata.name")
 	f.BoolVar(&g.watch, "watch", false, "then print what changes; -w is the flag of upstream's client")
 	f.DurationVar(&g.timeout, "timeout", 0, "with --watch: duration; 0 is unlimited")
@@ -67,12 +67,9 @@ READY counts the apps on clusters that are ready; AGE is that of the revision.`,
 
 // run reads what the arguments name.
 func (g *getCommand) run(ctx context.Context, s *session.Session, args []string) error {
-	if len(args) == 2 {
-		path, err := named(args[0], args[1])
-		if err != nil {
-			return err
-		}
-		args = []string{path}
+	args, err := byName("get", args)
+	if err != nil {
+		return err
 	}
 	if len(args) == 1 && len(s.Files) == 0 {
 		if o, ok := overview.Of(args[0]); ok {
@@ -96,15 +93,22 @@ func (g *getCommand) run(ctx context.Context, s *session.Session, args []string)
 	return runDocuments(ctx, s, anchor.Get, args, func(o *apply.Options) { o.SortBy = g.sort })
 }
 
-// named returns the anchor of a cluster or a deployment that is given by its short name.
-func named(word, name string) (string, error) {
-	switch k, _ := kind.Named(word); k.Collection {
-	case "clusters":
-		return session.ClusterPath(name)
-	case kind.Groups:
-		return session.Deployment(name)
+// byName returns the anchor of a cluster or a deployment that is given by its short name, and other arguments as
+// they are.
+func byName(verb string, args []string) (anchors []string, err error) {
+	if len(args) != 2 {
+		return args, nil
 	}
-	return "", session.Usagef("get KIND NAME is for cluster PROVIDER/CLUSTER and deployment PROJECT/COMPOSITEAPP/VERSION/GROUP; read others by their anchor, such as emcoctl get projects/NAME")
+	path := ""
+	switch k, _ := kind.Named(args[0]); k.Collection {
+	case "clusters":
+		path, err = session.ClusterPath(args[1])
+	case kind.Groups:
+		path, err = session.Deployment(args[1])
+	default:
+		err = session.Usagef("%s KIND NAME is for cluster PROVIDER/CLUSTER and deployment PROJECT/COMPOSITEAPP/VERSION/GROUP; name others by their anchor, such as emcoctl %s projects/NAME", verb, verb)
+	}
+	return []string{path}, err
 }
 
 // listing returns the overview for an anchor of clusters or deployments, to print it as a table
@@ -158,8 +162,8 @@ func (g *getCommand) overview(ctx context.Context, s *session.Session, o overvie
 	switch {
 	case o.View != "clusters" && len(g.labels) > 0:
 		return session.Usagef("-l is for get clusters")
-	case o.View != "deployments" && (g.project != "" || g.every):
-		return session.Usagef("--project and -A are for get deployments")
+	case o.View != "deployments" && g.project != "":
+		return session.Usagef("--project is for get deployments")
 	case g.project != "" && g.every:
 		return session.Usagef("give --project or -A, not both")
 	}

@@ -132,6 +132,9 @@ func chooseIssuer(ctx context.Context, place session.Place, f loginFlags) (signi
 		names = append(names, i.Name)
 	}
 	known := printable.Line(strings.Join(names, ", "))
+	if who, err := client.Get[v2.WhoAmI](ctx, c, "auth/whoami"); err == nil && who.Via == "off" {
+		return signin.Issuer{}, errs.New(errs.Invalid, place.Server+" has auth.mode off: all callers may do everything, without a sign-in")
+	}
 	at := slices.IndexFunc(all, func(i v2.SignIn) bool { return i.Name == f.issuer })
 	switch {
 	case len(all) == 0:
@@ -183,7 +186,7 @@ func runLogout(ctx context.Context, s *session.Session) error {
 	}
 	former, err := s.Logins().Remove(ctx, place.Server, place.User)
 	if errs.Is(err, errs.NotFound) {
-		fmt.Fprintln(s.Sys.Out, "nobody is signed in at", place.Server)
+		fmt.Fprintln(s.Sys.Out, "you are not signed in at", place.Server)
 		return nil
 	}
 	if err != nil {

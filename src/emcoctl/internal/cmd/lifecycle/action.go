@@ -219,8 +219,9 @@ func newActionCommand(s *session.Session, name, short, long string) *cobra.Comma
 
 GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
 a logical cloud. On a terminal, actions with a plan show it and ask; they carry out that
-plan or nothing. --plan does the same with the digest of emcoctl plan. The request has a key of its own, so that it is done once even if the
-answer is lost and emcoctl asks again. Exit codes are honest: emcoctl help exit-codes.`,
+plan or nothing. --plan does the same with the digest of emcoctl plan. The request has a
+key of its own, so that it is done once even if the answer is lost and emcoctl asks again.
+Exit codes are honest: emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
@@ -321,6 +322,10 @@ func showDryRun(ctx context.Context, s *session.Session, form output.Format, c *
 func showPlan(s *session.Session, path string, p v2.Plan, x actionRequest, o preview.Options) {
 	preview.Plan(s.Sys.Out, path, p, o)
 	if p.Digest == "" || x.body != nil {
+		return
+	}
+	if p.Action == "update" && p.Summary == (v2.PlanSummary{Keep: p.Summary.Keep}) {
+		fmt.Fprintln(s.Sys.Out, "an update would change nothing on any cluster")
 		return
 	}
 	args := []string{"emcoctl", p.Action, path}

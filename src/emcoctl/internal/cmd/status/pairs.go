@@ -31,11 +31,19 @@ func (f *pairFilter) flags(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.phases, "phase", nil, "only these phases, such as Applied, Pending, Failed")
 	c.Flags().BoolVar(&f.failed, "failed", false, "only what is not as desired")
 	c.Flags().BoolVar(&f.all, "all", false, "list every app on every cluster")
-	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions([]string{"Applied", "Pending", "Failed", "Retrying"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(phases(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-// check converts clusters to the form of the API.
+// phases returns those that an app on a cluster may be in.
+func phases() []string { return []string{"Applied", "Pending", "Retrying", "Failed", "Deleting"} }
+
+// check refuses phases that do not exist, and converts clusters to the form of the API.
 func (f *pairFilter) check() error {
+	for _, name := range f.phases {
+		if !slices.ContainsFunc(phases(), func(p string) bool { return strings.EqualFold(p, name) }) {
+			return session.Usagef("--phase: %q is none of %s", name, strings.Join(phases(), ", "))
+		}
+	}
 	for i, name := range f.clusters {
 		key, err := session.ClusterKey(name)
 		if err != nil {

@@ -37,6 +37,21 @@ most 20 in all, and 6 of a kind.`,
 	}
 }
 
+// nameOf returns the name of a hit as other commands take it.
+func nameOf(h v2.SearchHit) string {
+	switch h.Kind {
+	case "commit":
+		return h.Title[:min(len(h.Title), 12)]
+	case "cluster":
+		if key, err := v2.ParseClusterKey(h.Title); err == nil {
+			return key.Provider() + "/" + key.Cluster()
+		}
+	case "deployment":
+		return v2.ShortName(strings.TrimSuffix(strings.TrimPrefix(h.Href, "/v2/views/"), "/matrix"))
+	}
+	return h.Title
+}
+
 func showHits(w io.Writer, found v2.SearchView) {
 	if len(found.Hits) == 0 {
 		fmt.Fprintln(w, "none")
@@ -45,11 +60,7 @@ func showHits(w io.Writer, found v2.SearchView) {
 	t := output.NewTable(w)
 	t.Row("KIND", "NAME", "ABOUT")
 	for _, h := range found.Hits {
-		name := h.Title
-		if h.Kind == "commit" {
-			name = name[:min(len(name), 12)]
-		}
-		t.Row(h.Kind, name, h.Sub)
+		t.Row(h.Kind, nameOf(h), h.Sub)
 	}
 	t.Flush()
 }
