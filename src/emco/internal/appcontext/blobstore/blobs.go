@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,11 +29,12 @@ type Digest = manifest.Digest
 // object (1.5 MiB), and enough for a bundle of 50,000 objects.
 const maxBlob = 16 << 20
 
-// Cache keeps contents and bundles that were read or written. What a digest stands for never
+// Cache keeps contents and bundles that were read or written, and compressors. What a digest stands for never
 // changes.
 type Cache struct {
-	blobs   *bytelru.Cache[Digest, []byte]
-	bundles *bytelru.Cache[Digest, Bundle]
+	blobs       *bytelru.Cache[Digest, []byte]
+	bundles     *bytelru.Cache[Digest, Bundle]
+	compressors sync.Pool // of those who write; what no one uses goes with the garbage
 }
 
 // NewCache returns a cache of so many bytes, about.
@@ -70,7 +72,9 @@ func (s *Store) PutBlobs(ctx context.Context, contents map[Digest][]byte) error 
 	if err != nil {
 		return err
 	}
-	b, p := s.kv.NewBatch("blobs"), newPacker(s.sealer)
+	b := s.kv.NewBatch("blobs")
+	p, release := s.packer()
+	defer release()
 	for _, a := range absent {
 		packed, err := p.pack(a.digest, contents[a.digest])
 		if err != nil {

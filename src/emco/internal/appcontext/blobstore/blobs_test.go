@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -49,7 +51,7 @@ func TestBlobsOfAllSizesComeBack(t *testing.T) {
 // The header must hold the exact number of chunks that are written.
 func TestChunksAreCounted(t *testing.T) {
 	t.Parallel()
-	p, exact := newPacker(nil), false
+	p, exact := packer{compressor: newCompressor()}, false
 	content := etcdtest.Noise(etcdkv.MaxValue, 9)
 	for n := etcdkv.MaxValue - 120; n < etcdkv.MaxValue; n++ {
 		packed, err := p.pack("", content[:n])
@@ -63,6 +65,27 @@ func TestChunksAreCounted(t *testing.T) {
 	}
 	if !exact {
 		t.Error("no content filled a chunk to the last byte")
+	}
+}
+
+// A compressor is larger than most contents, so calls share one.
+func TestContentsShareACompressor(t *testing.T) {
+	s, ctx := newStore(t), t.Context()
+	put := func(i int) {
+		text := fmt.Appendf(nil, "kind: ConfigMap\nnumber: %d\n", i)
+		etcdtest.Must(t, s.PutBlobs(ctx, map[Digest][]byte{manifest.DigestOf(text): text}))
+	}
+	put(0)
+	least := uint64(math.MaxUint64)
+	for i := range 20 { // other goroutines allocate too, and a collection may take the compressor
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		put(1 + i)
+		runtime.ReadMemStats(&after)
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
+	}
+	if least > 400<<10 {
+		t.Errorf("to store a small content allocates %d bytes", least)
 	}
 }
 
@@ -142,7 +165,7 @@ func TestCorruptBlobsAreFoundOut(t *testing.T) {
 	first, err := s.kv.Get(ctx, blobKey(s.kv, d, 0))
 	etcdtest.Must(t, err)
 	value := first.Kvs[0].Value
-	other, err := newPacker(nil).pack("", []byte("other content"))
+	other, err := packer{compressor: newCompressor()}.pack("", []byte("other content"))
 	etcdtest.Must(t, err)
 	long := slices.Clone(other)
 	long[2]-- // the size
@@ -218,7 +241,7 @@ func TestBundlesComeBack(t *testing.T) {
 // Nothing that is stored can make reading panic or take more memory than is allowed.
 func FuzzUnpack(f *testing.F) {
 	for _, text := range []string{"", "x", strings.Repeat("abc", 1000)} {
-		packed, err := newPacker(nil).pack("", []byte(text))
+		packed, err := packer{compressor: newCompressor()}.pack("", []byte(text))
 		if err != nil {
 			f.Fatal(err)
 		}

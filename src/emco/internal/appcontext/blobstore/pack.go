@@ -19,26 +19,47 @@ const (
 	sealedFormat = 2
 )
 
-// packer compresses one content after another with one compressor, which is large.
+// maxKeptBody is the largest buffer of a compressor that is used again.
+const maxKeptBody = 1 << 20
+
+// packer compresses one content after another with one compressor.
 type packer struct {
-	w      *flate.Writer
-	body   bytes.Buffer
+	*compressor
 	sealer *seal.Sealer // nil: content is not sealed
 }
 
-func newPacker(sealer *seal.Sealer) *packer {
+// compressor is used again and again: it has 800 KiB, most contents have less than one.
+type compressor struct {
+	w    *flate.Writer
+	body bytes.Buffer
+}
+
+func newCompressor() *compressor {
 	w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
 	if err != nil {
 		panic(err) // the level is a constant
 	}
-	return &packer{w: w, sealer: sealer}
+	return &compressor{w: w}
+}
+
+// packer returns a packer with a compressor of its own until release.
+func (s *Store) packer() (p packer, release func()) {
+	c, ok := s.cache.compressors.Get().(*compressor)
+	if !ok {
+		c = newCompressor()
+	}
+	return packer{c, s.sealer}, func() {
+		if c.body.Cap() <= maxKeptBody {
+			s.cache.compressors.Put(c)
+		}
+	}
 }
 
 // place binds sealed content to its digest.
 func place(d Digest) []string { return []string{"blob", string(d)} }
 
 // pack returns the header and the compressed content of digest d.
-func (p *packer) pack(d Digest, content []byte) ([]byte, error) {
+func (p packer) pack(d Digest, content []byte) ([]byte, error) {
 	p.body.Reset()
 	p.w.Reset(&p.body)
 	if _, err := p.w.Write(content); err != nil {

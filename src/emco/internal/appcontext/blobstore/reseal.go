@@ -44,7 +44,9 @@ func (s *Store) CountSealed(ctx context.Context, open bool) (SealCount, error) {
 // read and write meanwhile. Contents above the size of a transaction stay as they are: a reader must never find
 // chunks of two sealings.
 func (s *Store) Reseal(ctx context.Context) (SealCount, error) {
-	n, p := SealCount{Keys: map[string]int{}}, newPacker(s.sealer)
+	n := SealCount{Keys: map[string]int{}}
+	p, release := s.packer()
+	defer release()
 	for c, err := range s.stored(ctx) {
 		if err != nil {
 			return n, err

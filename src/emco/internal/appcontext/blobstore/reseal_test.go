@@ -120,7 +120,7 @@ func BenchmarkPack(b *testing.B) {
 	text := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n" + strings.Repeat("  key: a value of a chart\n", 40))
 	for name, s := range map[string]*seal.Sealer{"plain": nil, "sealed": seal.New(seal.NewKey())} {
 		b.Run(name, func(b *testing.B) {
-			p, d := newPacker(s), manifest.DigestOf(text)
+			p, d := packer{newCompressor(), s}, manifest.DigestOf(text)
 			for b.Loop() {
 				if _, err := p.pack(d, text); err != nil {
 					b.Fatal(err)
