@@ -33,8 +33,8 @@ var (
 // "allocatable.memory".
 const freePrefix = "allocatable."
 
-// maxNeeds bounds the requirements of a group.
-const maxNeeds = 2000
+// maxDocuments bounds the intents, consumers and requirements of a group together.
+const maxDocuments = 3000
 
 // Controller has both roles. Make it with New.
 type Controller struct{ db *store.DB }
@@ -56,22 +56,26 @@ func (h Controller) needs(ctx context.Context, group, intent string) (out []need
 	if err := (customize.Deployment{Group: group, Intent: intent}).CheckIntent(ctx, h.db, "HpaIntent", collection); err != nil {
 		return nil, err
 	}
-	all := store.Key(group + "/" + collection)
+	all, read := store.Key(group+"/"+collection), 0
+	count := func(err error) error {
+		if read++; err == nil && read > maxDocuments {
+			err = errs.New(errs.Invalid, fmt.Sprintf("%s has more than %d intents, consumers and requirements", all, maxDocuments))
+		}
+		return err
+	}
 	for i, err := range store.All[v2.HPAIntent](ctx, h.db, all, store.Query{Depth: 1}) {
-		if err != nil {
+		if err := count(err); err != nil {
 			return nil, err
 		}
 		for c, err := range store.All[v2.HPAConsumer](ctx, h.db, i.Doc.Key+"/hpa-resource-consumers", store.Query{Depth: 1}) {
-			if err != nil {
+			if err := count(err); err != nil {
 				return nil, err
 			}
 			for r, err := range store.All[v2.HPAResource](ctx, h.db, c.Doc.Key+"/resource-requirements", store.Query{Depth: 1}) {
-				if err != nil {
+				if err := count(err); err != nil {
 					return nil, err
 				}
-				if out = append(out, need{r.Value.Spec, i.Value.Spec.App, c.Value.Spec, strings.TrimPrefix(string(r.Doc.Key), group+"/")}); len(out) > maxNeeds {
-					return nil, errs.New(errs.Invalid, fmt.Sprintf("%s have more than %d resource requirements", all, maxNeeds))
-				}
+				out = append(out, need{r.Value.Spec, i.Value.Spec.App, c.Value.Spec, strings.TrimPrefix(string(r.Doc.Key), group+"/")})
 			}
 		}
 	}

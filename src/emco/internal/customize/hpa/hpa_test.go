@@ -188,3 +188,20 @@ func TestAMissingIntentIsInvalid(t *testing.T) {
 		}
 	}
 }
+
+// Consumers without requirements count, too: all are read for each plan.
+func TestTheDocumentsOfAGroupAreLimited(t *testing.T) {
+	t.Parallel()
+	db := newStore(t) // with an intent and a consumer
+	for i := range 2998 {
+		put(t, db, fmt.Sprintf("%s/hpa-resource-consumers/c%d", intent, i), `{"name":"r1-web"}`)
+	}
+	d := placement.Deployment{Group: group, Intent: "web"}
+	if _, err := hpa.New(db).Demands(t.Context(), d); err != nil {
+		t.Errorf("3000 documents: %v", err)
+	}
+	put(t, db, intent+"/hpa-resource-consumers/last", `{"name":"r1-web"}`)
+	if _, err := hpa.New(db).Demands(t.Context(), d); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 3000 intents, consumers and requirements") {
+		t.Errorf("3001 documents: %v", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -48,23 +49,19 @@ func placesOf(ctx context.Context, db *store.DB, clusters *inventory.Inventory, 
 	if err != nil {
 		return nil, err
 	}
-	var all []place
+	found := placeSet{}
 	if of.key.Project() == "" {
-		all, err = selected(ctx, db, fleet, of.key, func(v2.ClusterKey) (place, bool) { return place{}, true })
+		err = found.addSelected(ctx, db, fleet, of.key, func(v2.ClusterKey) (place, bool) { return place{}, true })
 	} else {
-		all, err = inClouds(ctx, db, fleet, of.key)
+		err = found.addClouds(ctx, db, fleet, of.key)
 	}
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, comparePlaces)
-	all = slices.Compact(all)
-	switch {
-	case len(all) == 0:
+	if len(found) == 0 {
 		return nil, errs.New(errs.Invalid, "the certificate authority has no clusters; its documents below "+string(of.key)+" must select some, which members of a logical cloud are in a project")
-	case len(all) > maxPlaces:
-		return nil, errs.New(errs.Invalid, fmt.Sprintf("the certificate authority has %d clusters, at most %d are allowed; make another one for the rest", len(all), maxPlaces))
 	}
+	all := slices.SortedFunc(maps.Keys(found), comparePlaces)
 	for _, p := range all {
 		if _, err := directCluster(ctx, db, p.cluster); err != nil {
 			return nil, err
@@ -89,37 +86,39 @@ func directCluster(ctx context.Context, db *store.DB, key v2.ClusterKey) (store.
 	return doc, err
 }
 
-// inClouds returns the members of the logical clouds of a project's certificate authority that are selected.
-func inClouds(ctx context.Context, db *store.DB, fleet *inventory.Fleet, ca store.Key) (all []place, err error) {
+// placeSet is the places of a certificate authority. Documents may select a cluster many times.
+type placeSet map[place]bool
+
+// addClouds adds the members of the logical clouds of a project's certificate authority that are selected.
+func (s placeSet) addClouds(ctx context.Context, db *store.DB, fleet *inventory.Fleet, ca store.Key) error {
 	for ref, err := range store.All[v2.CACertLogicalCloud](ctx, db, ca+clouds, store.Query{Depth: 1}) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		key := store.Key(v2.LogicalCloudKey{Project: ca.Project(), Name: ref.Value.Spec.LogicalCloud}.StoreKey())
 		doc, err := db.Get(ctx, key)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		cloud, err := store.Decode[v2.LogicalCloud](doc)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		members := map[v2.ClusterKey]bool{}
 		for r, err := range store.All[v2.ClusterReference](ctx, db, key+"/cluster-references", store.Query{Depth: 1}) {
 			if err != nil {
-				return nil, err
+				return err
 			}
 			members[v2.NewClusterKey(r.Value.Spec.ClusterProvider, r.Value.Spec.Cluster)] = true
 		}
-		some, err := selected(ctx, db, fleet, ref.Doc.Key, func(c v2.ClusterKey) (place, bool) {
+		err = s.addSelected(ctx, db, fleet, ref.Doc.Key, func(c v2.ClusterKey) (place, bool) {
 			return place{cloud: cloud.Metadata.Name, namespace: namespaceOf(cloud)}, members[c]
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	return nil
 }
 
 // namespaceOf returns the namespace of the workloads of a logical cloud.
@@ -130,11 +129,12 @@ func namespaceOf(cloud v2.LogicalCloud) string {
 	return cloud.Spec.Namespace
 }
 
-// selected returns the clusters that the documents below parent select and as admits, as it describes them.
-func selected(ctx context.Context, db *store.DB, fleet *inventory.Fleet, parent store.Key, as func(v2.ClusterKey) (place, bool)) (all []place, err error) {
+// addSelected adds the clusters that the documents below parent select and as admits, as it describes them. It ends with an
+// error at the first place above maxPlaces.
+func (s placeSet) addSelected(ctx context.Context, db *store.DB, fleet *inventory.Fleet, parent store.Key, as func(v2.ClusterKey) (place, bool)) error {
 	for group, err := range store.All[v2.CACertCluster](ctx, db, parent+clusters, store.Query{Depth: 1}) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		spec := group.Value.Spec
 		keys := []v2.ClusterKey{v2.NewClusterKey(spec.ClusterProvider, spec.Cluster)}
@@ -142,11 +142,15 @@ func selected(ctx context.Context, db *store.DB, fleet *inventory.Fleet, parent 
 			keys = fleet.Labelled(spec.ClusterProvider, spec.Label)
 		}
 		for _, key := range keys {
-			if p, admitted := as(key); admitted {
-				p.cluster = key
-				all = append(all, p)
+			p, admitted := as(key)
+			if !admitted {
+				continue
+			}
+			p.cluster = key
+			if s[p] = true; len(s) > maxPlaces {
+				return errs.New(errs.Invalid, fmt.Sprintf("the certificate authority has more than %d clusters; make another one for the rest", maxPlaces))
 			}
 		}
 	}
-	return all, nil
+	return nil
 }

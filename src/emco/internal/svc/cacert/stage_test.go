@@ -3,6 +3,7 @@ package cacert_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -187,4 +188,26 @@ func TestLongNamesFitCertificatesAndObjects(t *testing.T) {
 	if got := f.publish(); len(got) != 1 || !strings.HasPrefix(got[0], "ca-") || len(got[0]) > 63 {
 		t.Errorf("the request is called %v", got)
 	}
+}
+
+// Documents may select clusters many times, and more than allowed.
+func TestAnAuthorityHasAtMost1000Clusters(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	for i := range 1000 {
+		name := fmt.Sprint("n", i)
+		for key, body := range map[string]string{"": `{"metadata":{"name":"` + name + `"}}`, "/labels/all": `{"clusterLabel":"all"}`} {
+			if _, err := f.DB.Create(t.Context(), store.Write{Key: store.Key("cluster-providers/edge/clusters/" + name + key), Body: []byte(body)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{"one", "two"} {
+		f.Run(t, step{Do: "POST " + ofProvider + "/ca/clusters", Body: strings.Replace(group("label", "edge", "all"), `"g"`, `"`+name+`"`, 1), Status: 201})
+	}
+	f.Run(t,
+		step{Do: "POST " + enrollment + "/instantiate", Status: 400, Text: "the certificate authority has more than 1000 clusters"},
+		step{Do: "DELETE " + ofProvider + "/ca/clusters/g", Status: 204},
+		step{Do: "POST " + enrollment + "/instantiate", Status: 202},
+	)
 }
