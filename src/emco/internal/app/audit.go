@@ -25,15 +25,14 @@ func (a *App) openTrail(c config.Config, etcd *clientv3.Client, m *metrics) (*tr
 		return nil, nil
 	}
 	o := trail.Options{
-		KV:     etcdkv.New(etcd, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcdOperation, OnFenced: m.etcdFenced}),
+		KV:     etcdkv.New(etcd, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.auditEtcd(), OnFenced: m.etcdFenced}),
 		Holder: holder(c), TTL: time.Duration(c.Lease), Strict: c.AuditMode() == config.AuditStrict,
 		Keep: time.Duration(c.Audit.Keep), Bytes: c.Audit.Bytes, Now: time.Now, Log: a.log,
 	}
 	if len(c.Etcd.Endpoints) == 0 {
 		o.Spool = c.Path("audit.spool")
 	}
-	var missed func(int)
-	o.OnLines, o.OnFailed, missed, o.OnTrim = m.audit()
+	missed := m.audit(&o)
 	t, err := trail.New(o)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -25,8 +26,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	renders  prometheus.Counter
-	etcdOps  *prometheus.CounterVec
-	etcdSize *prometheus.CounterVec
+	etcd     etcdCounts // but those of the audit log
 	commits  prometheus.Counter
 	lost     prometheus.Counter
 	full     prometheus.Gauge
@@ -49,8 +49,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		renders:  counter("emco_renders_total", "Charts rendered: one for each class of equal inputs."),
-		etcdOps:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_operations_total", Help: "Requests to etcd."}, []string{"kind"}),
-		etcdSize: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_etcd_bytes_total", Help: "Bytes of keys and values in requests to etcd."}, []string{"kind"}),
+		etcd:     newEtcdCounts("emco_etcd", "but those of the audit log"),
 		commits:  counter("emco_git_commits_total", "Commits that reached a branch."),
 		full: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
@@ -70,7 +69,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcdOps, m.etcdSize, m.commits, m.lost, m.full, m.disk, m.panics, m.fenced,
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcd.operations, m.etcd.bytes, m.commits, m.lost, m.full, m.disk, m.panics, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
@@ -99,9 +98,19 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-func (m *metrics) etcdOperation(kind string, bytes int) {
-	m.etcdOps.WithLabelValues(kind).Inc()
-	m.etcdSize.WithLabelValues(kind).Add(float64(bytes))
+// etcdCounts counts requests to etcd, and the bytes of their keys and values.
+type etcdCounts struct{ operations, bytes *prometheus.CounterVec }
+
+func newEtcdCounts(prefix, which string) etcdCounts {
+	vec := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help + ", " + which + "."}, []string{"kind"})
+	}
+	return etcdCounts{vec("_operations_total", "Requests to etcd"), vec("_bytes_total", "Bytes of keys and values in requests to etcd")}
+}
+
+func (c etcdCounts) request(kind string, bytes int) {
+	c.operations.WithLabelValues(kind).Inc()
+	c.bytes.WithLabelValues(kind).Add(float64(bytes))
 }
 
 // etcdFull records whether etcd's quota is used up.
@@ -130,18 +139,27 @@ func (m *metrics) documents() func(result string) {
 	return func(result string) { all.WithLabelValues(result).Inc() }
 }
 
-// audit returns what counts the lines of the audit log, and requests that it could not record.
-func (m *metrics) audit() (lines func(int), failed func(), missed func(int), trimmed func(early bool, n int)) {
+// audit has the counts of an audit log counted, and returns what counts requests that it did not record.
+func (m *metrics) audit(o *trail.Options) (missed func(int)) {
 	written := counter("emco_audit_lines_total", "Lines written to the audit log.")
 	failures := counter("emco_audit_failed_total", "Writes of the audit log that failed; requests that change something are refused then.")
 	few := counter("emco_audit_missed_total", "Refused requests and sign-ins that the audit log counts and does not describe, because they were too many.")
 	early := counter("emco_audit_trimmed_early_total", "Lines of the audit log that were removed before audit.keep, because of audit.bytes.")
 	m.registry.MustRegister(written, failures, few, early)
-	return func(n int) { written.Add(float64(n)) }, failures.Inc, func(n int) { few.Add(float64(n)) }, func(soon bool, n int) {
+	o.OnLines, o.OnFailed = func(n int) { written.Add(float64(n)) }, failures.Inc
+	o.OnTrim = func(soon bool, n int) {
 		if soon {
 			early.Add(float64(n))
 		}
 	}
+	return func(n int) { few.Add(float64(n)) }
+}
+
+// auditEtcd returns what counts the requests of the audit log to etcd.
+func (m *metrics) auditEtcd() (request func(kind string, bytes int)) {
+	c := newEtcdCounts("emco_audit_etcd", "of the audit log")
+	m.registry.MustRegister(c.operations, c.bytes)
+	return c.request
 }
 
 // etcdFenced counts a write that etcd refused because another process owns the work.

@@ -50,14 +50,14 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	name := documentDriver(c)
 	driver, blobs, err := a.openDocuments(ctx, name, drivers.Place{
 		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
-		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcdOperation}),
+		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request}),
 	})
 	if err != nil {
 		return openStores{}, err
 	}
 	a.onClose(driver.Close)
 	ring := keyring.New()
-	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcdOperation), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
+	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcd.request), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
 	if err := a.join(ctx, storePair{driver, contexts, c, name}); err != nil {
 		return openStores{}, err
 	}

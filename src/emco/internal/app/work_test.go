@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -12,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
-	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
 // workFleet is a fleet whose clusters share a branch and the content of three apps, and a deployment
@@ -32,15 +32,17 @@ type workFleet struct {
 type etcdWork struct {
 	txns, written float64 // transactions, and the bytes of their keys and values
 	reads, read   float64 // gets and lists, and the bytes of their answers
+
+	audits, audited float64 // transactions of the audit log, and their bytes; not among those above
 }
 
 // minus returns the work since an earlier time.
 func (w etcdWork) minus(before etcdWork) etcdWork {
-	return etcdWork{w.txns - before.txns, w.written - before.written, w.reads - before.reads, w.read - before.read}
+	return etcdWork{w.txns - before.txns, w.written - before.written, w.reads - before.reads, w.read - before.read, w.audits - before.audits, w.audited - before.audited}
 }
 
 func (w etcdWork) plus(more etcdWork) etcdWork {
-	return etcdWork{w.txns + more.txns, w.written + more.written, w.reads + more.reads, w.read + more.read}
+	return etcdWork{w.txns + more.txns, w.written + more.written, w.reads + more.reads, w.read + more.read, w.audits + more.audits, w.audited + more.audited}
 }
 
 // size is a number of bytes: a constant, and so many for each cluster of the fleet.
@@ -50,10 +52,14 @@ func (z size) of(clusters int) float64 { return z.constant + z.each*float64(clus
 
 // A change costs etcd as many requests in a fleet of 500 clusters as in one of 50. What a row writes or
 // reads for each cluster is only what its rule names: a list of clusters (a few bytes, compressed), the roster
-// (36 bytes), and the document and the sign of life of a cluster that reports, which are its own.
+// (36 bytes), and the document and the sign of life of a cluster that reports, which are its own. The audit log has lines for the few requests of
+// a row and none for reports, however many clusters there are.
 func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 	t.Parallel()
-	const kib = 1 << 10
+	const (
+		kib        = 1 << 10
+		auditLines = 8 // of a row at most, of a kilobyte
+	)
 	rows := []struct {
 		name    string
 		change  func(*workFleet) (complaint func() string) // complaint returns "" when the change is done
@@ -93,16 +99,24 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 	}
 	var text bytes.Buffer
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "change\tclusters\ttransactions\tbytes written\treads\tbytes read\trule")
+	_, _ = fmt.Fprintln(table, "change\tclusters\ttransactions\tbytes written\treads\tbytes read\taudited\tbytes\trule")
+	audited := make([]float64, len(sizes))
 	for r, row := range rows {
 		for i, n := range sizes {
 			w := work[i][r]
-			_, _ = fmt.Fprintf(table, "%s\t%d\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%s\n", row.name, n,
-				w.txns, row.txns.of(n), w.written, row.written.of(n), w.reads, row.reads.of(n), w.read, row.read.of(n), row.rule)
+			audited[i] += w.audited
+			_, _ = fmt.Fprintf(table, "%s\t%d\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %.0f\t%.0f of %d\t%.0f of %d\t%s\n", row.name, n,
+				w.txns, row.txns.of(n), w.written, row.written.of(n), w.reads, row.reads.of(n), w.read, row.read.of(n), w.audits, auditLines, w.audited, auditLines*kib, row.rule)
+			if w.audits > auditLines || w.audited > auditLines*kib {
+				t.Errorf("%s, %d clusters: the audit log writes %.0f times, %.0f bytes", row.name, n, w.audits, w.audited)
+			}
 			if w.written == 0 || w.txns > row.txns.of(n) || w.written > row.written.of(n) || w.reads > row.reads.of(n) || w.read > row.read.of(n) {
 				t.Errorf("%s, %d clusters: the work is %+v; the rule: %s", row.name, n, w, row.rule)
 			}
 		}
+	}
+	if slices.Contains(audited, 0) {
+		t.Error("there is no audit log")
 	}
 	_ = table.Flush()
 	t.Logf("requests to etcd and their bytes, each with its limit:\n%s", &text)
@@ -111,10 +125,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 // newWorkFleet registers the clusters and everything else that the first installation needs.
 func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	t.Helper()
-	s := newStageWith(t, func(c *config.Config) {
-		onSQLite(c)
-		c.Audit.Mode = config.AuditOff // it writes for each request, not for each change of a fleet
-	})
+	s := newStageWith(t, onSQLite)
 	names := make([]string, clusters)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%03d", i)
@@ -292,16 +303,17 @@ func (f *workFleet) work() (w etcdWork) {
 	f.Helper()
 	text := "\n" + f.do("GET", "/metrics", "").Body
 	count := func(name, kind string) float64 {
-		_, value, _ := strings.Cut(text, "\nemco_etcd_"+name+`_total{kind="`+kind+`"} `)
+		_, value, _ := strings.Cut(text, "\nemco_"+name+`_total{kind="`+kind+`"} `)
 		value, _, _ = strings.Cut(value, "\n")
 		if value == "" {
 			return 0
 		}
 		return number(value)
 	}
-	w.txns, w.written = count("operations", "txn"), count("bytes", "txn")
+	w.txns, w.written = count("etcd_operations", "txn"), count("etcd_bytes", "txn")
+	w.audits, w.audited = count("audit_etcd_operations", "txn"), count("audit_etcd_bytes", "txn")
 	for _, kind := range []string{"get", "list"} {
-		w.reads, w.read = w.reads+count("operations", kind), w.read+count("bytes", kind)
+		w.reads, w.read = w.reads+count("etcd_operations", kind), w.read+count("etcd_bytes", kind)
 	}
 	return w
 }
