@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
@@ -36,6 +38,7 @@ func BenchmarkWritesWithTheAuditLog(b *testing.B) {
 				var left atomic.Int64
 				left.Store(int64(b.N))
 				var all sync.WaitGroup
+				before := processorTime(b)
 				b.ResetTimer()
 				for n := range clients {
 					all.Go(func() {
@@ -51,7 +54,18 @@ func BenchmarkWritesWithTheAuditLog(b *testing.B) {
 				}
 				all.Wait()
 				b.StopTimer()
+				b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
 			})
 		}
 	}
+}
+
+// processorTime is what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -155,6 +155,6 @@ func (w *writer) end(ctx context.Context) {
 		w.leave(context.WithoutCancel(ctx))
 	}
 	if w.spool != nil {
-		_ = w.spool.file.Close()
+		_ = w.spool.close()
 	}
 }

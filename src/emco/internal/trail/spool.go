@@ -7,21 +7,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"runtime/debug"
 	"strconv"
+	"syscall"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
 )
 
 // spool is a file of lines that may not be in etcd yet. It survives the end of the process, but it does not
 // wait for the disk. Its size does not change: appending to a file would make the syncs of other files of the disk
-// wait for it.
+// wait for it. It is in memory, because a call of the system for each line would cost more than all else that the relaxed log does
+// before an answer.
 type spool struct {
-	file *os.File
-	id   string
-	next int64 // ordinal of the next line
-	used int64 // bytes
+	memory []byte // the file
+	id     string
+	next   int64 // ordinal of the next line
+	used   int64 // bytes
 }
 
 // spoolHeader is the first line of the file. The others begin with their ordinals: what is behind the last of them
@@ -44,42 +46,52 @@ func openSpool(path string) (*spool, []pendingLine, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the spool of the audit log: %w", err)
 	}
-	s := &spool{file: f, id: rand.Text(), next: 1}
-	left, err := s.read()
-	if err == nil && len(left) == 0 {
+	s := &spool{id: rand.Text(), next: 1}
+	if s.memory, err = inMemory(f); err != nil {
+		return nil, nil, fmt.Errorf("the spool of the audit log %s: %w", path, errors.Join(err, f.Close()))
+	}
+	var left []pendingLine
+	if err = faults(func() { left = s.read() }); err == nil && len(left) == 0 {
 		err = s.empty()
 	}
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, fmt.Errorf("the spool of the audit log %s: %w", path, err)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, nil, fmt.Errorf("the spool of the audit log %s: %w", path, errors.Join(err, s.close()))
 	}
 	return s, left, nil
 }
 
-// read reads header and lines, and makes the file if there is none.
-func (s *spool) read() (left []pendingLine, err error) {
-	text, err := io.ReadAll(io.LimitReader(s.file, spoolBytes))
+// inMemory makes the file if it is new, and maps it.
+func inMemory(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if len(text) < spoolBytes { // it is new, or the process that made it was killed meanwhile
-		if _, err := s.file.WriteAt(make([]byte, spoolBytes), 0); err != nil {
+	if info.Size() < spoolBytes { // it is new, or the process that made it was killed meanwhile
+		_, err := f.WriteAt(make([]byte, spoolBytes), 0)
+		if err = errors.Join(err, f.Sync()); err != nil {
 			return nil, err
 		}
-		return nil, s.file.Sync()
 	}
+	return syscall.Mmap(int(f.Fd()), 0, spoolBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+}
+
+// close gives the memory back; nothing may be added afterwards.
+func (s *spool) close() error { return syscall.Munmap(s.memory) }
+
+// read reads header and lines.
+func (s *spool) read() (left []pendingLine) {
 	var h spoolHeader
-	if err := json.Unmarshal(bytes.TrimRight(text[:headerSize], " \x00\n"), &h); err != nil {
-		return nil, nil // it was never used
+	if err := json.Unmarshal(bytes.TrimRight(s.memory[:headerSize], " \x00\n"), &h); err != nil {
+		return nil // it was never used
 	}
 	s.id, s.next, s.used = h.ID, h.Next, headerSize
-	in := bufio.NewReader(bytes.NewReader(text[headerSize:]))
+	in := bufio.NewReader(bytes.NewReader(s.memory[headerSize:]))
 	for {
 		text, err := in.ReadBytes('\n')
 		ordinal, line, _ := bytes.Cut(text, []byte(" "))
 		var l audit.Line
 		if err != nil || string(ordinal) != strconv.FormatInt(s.next, 10) || json.Unmarshal(line, &l) != nil {
-			return left, nil
+			return left
 		}
 		left = append(left, pendingLine{line: l, ordinal: s.next})
 		s.next, s.used = s.next+1, s.used+int64(len(text))
@@ -97,7 +109,7 @@ func (s *spool) add(p *pendingLine) error {
 	if s.used+int64(len(text)) > spoolBytes {
 		return errSpoolFull
 	}
-	if _, err := s.file.WriteAt(text, s.used); err != nil {
+	if err := s.write(text, s.used); err != nil {
 		return err
 	}
 	p.ordinal = s.next
@@ -112,8 +124,30 @@ func (s *spool) empty() error {
 		return err
 	}
 	text = append(text, bytes.Repeat([]byte(" "), headerSize-1-len(text))...)
-	if _, err = s.file.WriteAt(append(text, '\n'), 0); err == nil {
-		s.used = headerSize
+	if err := s.write(append(text, '\n'), 0); err != nil {
+		return err
 	}
-	return err
+	s.used = headerSize
+	return nil
+}
+
+// write writes a text, and its first byte last: a process that is killed meanwhile leaves no line that is new in part.
+func (s *spool) write(text []byte, at int64) error {
+	return faults(func() {
+		s.memory[at] = 0
+		copy(s.memory[at+1:], text[1:])
+		s.memory[at] = text[0]
+	})
+}
+
+// faults returns the error of a disk that fails, or has no room, while its file is read or written in memory.
+func faults(do func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("the file cannot be read or written: %v", fault)
+		}
+	}()
+	do()
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,5 +115,26 @@ func TestAFullSpoolLosesNoOutcome(t *testing.T) {
 	w.end(t.Context())
 	if n := outcomes(t, o.KV); n[201]+n[409] != spooledLines+3 {
 		t.Errorf("outcomes %v, want %d and 3", n, spooledLines)
+	}
+}
+
+// A spool whose disk fails is an error, and the outcomes of requests reach etcd.
+func TestASpoolThatFailsLosesNoOutcome(t *testing.T) {
+	t.Parallel()
+	o := spooled(t)
+	log, err := New(o)
+	etcdtest.Must(t, err)
+	etcdtest.Must(t, os.Truncate(o.Spool, 0))
+	if err := log.spool.add(&pendingLine{line: large()}); err == nil || !strings.Contains(err.Error(), "cannot be read or written") {
+		t.Fatalf("a spool without its file: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- log.Run(ctx) }()
+	log.Conclude(t.Context(), Ticket{}, large())
+	cancel()
+	etcdtest.Must(t, <-over)
+	if n := outcomes(t, o.KV)[201]; n != 1 {
+		t.Errorf("%d outcomes are in the log", n)
 	}
 }

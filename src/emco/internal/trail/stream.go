@@ -16,6 +16,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 )
 
+// usualLine is the room for a line, in bytes.
+const usualLine = 640
+
 // maxStreams bounds the streams, and so the processes that write at the same time.
 const maxStreams = 100
 
@@ -157,7 +160,7 @@ func (s *stream) made(ctx context.Context, key string, text []byte) (int64, erro
 // chain gives lines their places, and returns the head after them and their text.
 func (s *stream) chain(group []*pendingLine, spool string) (headRecord, []byte, error) {
 	next := s.head
-	var text []byte
+	text := make([]byte, 0, len(group)*usualLine)
 	for _, p := range group {
 		l := &p.line
 		if l.Stream != "" && l.Stream != s.name {
