@@ -1,13 +1,18 @@
 package app
 
 import (
+	"crypto/tls"
+	"errors"
 	"net/http"
+	"os"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -61,7 +66,7 @@ func (a *App) carriedOut(op appcontext.Operation, subject string, failed bool) {
 }
 
 // auditing returns the services that write the audit log. They end after those whose requests they record.
-func (a *App) auditing(c config.Config, st openStores) []run.Service {
+func (a *App) auditing(c config.Config, p parts, st openStores, m *metrics) []run.Service {
 	if st.trail == nil {
 		return nil
 	}
@@ -69,7 +74,57 @@ func (a *App) auditing(c config.Config, st openStores) []run.Service {
 	if c.Audit.File != "" {
 		out = append(out, &trail.Copy{Trail: st.trail, File: c.Audit.File, Bytes: c.Audit.FileBytes, Files: c.Audit.Files, Log: a.log})
 	}
+	if p.auditHook != nil {
+		p.auditHook.Trail, p.auditHook.Log = st.trail, a.log
+		p.auditHook.OnSent, p.auditHook.OnFailed = m.auditWebhook()
+		out = append(out, p.auditHook)
+	}
 	return out
+}
+
+// hookTime bounds a request of the audit log's webhook.
+const hookTime = time.Minute
+
+// auditHook returns what posts the audit log; nil without an address.
+func auditHook(c config.AuditWebhook, p outbound.Policy) (*trail.Webhook, error) {
+	if c.URL == "" {
+		return nil, nil
+	}
+	u, err := outbound.ReadURL(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: outbound.Dialer(p.Check).DialContext, TLSHandshakeTimeout: outbound.DialTimeout, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	if c.CA != "" {
+		pool, err := outbound.ReadAuthorities(c.CA)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}
+	w := &trail.Webhook{URL: u, Pause: time.Second, Client: &http.Client{
+		Transport: t, Timeout: hookTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	if c.TokenFile == "" {
+		return w, nil
+	}
+	w.Token = func() (string, error) { return readToken(c.TokenFile) }
+	_, err = w.Token()
+	return w, err
+}
+
+// readToken reads a token from a file.
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", errors.New("there is no token in " + file)
+	}
+	return token, nil
 }
 
 // recordLocal records what an operator of this machine does over the socket in the data folder.

@@ -3,9 +3,12 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -319,4 +322,56 @@ func TestTheAuditLogWithoutAuthentication(t *testing.T) {
 	s.config.Audit.Mode = config.AuditOff
 	s.start()
 	s.expect(404, "GET", "audit", "")
+}
+
+// The server of audit.webhook.url gets each line, with the token, also those that were written while it did not answer and while EMCO was stopped.
+func TestTheAuditLogIsPosted(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var got []string // guarded by mu
+	refuse := true   // guarded by mu
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || refuse || r.Header.Get("Authorization") != "Bearer secret-of-the-hook" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		got = append(got, string(body))
+	}))
+	t.Cleanup(server.Close)
+	posted := func(name string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return strings.Count(strings.Join(got, ""), `"path":"/v2/projects/`+name+`"`)
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret-of-the-hook\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStageWith(t, func(c *config.Config) {
+		c.Audit.Webhook = config.AuditWebhook{URL: server.URL + "/audit", TokenFile: token}
+	})
+	s.expect(200, "PUT", "projects/shop", named("shop"))
+	s.eventually("a refusal of the server", func() string {
+		if s.metric("emco_audit_webhook_failed_total") == "0" {
+			return "it was not asked"
+		}
+		return ""
+	})
+	s.stop()
+	mu.Lock()
+	refuse = false
+	mu.Unlock()
+	s.start()
+	s.eventually("the line", func() string { return unless(posted("shop"), 1) })
+	s.expect(200, "PUT", "projects/bank", named("bank"))
+	s.eventually("the next line", func() string { return unless(posted("bank"), 1) })
+	if n := posted("shop"); n != 1 {
+		t.Errorf("the first line was posted %d times", n)
+	}
+	if strings.Contains(s.log.String(), "secret-of-the-hook") {
+		t.Error("the log has the token")
+	}
 }

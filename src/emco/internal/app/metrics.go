@@ -155,6 +155,14 @@ func (m *metrics) audit(o *trail.Options) (missed func(int)) {
 	return func(n int) { few.Add(float64(n)) }
 }
 
+// auditWebhook returns what counts the lines that the audit log's webhook has taken, and its failures.
+func (m *metrics) auditWebhook() (sent func(lines int), failed func()) {
+	lines := counter("emco_audit_webhook_lines_total", "Lines of the audit log that the server of audit.webhook.url has taken.")
+	failures := counter("emco_audit_webhook_failed_total", "Requests to audit.webhook.url that failed; they are tried again.")
+	m.registry.MustRegister(lines, failures)
+	return func(n int) { lines.Add(float64(n)) }, failures.Inc
+}
+
 // auditEtcd returns what counts the requests of the audit log to etcd.
 func (m *metrics) auditEtcd() (request func(kind string, bytes int)) {
 	c := newEtcdCounts("emco_audit_etcd", "of the audit log")

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
+	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
@@ -41,6 +42,7 @@ type parts struct {
 	engine  *opa.Engine
 	signer  git.Signer // nil: commits are not signed
 
+	auditHook *trail.Webhook // nil: none
 	issuers   *oidc.Verifier // nil: none
 	bootstrap string         // token; empty: one is made if it is needed
 }
@@ -99,6 +101,8 @@ func readParts(c config.Config) (parts, error) {
 	read("outbound.values", err)
 	p.engine, err = opa.New(c.Outbound.Engines, p.outward.Check)
 	read("outbound.engines", err)
+	p.auditHook, err = auditHook(c.Audit.Webhook, p.outward)
+	read("audit.webhook", err)
 	p.azure, err = azure(c.Azure, p.outward)
 	read("azure", err)
 	if c.Runs("rsync") {

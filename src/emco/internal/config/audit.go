@@ -3,6 +3,8 @@ package config
 import (
 	"cmp"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Audit configures the audit log.
@@ -14,6 +16,15 @@ type Audit struct {
 	File      string   `json:"file" help:"file that gets a copy of all lines; full ones are kept beside it with a number; empty: none"`
 	FileBytes int64    `json:"fileBytes" help:"size at which audit.file is full"`
 	Files     int      `json:"files" help:"full files of audit.file to keep"`
+
+	Webhook AuditWebhook `json:"webhook"`
+}
+
+// AuditWebhook configures the server that gets a copy of all lines.
+type AuditWebhook struct {
+	URL       string `json:"url" help:"server that gets a copy of all lines by POST, as JSON lines; empty: none"`
+	TokenFile string `json:"tokenFile" help:"file with the bearer token for audit.webhook.url; it is read for each request"`
+	CA        string `json:"ca" help:"file with certificate authorities, for audit.webhook.url; empty: those of the system"`
 }
 
 // The modes of the audit log.
@@ -50,4 +61,20 @@ func (c Config) validateAudit(bad reporter) {
 	positive(bad, "audit.keep", int64(c.Audit.Keep))
 	positive(bad, "audit.fileBytes", c.Audit.FileBytes)
 	positive(bad, "audit.files", int64(c.Audit.Files))
+	c.Audit.Webhook.validate(bad)
+}
+
+func (w AuditWebhook) validate(bad reporter) {
+	if w.URL == "" {
+		if w.TokenFile != "" || w.CA != "" {
+			bad("audit.webhook.url", "is missing; without it tokenFile and ca have no use")
+		}
+		return
+	}
+	u, err := outbound.ReadURL(w.URL)
+	if err != nil {
+		bad("audit.webhook.url", "%s", err)
+	} else if u.Scheme != "https" && !outbound.Loopback(u.Hostname()) {
+		bad("audit.webhook.url", "must begin with https://, except on this machine")
+	}
 }

@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"time"
-
-	"github.com/emco-orchestrator/emco/src/api/audit"
 )
 
 // Copy keeps a copy of all lines in files: each line at least once, those of a stream in order.
@@ -51,53 +49,17 @@ func (c *Copy) Run(ctx context.Context) error {
 }
 
 // Once copies the lines that are new.
-func (c *Copy) Once(ctx context.Context) error {
-	at, err := c.read()
-	if err != nil {
-		return err
-	}
-	heads, rev, err := c.Trail.headsAt(ctx)
-	if err != nil {
-		return err
-	}
-	probed := false
-	for _, h := range heads {
-		if at[h.Stream] == h.Seq {
-			continue
-		}
-		if !probed { // else the same lines would be appended again and again
-			if err := c.write(at); err != nil {
-				return fmt.Errorf("no lines are copied, because their positions cannot be kept: %w", err)
-			}
-			probed = true
-		}
-		if at[h.Stream] > h.Seq { // etcd was restored from a backup
-			at[h.Stream] = 0
-		}
-		if err := c.stream(ctx, h, at[h.Stream], rev); err != nil {
-			return err
-		}
-		at[h.Stream] = h.Seq
-		if err := c.write(at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (c *Copy) Once(ctx context.Context) error { return c.Trail.forward(ctx, c, c.append) }
 
-// stream appends the lines of a stream after one.
-func (c *Copy) stream(ctx context.Context, h audit.Head, after, rev int64) (err error) {
-	blocks, err := c.Trail.blocks(ctx, h.Stream, after, rev)
-	if err != nil {
-		return err
-	}
+// append appends new lines of a stream.
+func (c *Copy) append(ctx context.Context, n news, _ func(int64) error) (err error) {
 	f, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriterSize(f, copyBuffer)
-	err = c.Trail.each(ctx, blocks, after, rev, func(line []byte) error {
+	err = c.Trail.each(ctx, n.blocks, n.after, n.rev, func(_ int64, line []byte) error {
 		if c.size > 0 && c.size+int64(len(line)) > c.Bytes {
 			if err := errors.Join(w.Flush(), f.Sync(), f.Close(), c.rotate()); err != nil {
 				return err
@@ -173,7 +135,7 @@ func (c *Copy) rotate() error {
 // positions is the file with the number of the last copied line of each stream.
 func (c *Copy) positions() string { return c.File + ".position" }
 
-func (c *Copy) read() (map[string]int64, error) {
+func (c *Copy) read(context.Context) (map[string]int64, error) {
 	at := map[string]int64{}
 	text, err := os.ReadFile(c.positions())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +147,7 @@ func (c *Copy) read() (map[string]int64, error) {
 	return at, err
 }
 
-func (c *Copy) write(at map[string]int64) error {
+func (c *Copy) write(_ context.Context, at map[string]int64) error {
 	text, err := json.Marshal(at)
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (t *Trail) exportStream(ctx context.Context, name string, rev int64, send f
 			}
 		}
 	}
-	return t.each(ctx, blocks, 0, rev, send)
+	return t.each(ctx, blocks, 0, rev, func(_ int64, line []byte) error { return send(line) })
 }
 
 func note(n audit.Note, send func(line []byte) error) error {
@@ -96,7 +96,7 @@ func note(n audit.Note, send func(line []byte) error) error {
 }
 
 // each hands the lines in blocks of a stream after one to send, in order.
-func (t *Trail) each(ctx context.Context, blocks []block, after, rev int64, send func(line []byte) error) error {
+func (t *Trail) each(ctx context.Context, blocks []block, after, rev int64, send func(seq int64, line []byte) error) error {
 	for _, b := range blocks {
 		if b.last <= after {
 			continue
@@ -106,8 +106,8 @@ func (t *Trail) each(ctx context.Context, blocks []block, after, rev int64, send
 			return err
 		}
 		for i, line := range lines {
-			if b.first+int64(i) > after {
-				if err := send(line); err != nil {
+			if seq := b.first + int64(i); seq > after {
+				if err := send(seq, line); err != nil {
 					return err
 				}
 			}
