@@ -50,10 +50,24 @@ type WorkflowStart struct {
 	Params  map[string]PatchValue `json:"workflowParams,omitempty"` // passed to the runner
 }
 
-// WorkflowOptions are those of Temporal that EMCO passes on.
+// WorkflowOptions are those of Temporal that EMCO passes on. Durations are in nanoseconds, as Temporal's library for Go
+// writes them.
 type WorkflowOptions struct {
-	ID        string `json:"ID"`        // the beginning of the id of each run; empty: the path of the intent
-	TaskQueue string `json:"TaskQueue"` // of Temporal; the runner temporal needs it
+	ID        string         `json:"ID"`                                 // the beginning of the id of each run; empty: the path of the intent
+	TaskQueue string         `json:"TaskQueue"`                          // of Temporal; the runner temporal needs it
+	Execution int64          `json:"WorkflowExecutionTimeout,omitempty"` // of Temporal, for a workflow with its retries; timeoutSeconds bounds it
+	Run       int64          `json:"WorkflowRunTimeout,omitempty"`       // of Temporal, for one try of a workflow
+	Task      int64          `json:"WorkflowTaskTimeout,omitempty"`      // of Temporal, for one step of a worker
+	Retry     *WorkflowRetry `json:"RetryPolicy,omitempty"`              // of Temporal, after a workflow failed; none: it is not tried again
+}
+
+// WorkflowRetry says how often and when Temporal tries a failed workflow again.
+type WorkflowRetry struct {
+	Initial     int64    `json:"InitialInterval,omitempty"`        // before the first repetition; 0 is a second
+	Coefficient float64  `json:"BackoffCoefficient,omitempty"`     // by which each pause grows; 0 is 2
+	Longest     int64    `json:"MaximumInterval,omitempty"`        // longest pause; 0 is 100 times the first
+	Attempts    int      `json:"MaximumAttempts,omitempty"`        // 0: until the workflow's time is over
+	Final       []string `json:"NonRetryableErrorTypes,omitempty"` // types of errors after which it is not tried again
 }
 
 // WorkerIntent names a deployment that runs workers of a hook's workflow. EMCO stores it for people and programs.
@@ -99,6 +113,9 @@ const (
 	maxWorkflowTime   = 24 * 3600 // seconds
 	maxWorkflowID     = 512
 	maxWorkflowParams = 64 << 10 // bytes of all parameters
+	maxCoefficient    = 100
+	maxRetries        = 1_000_000
+	maxFinalErrors    = 32 // types of errors, each of at most maxWorkflowID bytes
 )
 
 var (
@@ -187,6 +204,7 @@ func (s WorkflowSpec) check(c *violationList) {
 			c.fail(field, "%s is no text of printable ASCII characters", quote(text))
 		}
 	}
+	s.Temporal.Options.check(c)
 	size := 0
 	for name, value := range s.Temporal.Params {
 		size += len(name) + len(value)
@@ -195,6 +213,37 @@ func (s WorkflowSpec) check(c *violationList) {
 		c.fail("spec.temporal.workflowParams", "%d bytes long, at most %d are allowed", size, maxWorkflowParams)
 	}
 	c.sort()
+}
+
+func (o WorkflowOptions) check(c *violationList) {
+	const field = "spec.temporal.workflowStartOptions."
+	c.duration(field+"WorkflowExecutionTimeout", o.Execution)
+	c.duration(field+"WorkflowRunTimeout", o.Run)
+	c.duration(field+"WorkflowTaskTimeout", o.Task)
+	if o.Retry == nil {
+		return
+	}
+	const retry = field + "RetryPolicy."
+	c.duration(retry+"InitialInterval", o.Retry.Initial)
+	c.duration(retry+"MaximumInterval", o.Retry.Longest)
+	c.between(retry+"MaximumAttempts", o.Retry.Attempts, 0, maxRetries)
+	if o.Retry.Coefficient != 0 && (o.Retry.Coefficient < 1 || o.Retry.Coefficient > maxCoefficient) {
+		c.fail(retry+"BackoffCoefficient", "%v is not between 1 and %d", o.Retry.Coefficient, maxCoefficient)
+	}
+	if len(o.Retry.Final) > maxFinalErrors {
+		c.fail(retry+"NonRetryableErrorTypes", "%d entries, at most %d are allowed", len(o.Retry.Final), maxFinalErrors)
+		return
+	}
+	for i, name := range o.Retry.Final {
+		c.text(fmt.Sprintf("%sNonRetryableErrorTypes[%d]", retry, i), name, maxWorkflowID)
+	}
+}
+
+// duration checks a number of nanoseconds.
+func (c *violationList) duration(field string, ns int64) {
+	if ns < 0 || ns > int64(maxWorkflowTime*time.Second) {
+		c.fail(field, "%d is not between 0 and %d nanoseconds", ns, int64(maxWorkflowTime*time.Second))
+	}
 }
 
 func (w WorkflowClient) check(c *violationList) {
@@ -258,5 +307,6 @@ type WorkflowCancel struct {
 // WorkflowCancelSpec says why. Members of upstream EMCO that name a server or a run are dropped: an intent
 // has one run at a time, and EMCO knows where.
 type WorkflowCancelSpec struct {
-	Reason string `json:"reason,omitempty"` // for people
+	Reason    string `json:"reason,omitempty"`    // for people
+	Terminate bool   `json:"terminate,omitempty"` // in Temporal, end the workflow at once, without its consent
 }

@@ -30,10 +30,11 @@ type WorkflowRun struct {
 	Result    string    `json:"result,omitempty"`  // what the workflow answered; the first part
 	Since     time.Time `json:"since"`             // beginning of the state
 	Started   time.Time `json:"started,omitzero"`
-	Deadline  time.Time `json:"deadline,omitzero"` // when the run counts as failed
-	Next      time.Time `json:"next,omitzero"`     // of the next attempt
-	Cancel    string    `json:"cancel,omitempty"`  // who asked that a running one ends, and why
-	Mod       int64     `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+	Deadline  time.Time `json:"deadline,omitzero"`   // when the run counts as failed
+	Next      time.Time `json:"next,omitzero"`       // of the next attempt
+	Cancel    string    `json:"cancel,omitempty"`    // who asked that a running one ends, and why
+	Terminate bool      `json:"terminate,omitempty"` // with Cancel: it ends without its consent
+	Mod       int64     `json:"-"`                   // etcd revision at which it was read; used for compare-and-swap
 }
 
 // RunName names the workflow of a run among those of its deployment.

@@ -49,6 +49,8 @@ type Job struct {
 	Revision int64  // of the deployment that the hook belongs to
 	Deadline time.Time
 	Spec     v2.WorkflowSpec
+
+	Terminate bool // for Cancel: the workflow is not asked
 }
 
 // Runners are those of the program, by name.

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/grpc"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -117,10 +118,15 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 // start starts the workflow, or finds the one that was started with the run's id. Temporal ends it at the deadline, even
 // if EMCO does not run then.
 func (r *Runner) start(ctx context.Context, j workflow.Job) (started client.WorkflowRun, err error) {
-	call := j.Call()
+	call, how := j.Call(), j.Spec.Temporal.Options
+	left := max(time.Until(j.Deadline), time.Second)
+	if how.Execution > 0 {
+		left = min(left, time.Duration(how.Execution))
+	}
 	err = request(ctx, "start workflow", j, func(ctx context.Context) error {
 		started, err = r.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID: j.ID, TaskQueue: j.Spec.Temporal.Options.TaskQueue, WorkflowExecutionTimeout: max(time.Until(j.Deadline), time.Second),
+			ID: j.ID, TaskQueue: how.TaskQueue, WorkflowExecutionTimeout: left,
+			WorkflowRunTimeout: time.Duration(how.Run), WorkflowTaskTimeout: time.Duration(how.Task), RetryPolicy: retryOf(how.Retry),
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 			Memo:                     map[string]any{"emco": call.Context},
@@ -128,6 +134,16 @@ func (r *Runner) start(ctx context.Context, j workflow.Job) (started client.Work
 		return err
 	})
 	return started, err
+}
+
+func retryOf(r *v2.WorkflowRetry) *temporal.RetryPolicy {
+	if r == nil {
+		return nil
+	}
+	return &temporal.RetryPolicy{
+		InitialInterval: time.Duration(r.Initial), BackoffCoefficient: r.Coefficient, MaximumInterval: time.Duration(r.Longest),
+		MaximumAttempts: int32(r.Attempts), NonRetryableErrorTypes: r.Final,
+	}
 }
 
 // errUndecided says that a workflow goes on.
@@ -162,10 +178,14 @@ func (r *Runner) ask(ctx context.Context, j workflow.Job) error {
 	})
 }
 
-// Cancel asks the workflow to end. One that does not obey ends at the run's deadline.
+// Cancel asks the workflow to end, or terminates it. One that does not obey ends at the run's deadline.
 func (r *Runner) Cancel(ctx context.Context, j workflow.Job) error {
-	return request(ctx, "cancel workflow", j, func(ctx context.Context) error {
-		err := r.client.CancelWorkflow(ctx, j.ID, "")
+	return request(ctx, "cancel workflow", j, func(ctx context.Context) (err error) {
+		if j.Terminate {
+			err = r.client.TerminateWorkflow(ctx, j.ID, "", "a user of EMCO ends it")
+		} else {
+			err = r.client.CancelWorkflow(ctx, j.ID, "")
+		}
 		if _, over := errors.AsType[*serviceerror.NotFound](err); over {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,18 +153,61 @@ func TestCancelEndsAWorkflow(t *testing.T) {
 	})
 }
 
-func TestPeopleTerminateAWorkflow(t *testing.T) {
+// A workflow that takes no notice of a cancellation can be terminated, by users of EMCO and of Temporal.
+func TestTerminateEndsAWorkflow(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, address string) {
-		r, people, j := open(t, config.Temporal{Address: address}), connect(t, address), job(t, stubborn)
-		end := running(t, t.Context(), r, people, j)
-		if err := people.TerminateWorkflow(t.Context(), j.ID, "", "test"); err != nil {
-			t.Fatal(err)
-		}
-		if a := <-end; !errs.Is(a.err, errs.Invalid) || !strings.Contains(a.err.Error(), "terminated in Temporal") {
-			t.Errorf("%+v, want that it was terminated", a)
+		r, people := open(t, config.Temporal{Address: address}), connect(t, address)
+		for name, terminate := range map[string]func(workflow.Job) error{
+			"of EMCO":     func(j workflow.Job) error { j.Terminate = true; return r.Cancel(t.Context(), j) },
+			"of Temporal": func(j workflow.Job) error { return people.TerminateWorkflow(t.Context(), j.ID, "", "test") },
+		} {
+			j := job(t, stubborn)
+			end := running(t, t.Context(), r, people, j)
+			if err := r.Cancel(t.Context(), j); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // what is over needs no end
+				if err := terminate(j); err != nil && name == "of EMCO" {
+					t.Fatalf("users %s: %v", name, err)
+				}
+			}
+			if a := <-end; !errs.Is(a.err, errs.Invalid) || !strings.Contains(a.err.Error(), "terminated in Temporal") {
+				t.Errorf("users %s: %+v, want that it was terminated", name, a)
+			}
 		}
 	})
+}
+
+// Temporal tries a workflow again as its intent says, and the time of the run bounds all tries.
+func TestStartOptionsReachTemporal(t *testing.T) {
+	t.Parallel()
+	f := newFrontend(t, nil)
+	r := open(t, config.Temporal{Address: f.address})
+	for _, c := range []struct{ limit, deadline, want time.Duration }{
+		{0, time.Hour, time.Hour}, {time.Minute, time.Hour, time.Minute}, {2 * time.Hour, time.Hour, time.Hour},
+	} {
+		j := job(t, say)
+		j.Deadline = time.Now().Add(c.deadline)
+		j.Spec.Temporal.Options = v2.WorkflowOptions{
+			TaskQueue: queue, Execution: int64(c.limit), Run: int64(3 * time.Second), Task: int64(2 * time.Second),
+			Retry: &v2.WorkflowRetry{Initial: int64(time.Second), Coefficient: 1.5, Longest: int64(4 * time.Second), Attempts: 5, Final: []string{"disk"}},
+		}
+		if _, err := r.Run(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		f.mu.Lock()
+		q := f.executions[j.ID].request
+		f.mu.Unlock()
+		p := q.RetryPolicy
+		if got := q.WorkflowExecutionTimeout.AsDuration().Round(time.Minute); got != c.want {
+			t.Errorf("time for all tries: %s, want %s", got, c.want)
+		}
+		if q.WorkflowRunTimeout.AsDuration() != 3*time.Second || q.WorkflowTaskTimeout.AsDuration() != 2*time.Second || p.InitialInterval.AsDuration() != time.Second ||
+			p.BackoffCoefficient != 1.5 || p.MaximumInterval.AsDuration() != 4*time.Second || p.MaximumAttempts != 5 || !slices.Equal(p.NonRetryableErrorTypes, []string{"disk"}) {
+			t.Errorf("the request is %v", q)
+		}
+	}
 }
 
 // Temporal ends a workflow at its run's deadline, even if nobody asks it to and the workflow obeys no cancellation.

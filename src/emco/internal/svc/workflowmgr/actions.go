@@ -100,12 +100,12 @@ func (p runPlace) act(action string) func(w http.ResponseWriter, r *http.Request
 		if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
 			return err
 		}
-		reason, err := reasonOf(w, r, action)
+		how, err := cancellation(w, r, action)
 		if err != nil {
 			return err
 		}
 		for attempt := 1; ; attempt++ {
-			state, err := p.tryAct(r, action, reason, dry)
+			state, err := p.tryAct(r, action, how, dry)
 			switch {
 			case errors.Is(err, appcontext.ErrOvertaken) && attempt < maxAttempts:
 				continue
@@ -120,24 +120,24 @@ func (p runPlace) act(action string) func(w http.ResponseWriter, r *http.Request
 	}
 }
 
-// reasonOf reads the body of a cancellation, which may be empty.
-func reasonOf(w http.ResponseWriter, r *http.Request, action string) (string, error) {
+// cancellation reads the body of a cancellation, which may be empty.
+func cancellation(w http.ResponseWriter, r *http.Request, action string) (out v2.WorkflowCancelSpec, err error) {
 	if action != workflow.ActionCancel || r.ContentLength == 0 {
-		return "", nil
+		return out, nil
 	}
 	body, err := web.Body(w, r, maxBody)
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	c, err := v2.Decode[v2.WorkflowCancel](body, v2.Lenient)
 	if err == nil && (len(c.Spec.Reason) > v2.MaxDescription || strings.ContainsAny(c.Spec.Reason, "\r\n")) {
 		err = errs.New(errs.Invalid, "Invalid Input:\n- spec.reason: give one line of at most 1024 bytes")
 	}
-	return c.Spec.Reason, err
+	return c.Spec, err
 }
 
 // tryAct carries out an action on the records as they are, and returns the state that it leads to.
-func (p runPlace) tryAct(r *http.Request, action, reason string, dry bool) (string, error) {
+func (p runPlace) tryAct(r *http.Request, action string, how v2.WorkflowCancelSpec, dry bool) (string, error) {
 	now, err := p.read(r)
 	if err != nil {
 		return "", err
@@ -171,7 +171,7 @@ func (p runPlace) tryAct(r *http.Request, action, reason string, dry bool) (stri
 	case workflow.ActionSkip:
 		next.State, next.Since, next.Message = v2.RunSkipped, at, "skipped by "+actor
 	case workflow.ActionCancel:
-		next.Cancel = strings.TrimSuffix("canceled by "+actor+": "+reason, ": ")
+		next.Cancel, next.Terminate = strings.TrimSuffix("canceled by "+actor+": "+how.Reason, ": "), how.Terminate
 		if next.State == v2.RunWaiting {
 			next.State, next.Since, next.Message = v2.RunCanceled, at, next.Cancel
 		}

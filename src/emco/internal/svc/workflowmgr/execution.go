@@ -219,6 +219,14 @@ func (r *reconciler) end(ctx context.Context, runner workflow.Runner, job workfl
 	if ctx.Err() != nil {
 		return nil
 	}
+	now := run
+	if errors.Is(why, errCanceled) {
+		var err error
+		if now, err = r.contexts.Run(ctx, run.UID, run.Name); err != nil && !errs.Is(err, errs.NotFound) {
+			return err
+		}
+		job.Terminate = now.ID == run.ID && now.Terminate
+	}
 	bounded, stop := context.WithTimeout(ctx, cancelTimeout)
 	defer stop()
 	note := ""
@@ -226,13 +234,9 @@ func (r *reconciler) end(ctx context.Context, runner workflow.Runner, job workfl
 		note = "; it may go on elsewhere: " + err.Error()
 	}
 	switch {
-	case errors.Is(why, errReplaced):
+	case errors.Is(why, errReplaced), now.ID != run.ID:
 		return nil
 	case errors.Is(why, errCanceled):
-		now, err := r.contexts.Run(ctx, run.UID, run.Name)
-		if err != nil || now.ID != run.ID {
-			return err
-		}
 		return r.finish(ctx, run, v2.RunCanceled, now.Cancel+note, "")
 	}
 	text := why.Error()
@@ -273,7 +277,7 @@ func (r *reconciler) jobOf(ctx context.Context, run appcontext.WorkflowRun) (wor
 func (r *reconciler) finish(ctx context.Context, run appcontext.WorkflowRun, state, message, result string) error {
 	set, err := r.change(ctx, run, func(now *appcontext.WorkflowRun) {
 		now.State, now.Message, now.Result = state, shortened(message, maxMessage), shortened(result, maxResult)
-		now.Since, now.Next, now.Cancel = r.now().UTC(), time.Time{}, ""
+		now.Since, now.Next, now.Cancel, now.Terminate = r.now().UTC(), time.Time{}, "", false
 	})
 	if err != nil {
 		return unlessEnded(ctx, err)

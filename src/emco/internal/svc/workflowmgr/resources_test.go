@@ -66,6 +66,15 @@ func TestHookIntents(t *testing.T) {
 - spec.workflowClient.clientEndpointPort: 0 is not between 1 and 65535
 - spec.workflowClient.scheme: "ftp" is neither http nor https`},
 		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install","runner":"temporal","temporal":{"workflowClientName":"w"}}`), Status: 400, Text: "TaskQueue: missing; Temporal's workers listen to a task queue"},
+		// Options of upstream's documents are kept, in any case of letters; others are dropped.
+		step{
+			Do: "PUT " + hooks + "/h", Body: document("h", `{"hookType":"pre-install",`+strings.Replace(server, `"taskqueue":"q"`, `"taskqueue":"q","workflowruntimeout":60000000000,"cronschedule":"* * * * *","retrypolicy":{"initialinterval":1000000000,"backoffcoefficient":1.5,"maximumattempts":3}`, 1)+`}`),
+			Status: 200, Text: `"workflowStartOptions":{"ID":"i","TaskQueue":"q","WorkflowRunTimeout":60000000000,"RetryPolicy":{"InitialInterval":1000000000,"BackoffCoefficient":1.5,"MaximumAttempts":3}}`,
+		},
+		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install",`+strings.Replace(server, `"taskqueue":"q"`, `"WorkflowTaskTimeout":-1,"RetryPolicy":{"MaximumInterval":90000000000000,"BackoffCoefficient":0.5,"MaximumAttempts":-1}`, 1)+`}`), Status: 400, Text: `- spec.temporal.workflowStartOptions.RetryPolicy.BackoffCoefficient: 0.5 is not between 1 and 100
+- spec.temporal.workflowStartOptions.RetryPolicy.MaximumAttempts: -1 is not between 0 and 1000000
+- spec.temporal.workflowStartOptions.RetryPolicy.MaximumInterval: 90000000000000 is not between 0 and 86400000000000 nanoseconds
+- spec.temporal.workflowStartOptions.WorkflowTaskTimeout: -1 is not between 0 and 86400000000000 nanoseconds`},
 		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install","runner":"command"}`), Status: 400, Text: "- spec.command: missing"},
 		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install",`+strings.Replace(server, "wf.", "other.", 1)+`}`), Status: 403, Text: "the operator allows them with workflows.endpoints"},
 		step{Do: "POST " + hooks, Body: document("bad", `{"hookType":"pre-install",`+strings.Replace(server, "9090", "9091", 1)+`}`), Status: 403, Text: "http://wf.example.org:9091/invoke/backup"},
