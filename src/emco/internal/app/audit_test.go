@@ -330,12 +330,14 @@ func TestTheAuditLogIsPosted(t *testing.T) {
 	var mu sync.Mutex
 	var got []string // guarded by mu
 	refuse := true   // guarded by mu
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect is followed") }))
+	t.Cleanup(elsewhere.Close)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || refuse || r.Header.Get("Authorization") != "Bearer secret-of-the-hook" {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 			return
 		}
 		got = append(got, string(body))

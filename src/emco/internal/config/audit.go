@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
@@ -61,10 +62,10 @@ func (c Config) validateAudit(bad reporter) {
 	positive(bad, "audit.keep", int64(c.Audit.Keep))
 	positive(bad, "audit.fileBytes", c.Audit.FileBytes)
 	positive(bad, "audit.files", int64(c.Audit.Files))
-	c.Audit.Webhook.validate(bad)
+	c.Audit.Webhook.validate(bad, outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate})
 }
 
-func (w AuditWebhook) validate(bad reporter) {
+func (w AuditWebhook) validate(bad reporter, p outbound.Policy) {
 	if w.URL == "" {
 		if w.TokenFile != "" || w.CA != "" {
 			bad("audit.webhook.url", "is missing; without it tokenFile and ca have no use")
@@ -72,9 +73,13 @@ func (w AuditWebhook) validate(bad reporter) {
 		return
 	}
 	u, err := outbound.ReadURL(w.URL)
+	if err == nil {
+		err = p.CheckHost(u.Hostname())
+	}
+	if err == nil && u.Scheme != "https" && !outbound.Loopback(u.Hostname()) {
+		err = errors.New("must begin with https://, except on this machine")
+	}
 	if err != nil {
 		bad("audit.webhook.url", "%s", err)
-	} else if u.Scheme != "https" && !outbound.Loopback(u.Hostname()) {
-		bad("audit.webhook.url", "must begin with https://, except on this machine")
 	}
 }

@@ -160,6 +160,27 @@ func TestAddressesBeyondLoopbackWithClientCertificates(t *testing.T) {
 	}
 }
 
+// The audit log goes to other machines over TLS only, and never to a metadata service.
+func TestTheServerOfTheAuditLog(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"https://collector.example.org/emco?index=a", "http://127.0.0.1:8088/", "http://localhost:8088/"} {
+		if _, err := load(t, nil, "-audit.webhook.url", good, "-audit.webhook.tokenFile", "token"); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for want, args := range map[string][]string{
+		"must begin with https://, except": {"-audit.webhook.url", "http://collector.example.org/"},
+		"must not have credentials":        {"-audit.webhook.url", "https://emco:secret@collector.example.org/"},
+		"link-local addresses":             {"-audit.webhook.url", "https://169.254.169.254/"},
+		"private addresses are refused":    {"-audit.webhook.url", "https://10.0.0.1/", "-outbound.denyPrivate"},
+		"without it tokenFile and ca":      {"-audit.webhook.tokenFile", "token"},
+	} {
+		if _, err := load(t, nil, args...); err == nil || !strings.Contains(err.Error(), "audit.webhook.url: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+	}
+}
+
 func TestLingerTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
