@@ -24,16 +24,16 @@ type Guard struct {
 	Now           func() time.Time
 	Witness       Witness // nil: none
 
-	// Each process counts by itself what it serves.
+	// Each process counts only what it serves.
 	Callers *throttle.Limiter // requests, by subject; nil: no limit
 	Refused *throttle.Limiter // requests with a wrong or missing credential, by address; nil: no limit
 }
 
-// Witness is told of what a Guard decides.
+// Witness observes what a Guard decides.
 type Witness interface {
-	// Known is told of each request whose caller is known.
+	// Known observes each request whose caller is known.
 	Known(r *http.Request, caller authn.Caller)
-	// Refused is told of each request that is not let in: what it needs is zero if the caller could not be found out.
+	// Refused observes each request that is not let in: what it needs is zero if the caller could not be found out.
 	Refused(r *http.Request, caller authn.Caller, need authz.Permission, err error)
 }
 
@@ -87,7 +87,7 @@ func (g *Guard) refuse(address string, err error) error {
 // seconds returns a wait in words.
 func seconds(wait time.Duration) string { return max(wait.Round(time.Second), time.Second).String() }
 
-// refused tells the witness.
+// refused notifies the witness.
 func (g *Guard) refused(r *http.Request, caller authn.Caller, need authz.Permission, err error) {
 	if g.Witness != nil {
 		g.Witness.Refused(r, caller, need, err)

@@ -58,7 +58,7 @@ func (a *App) audit(st openStores, r *mux.Router) {
 	audit.New(st.trail).Mount(r)
 }
 
-// carriedOut records that the program did what somebody asked for.
+// carriedOut records that the program did what a user had asked for.
 func (a *App) carriedOut(op appcontext.Operation, subject string, failed bool) {
 	if a.witness != nil {
 		a.witness.CarriedOut(op.Actor, op.Kind, subject, op.Rev, failed)

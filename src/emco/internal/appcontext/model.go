@@ -89,7 +89,7 @@ type Operation struct {
 	Reason   string    `json:"reason,omitempty"` // in the user's words
 	At       time.Time `json:"at"`
 	Hooks    bool      `json:"hooks,omitempty"`   // hooks run before it: nothing is done until these are complete
-	Before   State     `json:"before,omitempty"`  // of a termination with hooks: the state to which an abort returns
+	Before   State     `json:"before,omitempty"`  // of a termination with hooks: the state that an abort returns to
 	Failure  string    `json:"failure,omitempty"` // of a termination with hooks: that of the deployment after an abort
 }
 

@@ -26,7 +26,7 @@ type placementValue struct {
 // holdRun is clusters in a row that hold the same set, as [set, number of clusters].
 type holdRun [2]int
 
-// value returns the chunk as etcd holds it, and the content to which the value refers, if any.
+// value returns the chunk as etcd holds it, and the content that the value refers to, if any.
 func (c placementChunk) value() (v placementValue, refers Digest, content []byte, err error) {
 	v.Sets = c.Sets
 	list, err := json.Marshal(c.Clusters)
@@ -49,7 +49,7 @@ func (c placementChunk) value() (v placementValue, refers Digest, content []byte
 	return v, refers, list, err
 }
 
-// refers returns the content to which the value refers; empty if it has the list itself.
+// refers returns the content that the value refers to; empty if it has the list itself.
 func (v placementValue) refers() (d Digest, err error) {
 	if len(v.Clusters) > 0 && v.Clusters[0] == '"' {
 		err = json.Unmarshal(v.Clusters, &d)

@@ -121,7 +121,7 @@ func (s *RevisionStore) unpublish(ctx context.Context, uid HeadID, r storedRevis
 	s.kv.CountRequest("txn", len(key))
 }
 
-// putPlacements writes placements below prefix, with the content to which they refer, and returns the
+// putPlacements writes placements below prefix, with the content that they refer to, and returns the
 // number of values.
 func (s *RevisionStore) putPlacements(ctx context.Context, prefix string, places iter.Seq[Placement]) (int, error) {
 	b := s.kv.NewBatch(prefix)

@@ -12,7 +12,7 @@ import (
 
 // Caller is who sends a request.
 type Caller struct {
-	Subject string    // user:…, token:…; empty: nobody said who
+	Subject string    // user:…, token:…; empty: unknown
 	UID     string    // of an API token: those before and after it with the same name have others
 	Groups  []string  // group:…, sorted
 	Via     string    // how it is known: oidc, token, certificate, proxy, bootstrap

@@ -247,7 +247,7 @@ func (gs *Grants) Who(verb, typ, place string, now time.Time) (out []Holder) {
 // tokens begins the names of bindings that documents of tokens make.
 const tokens = "tokens/"
 
-// HasAdmin reports whether somebody is bound to the role platform-admin everywhere.
+// HasAdmin reports whether a subject is bound to the role platform-admin everywhere.
 func (gs *Grants) HasAdmin(now time.Time) bool {
 	for _, grants := range gs.bySubject {
 		for _, g := range grants {

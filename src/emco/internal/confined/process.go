@@ -117,7 +117,7 @@ func (p *Process) Fit() bool {
 	return !p.over && p.left > 0 && p.out.Buffered() == 0 && p.said.String() == ""
 }
 
-// End ends the child, and returns when it has ended. A child that waits for a question ends by itself.
+// End ends the child, and returns when it has ended. A child that waits for a question ends without force.
 func (p *Process) End() {
 	if p.over {
 		return

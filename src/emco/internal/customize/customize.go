@@ -26,7 +26,7 @@ import (
 type Controller interface {
 	// Customize returns the edits of an intent. It changes nothing. Equal documents and equal
 	// deployments give equal edits in the same order. Errors concern the whole deployment; they
-	// are Invalid or NotFound if users can mend the cause.
+	// are Invalid or NotFound if users can correct the cause.
 	Customize(ctx context.Context, d Deployment) (Edits, error)
 }
 

@@ -34,7 +34,7 @@ const (
 )
 
 // Resolve returns edits with the values that their patches fetch. It reads each URL once. Errors
-// that users can mend are Invalid and hold a render.Fault.
+// that users can correct are Invalid and hold a render.Fault.
 func Resolve(ctx context.Context, app string, edits []Edit, values Values) ([]Edit, error) {
 	origins := map[string]string{} // of URLs: the first edit that names them
 	var urls []string

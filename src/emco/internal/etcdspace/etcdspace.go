@@ -1,5 +1,5 @@
 // Package etcdspace keeps etcd writable. It reports when etcd's quota is used up, and frees
-// space in an embedded etcd, which nobody else can reach.
+// space in an embedded etcd, which no other process can reach.
 package etcdspace
 
 import (

@@ -46,7 +46,7 @@ type Settings struct {
 	DerivedBranch string   // of one cluster, see At: the branch that it reads; empty: Branch
 	FanOut        bool     // of one cluster: its directory is one level deeper
 
-	Recipients []string // public keys of age for which EMCO encrypts Secrets, sorted; none: it cannot
+	Recipients []string // public keys of age that EMCO encrypts Secrets for, sorted; none: it cannot
 
 	// Delay is how long to wait between taking files away and taking the backend's
 	// own configuration away.
@@ -175,7 +175,7 @@ func weight(kind string, p keyValues) int {
 	return 0
 }
 
-// recipients returns the keys for which EMCO encrypts Secrets. The resource object wins.
+// recipients returns the keys that EMCO encrypts Secrets for. The resource object wins.
 func recipients(kind string, ref, res keyValues, options map[string]string) ([]string, error) {
 	at := res
 	if at.kv[keyRecipients] == "" {

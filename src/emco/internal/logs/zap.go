@@ -50,7 +50,7 @@ func (c core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 func (core) Sync() error { return nil }
 
 // levelOf returns the level of a line. A new etcd calls it an error that it has no snapshot
-// yet from which it could tell the version of its storage; it tries again until it has one.
+// yet that shows the version of its storage; it tries again until it has one.
 func levelOf(e zapcore.Entry, fields []slog.Attr) slog.Level {
 	switch {
 	case e.Level >= zapcore.ErrorLevel && e.Message == "failed to update storage version" && undetected(fields):

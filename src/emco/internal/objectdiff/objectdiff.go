@@ -1,4 +1,4 @@
-// Package objectdiff compares the objects of two bundles, of which one may exist in memory alone:
+// Package objectdiff compares the objects of two bundles; one of them may exist in memory alone:
 // what a dry run has rendered.
 package objectdiff
 

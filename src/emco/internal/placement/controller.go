@@ -12,7 +12,7 @@ import (
 // Controller is a placement controller. Group intents name it and an intent of it.
 type Controller interface {
 	// Demands returns what the apps of a deployment need, by app. Equal documents and equal candidates give equal
-	// demands. Errors concern the whole group; they are Invalid or NotFound if users can mend the cause.
+	// demands. Errors concern the whole group; they are Invalid or NotFound if users can correct the cause.
 	Demands(ctx context.Context, d Deployment) (map[string]Demand, error)
 }
 

@@ -42,7 +42,7 @@ const leastScrubbed = 4
 
 // Scrubber returns a replacer that hides the override values of a request in texts: as given,
 // their parts in Helm's syntax, quoted, and in base64. It leaves values shorter than four
-// characters and truth values, because they tell nothing and occur everywhere.
+// characters and truth values, because they reveal nothing and occur everywhere.
 func Scrubber(req Request) *strings.Replacer {
 	var secrets []string
 	add := func(value string) {

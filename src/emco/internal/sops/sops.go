@@ -80,7 +80,7 @@ type ageKey struct {
 
 // Encrypt returns a document, a JSON object, with the values below members data and stringData encrypted for
 // the recipients. Each call draws a key, so equal documents become different ones. The code of the whole
-// document follows the order in which package yaml writes its members. Errors show no value.
+// document follows the order of members that package yaml writes. Errors show no value.
 func Encrypt(document []byte, recipients []string, now time.Time) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(document))
 	dec.UseNumber()

@@ -136,7 +136,7 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 	if err != nil && errs.Is(err, errs.Unavailable) {
 		return out, err
 	}
-	out.status.Outdated = v.outdatedPlaces(places) // documents that cannot be placed are told by the next action
+	out.status.Outdated = v.outdatedPlaces(places) // the next action reports documents that cannot be placed
 	return out, nil
 }
 

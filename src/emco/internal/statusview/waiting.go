@@ -7,7 +7,7 @@ import (
 )
 
 // Waiting returns the head of a deployment, nil if there is none, and how many places rsync has not taken up yet:
-// their pairs do not desire what the head does. While it is not zero, the pairs tell of an earlier revision. It makes
+// their pairs do not desire what the head does. While it is not zero, the pairs show an earlier revision. It makes
 // nothing for each place: views ask it every second while something changes.
 func (r *Reader) Waiting(ctx context.Context, id appcontext.HeadID) (head *appcontext.Head, n int, err error) {
 	snap, err := r.mirror.Snapshot(ctx, id)

@@ -91,7 +91,7 @@ func (b *bodySealer) Changes(ctx context.Context, mark int64) (Changes, error) {
 type SealCount struct {
 	Keys  map[string]int // values by the id of their key
 	Plain int            // values that wait to be sealed
-	Left  int            // values that Reseal did not seal with the key in use: somebody wrote them at the same time
+	Left  int            // values that Reseal did not seal with the key in use: they were written at the same time
 }
 
 // CountSealed opens all secrets and bodies of documents, and counts them. holds names the documents whose

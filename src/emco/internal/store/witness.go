@@ -4,12 +4,12 @@ import "context"
 
 type witnessKey struct{}
 
-// Witness is told of each document that was created, replaced or deleted on behalf of a request: the document
+// Witness observes each document that was created, replaced or deleted on behalf of a request: the document
 // before, with an empty key for a creation, and after, with an empty key for a deletion. Documents of the store
 // itself are none. It may be called by several goroutines.
 type Witness func(before, after Doc)
 
-// WithWitness returns a context whose writes of documents w is told of, after they were made. Writes of a Trial are none.
+// WithWitness returns a context whose writes of documents w observes, after they were made. Writes of a Trial are none.
 func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }
@@ -22,7 +22,7 @@ func (db *DB) tell(ctx context.Context, before, after Doc) {
 	Tell(ctx, before, after)
 }
 
-// Tell tells the witness of ctx of a write.
+// Tell notifies the witness of ctx of a write.
 func Tell(ctx context.Context, before, after Doc) {
 	if w, ok := ctx.Value(witnessKey{}).(Witness); ok {
 		w(before, after)

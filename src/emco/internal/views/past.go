@@ -14,7 +14,7 @@ const (
 	keptSamples = 61 // an hour, and the one that is being left
 )
 
-// pastCounts keeps how many clusters were in which state, for an hour. It forgets with the
+// pastCounts keeps the number of clusters in each state, for an hour. It forgets with the
 // process.
 type pastCounts struct {
 	mu      sync.Mutex

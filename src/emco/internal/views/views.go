@@ -156,7 +156,7 @@ func (v *Views) Run(ctx context.Context) error {
 	}
 }
 
-// takeUps knows which heads rsync has taken up: until then, the pairs of a deployment tell of
+// takeUps knows which heads rsync has taken up: until then, the pairs of a deployment show
 // an earlier revision.
 type takeUps struct {
 	mu   sync.Mutex

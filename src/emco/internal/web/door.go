@@ -14,7 +14,7 @@ import (
 )
 
 // Door keeps web pages of other sites away from the API. A browser on a machine that reaches
-// the API would otherwise carry out what any page tells it to.
+// the API would otherwise carry out the requests of any page.
 //
 //   - A request must name the API by an address, by localhost or by one of Hosts: a page whose
 //     name resolves to the API's address (DNS rebinding) gets 421.
@@ -24,7 +24,7 @@ type Door struct {
 	Hosts    []string // names of the API, in any letter case, without ports
 	AnyTypes []string // paths that take any type of body, because they check signatures
 
-	Refused func(r *http.Request, err error) // told of requests from pages of other origins; may be nil
+	Refused func(r *http.Request, err error) // called for requests from pages of other origins; may be nil
 }
 
 // Wrap returns a handler that passes what may enter on to next.

@@ -71,7 +71,7 @@ type recent struct {
 	seen map[string]time.Time // guarded by mu
 }
 
-// first reports whether somebody was not seen for an hour.
+// first reports whether a subject was not seen for an hour.
 func (s *recent) first(who string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -287,7 +287,7 @@ func (w *Witness) Refused(r *http.Request, c authn.Caller, need authz.Permission
 	}
 }
 
-// note records a line, if a limiter admits one more of whom it is about.
+// note records a line, if the limiter of its subject admits one more.
 func (w *Witness) note(l audit.Line, by *limiter, whom string) {
 	if by.admit(whom, l.Time) {
 		w.Trail.Note(l)
@@ -296,7 +296,7 @@ func (w *Witness) note(l audit.Line, by *limiter, whom string) {
 	}
 }
 
-// CarriedOut records that the program ended what somebody asked for before: it made a revision of a deployment, or failed.
+// CarriedOut records that the program ended what a user had asked for: it made a revision of a deployment, or failed.
 func (w *Witness) CarriedOut(subject, action, document string, rev int64, failed bool) {
 	l := audit.Line{
 		Time: w.Now().UTC(), Phase: audit.Program, Subject: subject, Via: "program", Verb: authz.Act(action), Path: cut("/v2/" + document),

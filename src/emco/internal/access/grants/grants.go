@@ -25,7 +25,7 @@ import (
 const (
 	period   = time.Second
 	oldLimit = 5 * time.Second
-	// againPause is the time between two looks for tokens that nobody knows: wrong ones cost ten reads a second at most.
+	// againPause is the time between two looks for unknown tokens: wrong ones cost ten reads a second at most.
 	againPause = 100 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ type TokenRecord struct {
 	Digest string `json:"digest"`
 }
 
-// token is an API token with the uid of its document, which tells it from others of the same name.
+// token is an API token with the uid of its document, which differs from those of others with the same name.
 type token struct {
 	TokenRecord
 	uid string

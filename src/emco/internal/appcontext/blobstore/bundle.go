@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Bundle is what one app puts on a cluster: its objects, in the order in which they are
+// Bundle is what one app puts on a cluster: its objects, in the order they are
 // applied. It is stored as a blob, under its digest.
 type Bundle struct {
 	Objects []Ref     `json:"objects"`
@@ -22,7 +22,7 @@ type Ref struct {
 	manifest.ID
 	Digest Digest `json:"digest"`
 	Stamp  string `json:"stamp,omitempty"`  // manifest.Stamp of the content, which clusters report
-	Sealed Digest `json:"sealed,omitempty"` // of an encrypted object: what it was made of
+	Sealed Digest `json:"sealed,omitempty"` // of an encrypted object: its source
 }
 
 // HookRef refers to a hook.

@@ -15,7 +15,7 @@ type SealCount struct {
 	Keys  map[string]int // contents by the id of the key that sealed them
 	Plain int            // contents that wait to be sealed
 	Large int            // contents that Reseal leaves as they are: they do not fit into one transaction
-	Left  int            // contents that Reseal did not seal with the key in use: somebody wrote them at the same time
+	Left  int            // contents that Reseal did not seal with the key in use: they were written at the same time
 }
 
 // CountSealed counts contents by their keys. It opens all of them if open is set; the error names the first one
@@ -121,7 +121,7 @@ func (s *Store) stored(ctx context.Context) func(func(storedBlob, error) bool) {
 	}
 }
 
-// replace writes all chunks of content in one transaction, unless somebody wrote it meanwhile.
+// replace writes all chunks of content in one transaction, unless it was written meanwhile.
 func (s *Store) replace(ctx context.Context, c storedBlob, packed []byte) (bool, error) {
 	var ops []clientv3.Op
 	i := 0

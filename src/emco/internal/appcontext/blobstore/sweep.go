@@ -15,7 +15,7 @@ type Swept struct {
 	Held    int // unused contents that stay because an operation older than their mark still waits
 }
 
-// References returns bundles with all content to which they refer. It does not use the cache: a
+// References returns bundles with all content that they refer to. It does not use the cache: a
 // bundle that etcd has lost is an error.
 func (s *Store) References(ctx context.Context, bundles map[Digest]bool) (map[Digest]bool, error) {
 	out := map[Digest]bool{}
@@ -43,7 +43,7 @@ func (s *Store) References(ctx context.Context, bundles map[Digest]bool) (map[Di
 
 // SweepInput is what a sweep of content goes by.
 type SweepInput struct {
-	Needed map[Digest]bool // all content to which something refers; see References
+	Needed map[Digest]bool // all content that something refers to; see References
 	Start  int64           // etcd's revision before anything was read
 	Oldest int64           // etcd's revision at which the oldest waiting operation was queued
 }

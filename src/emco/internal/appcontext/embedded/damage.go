@@ -102,7 +102,7 @@ func lastIndex(log *zap.Logger, dir string) (last, snapshot uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	_, _, entries, err := w.ReadAll() // closes what it has read
+	_, _, entries, err := w.ReadAll() // closes the files that it read
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}

@@ -122,7 +122,7 @@ func (x *index) setTable(r appcontext.Record) {
 		}
 		next := x.entry(m.Key)
 		if m.To == nil && next.State != m.From {
-			continue // the pair has a record of its own by now
+			continue // the pair now has a record of its own
 		}
 		next.State = m.To
 		x.setEntry(m.Key, next)
@@ -137,7 +137,7 @@ func (x *index) setReports(r appcontext.Record) {
 	for m, err := range x.tables.ReplaceReports(id, r.Reports) {
 		next := x.entry(m.Key)
 		if m.To == nil && (next.Report == nil || !next.Report.shared) {
-			continue // the report has a record of its own by now
+			continue // the report now has a record of its own
 		}
 		next.Report = nil
 		if m.To != nil && err == nil {
@@ -183,7 +183,7 @@ func (x *index) setPair(r appcontext.Record) (news bool) {
 	case r.Space == appcontext.PairSpace && r.Pair != nil:
 		next.State = pairstore.StateOf(*x.names.pair(r.Pair))
 	case r.Space == appcontext.PairSpace:
-		next.State = x.tables.Get(r.Key) // it stands like others by now, or it is gone
+		next.State = x.tables.Get(r.Key) // it now stands like others, or it is gone
 	case r.Report != nil:
 		next.Report = compact(*r.Report)
 	case next.Report != nil && next.Report.shared: // the record has given way to a table

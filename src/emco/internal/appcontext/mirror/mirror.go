@@ -48,7 +48,7 @@ type Mirror struct {
 	observers []Observer              // before Run
 }
 
-// Observer is told of each change of the index, in order. Its methods must not wait and must
+// Observer gets each change of the index, in order. Its methods must not wait and must
 // not call the mirror.
 type Observer interface {
 	// Restarted says that all records follow again.
@@ -57,7 +57,7 @@ type Observer interface {
 	HeadChanged(id appcontext.HeadID, h *appcontext.Head)
 	// PairChanged hands over the records of a pair; nil if they are gone.
 	PairChanged(key appcontext.PairKey, e *Entry)
-	// AgentHeard says when the agent of a cluster was last heard.
+	// AgentHeard says when the agent of a cluster last reported.
 	AgentHeard(cluster v2.ClusterKey, at time.Time)
 	// Advanced says that all records up to a revision were handed over.
 	Advanced(mark int64)
@@ -261,7 +261,7 @@ func (m *Mirror) Subject(d v2.DeploymentID) string {
 	return ""
 }
 
-// CatchUp waits, about a second at most, until observers were told of everything that was
+// CatchUp waits, about a second at most, until observers have got everything that was
 // written before the call.
 func (m *Mirror) CatchUp(ctx context.Context) {
 	if now, err := m.feed.Revision(ctx); err == nil {

@@ -28,7 +28,7 @@ type Member struct {
 	TTL    time.Duration // of its lease, see Own: a process that dies is replaced after this time
 }
 
-// Of returns the shard to which the work that key names belongs.
+// Of returns the shard of the work that key names.
 func (g Group) Of(key string) int {
 	sum := sha256.Sum256([]byte(key))
 	return int(binary.BigEndian.Uint64(sum[:]) % uint64(g.Shards))
@@ -37,7 +37,7 @@ func (g Group) Of(key string) int {
 // Shard names a shard as it is owned: "rsync-03".
 func (g Group) Shard(n int) string { return fmt.Sprintf("%s-%02d", g.Kind, n) }
 
-// winner returns the member to which a shard belongs.
+// winner returns the member that owns a shard.
 func winner(members []string, shard string) (best string) {
 	highest := uint64(0)
 	for _, m := range members {

@@ -54,7 +54,7 @@ func (s server) portName() string {
 	return fmt.Sprintf("%s-%d", strings.ToLower(s.Spec.Protocol), s.Spec.Port)
 }
 
-// service returns the Service by which clients on other clusters find the server.
+// service returns the Service that clients on other clusters find the server by.
 func (s server) service(spec service) kubeObject {
 	spec.Ports = []servicePort{{s.portName(), s.Spec.Transport(), s.Spec.Port}}
 	return &object[service]{"v1", "Service", metadata{Name: s.Spec.ServiceName}, spec}

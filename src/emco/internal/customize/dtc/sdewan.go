@@ -10,7 +10,7 @@ import (
 // names.
 const (
 	cnfPort     = "SdewanCnfPort"     // at which the network function offers the service
-	forwardPort = "SdewanServicePort" // to which it forwards
+	forwardPort = "SdewanServicePort" // that it forwards to
 )
 
 const sdewanV1 = "batch.sdewan.akraino.org/v1alpha1"

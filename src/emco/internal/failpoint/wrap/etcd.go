@@ -125,7 +125,7 @@ func ofDeployment(part []string) writeKind {
 	return writeStep
 }
 
-// ofPair tells pairs before their delivery from those after it.
+// ofPair distinguishes pairs before their delivery from those after it.
 func ofPair(op clientv3.Op) writeKind {
 	var p appcontext.Pair
 	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &p) != nil || !fresh(p) {
@@ -134,7 +134,7 @@ func ofPair(op clientv3.Op) writeKind {
 	return writeIntend
 }
 
-// ofTable tells tables with pairs that wait for their delivery from the others.
+// ofTable distinguishes tables with pairs that wait for their delivery from the others.
 func ofTable(op clientv3.Op) writeKind {
 	var groups []appcontext.Pair
 	if op.IsDelete() || json.Unmarshal(op.ValueBytes(), &groups) != nil || !slices.ContainsFunc(groups, fresh) {

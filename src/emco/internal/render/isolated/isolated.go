@@ -120,7 +120,7 @@ func (p *processRenderer) Render(ctx context.Context, req render.Request) (rende
 	}
 	if spentBy != "" {
 		return render.Result{}, blame(req.App, fmt.Sprintf(
-			"was not rendered: it takes more than %s of processor time, and app %s of this deployment used up the time of its slow apps; mend that app, then update", p.short(nil), spentBy))
+			"was not rendered: it takes more than %s of processor time, and app %s of this deployment used up the time of its slow apps; correct that app, then update", p.short(nil), spentBy))
 	}
 	res, err := p.renderIn(ctx, req, childRun{rank: rank, work: p.limits.Work})
 	ranOut := errors.Is(err, confined.ErrSpent)

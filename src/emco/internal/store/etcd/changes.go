@@ -46,7 +46,7 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error)
 	return out, nil
 }
 
-// changeLog keeps the keys of changed documents, which a watch tells it.
+// changeLog keeps the keys of changed documents, which come from a watch.
 type changeLog struct {
 	kv     *etcdkv.Client
 	prefix string // of documents

@@ -203,7 +203,7 @@ func batches(keys iter.Seq2[store.Key, error], pass func(store.Key) bool) iter.S
 	}
 }
 
-// merge yields what several sequences yield, in order of the keys by which each of them is sorted.
+// merge yields what several sequences yield, in the order of keys that each of them has.
 // It ends at the first error.
 func merge[T any](all []iter.Seq2[T, error], key func(T) string) iter.Seq2[T, error] {
 	type source struct {

@@ -140,7 +140,7 @@ func (d *Driver) reindex(old *record, next *store.Doc) (ops []clientv3.Op) {
 	return ops
 }
 
-// index returns the keys by which a document is found by its references.
+// index returns the keys that find a document by its references.
 func (d *Driver) index(doc store.Doc) map[string]bool {
 	keys := map[string]bool{}
 	targets := holds(doc)
@@ -189,7 +189,7 @@ func (d *Driver) grant(ctx context.Context) (clientv3.LeaseID, error) {
 	return r.ID, nil
 }
 
-// revoke ends a lease and removes what still has it. A lease that stays ends by itself.
+// revoke ends a lease and removes what still has it. A lease that stays expires.
 func (d *Driver) revoke(ctx context.Context, lease clientv3.LeaseID) {
 	ctx, cancel := d.kv.Bounded(context.WithoutCancel(ctx))
 	defer cancel()

@@ -308,7 +308,7 @@ func (r *Ring) promote(ctx context.Context) error {
 	return err
 }
 
-// change writes changed keys if nobody else changed them meanwhile, and starts over if somebody did.
+// change writes changed keys unless another process changed them meanwhile; then it starts over.
 func (r *Ring) change(ctx context.Context, f func(*Keys) error) (Keys, error) {
 	for range tries {
 		body, tag, err := store.KeysDoc(ctx, r.o.Driver)

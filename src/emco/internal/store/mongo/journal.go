@@ -20,7 +20,7 @@ const (
 	maxTries  = 32              // of an announcement that others overtake
 )
 
-// line announces one write: the document under Key shall get the tag Tag in place of At; 0 stands for
+// line announces one write: the document under Key gets the tag Tag in place of At; 0 stands for
 // no document.
 type line struct {
 	N     int64     `bson:"_id"` // numbers have no gaps
@@ -49,10 +49,10 @@ type lines interface {
 
 var errTaken = errors.New("the number is taken")
 
-// journal tells which documents were written, without transactions and change streams. Each write is
+// journal shows which documents were written, without transactions and change streams. Each write is
 // announced by a line before it is made. Whoever asks reads the lines after its mark, and then the tags of
 // their documents. A line is settled if the tag is no longer At: the write was made or it lost, since a tag
-// never returns. A mark does not pass a line that is open, so its document is told again.
+// never returns. A mark does not pass a line that is open, so its document is reported again.
 //
 // The writer of an open line may have died, or it may sleep. When the line is overdue the document is
 // raised: it gets another tag, and the late write fails. A creation that arrives late is not stopped, but

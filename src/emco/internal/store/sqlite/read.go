@@ -82,7 +82,7 @@ func statement(under store.Key, q store.Query, n int) (string, []any) {
 	return "SELECT " + fields + from + " ORDER BY " + col + " LIMIT ?", append(args, n)
 }
 
-// slashes returns the depth from which Query.Depth counts below under.
+// slashes returns the depth where Query.Depth begins to count below under.
 func slashes(under store.Key) int {
 	if under == "" {
 		return -1

@@ -11,7 +11,7 @@ type reader struct {
 	db *sql.DB
 
 	mu       sync.Mutex
-	prepared map[string]*sql.Stmt // by text, of which there are few; guarded by mu
+	prepared map[string]*sql.Stmt // by text; there are few; guarded by mu
 }
 
 // statement returns the statement of a text.

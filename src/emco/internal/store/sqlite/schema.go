@@ -46,7 +46,7 @@ CREATE INDEX holders_by_holder ON holders (holder);
 `
 
 // additions is what each version after the first one adds. changes lists the keys of
-// documents in the order in which they were written; the oldest lines are removed.
+// documents in the order of their writes; the oldest lines are removed.
 var additions = []string{
 	`CREATE TABLE changes (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL) STRICT;`,
 }

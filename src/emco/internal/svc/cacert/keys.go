@@ -196,7 +196,7 @@ func commonName(prefix string, p place) string {
 	return prefix + "-" + shortDigest(p.name())
 }
 
-// shortDigest tells names apart within one certificate authority.
+// shortDigest makes names unique within one certificate authority.
 func shortDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])

@@ -186,7 +186,7 @@ func (r *Renewals) standingOf(ctx context.Context, s stage, ca store.Doc) (out s
 	return out, err
 }
 
-// look renews what is due of a certificate authority, and returns when to look again; zero if something else will tell.
+// look renews what is due of a certificate authority, and returns when to look again; zero if an event will.
 func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err error) {
 	ca, doc, err := r.a.authorityAt(ctx, key)
 	if errs.Is(err, errs.NotFound) {
@@ -253,7 +253,7 @@ func (r *Renewals) renew(ctx context.Context, s stage, now standing) (next time.
 	r.asked[now.doc.Key] = asked{at, pause}
 	ask := lifecycle.Request{Action: lifecycle.Update, Actor: renewer, Reason: "certificates have lived two thirds of their time", At: at}
 	_, err = r.a.addons.Executor.Execute(ctx, now.doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
-		if now.Head.Op != nil { // somebody was faster
+		if now.Head.Op != nil { // another request was faster
 			return nil, nil
 		}
 		return r.a.decide(ctx, s, now, ask)

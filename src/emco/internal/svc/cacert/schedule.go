@@ -51,7 +51,7 @@ func (a *Authorities) reschedule(ctx context.Context, stage store.Key, change fu
 }
 
 // lifeOf returns how long a certificate of an authority lasts from its request, if known is how long those of its
-// issuer last; zero: as long as they are asked for.
+// issuer last; zero: the whole time that they are asked for.
 func lifeOf(ca authority, known time.Duration) time.Duration {
 	if known > 0 {
 		return min(known, ca.Spec.Valid())

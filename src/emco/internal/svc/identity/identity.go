@@ -106,7 +106,7 @@ func (s Resources) beforeEnd(ctx context.Context, doc store.Doc) error {
 	return nil
 }
 
-// checkEnd refuses to end a denial of what the caller does not have itself: nobody ends its own denial. In a
+// checkEnd refuses to end a denial of what the caller does not have itself: no caller ends its own denial. In a
 // project or a provider, those who may end denials everywhere may end it, whomever it names.
 func (s Resources) checkEnd(ctx context.Context, doc store.Doc, b v2.RoleBinding) error {
 	if !b.Spec.Deny {
@@ -136,7 +136,7 @@ func escalation(missing, place string) error {
 	if place == "" {
 		place = "everywhere"
 	}
-	return errs.New(errs.Forbidden, "nobody gives more than it has: you may not "+missing+" in "+place)
+	return errs.New(errs.Forbidden, "callers cannot give more than they have: you may not "+missing+" in "+place)
 }
 
 // makeToken makes an API token. The answer is the only place that shows it.

@@ -123,7 +123,7 @@ func (n *Networks) decide(ctx context.Context, now lifecycle.Snapshot, ask lifec
 	return []appcontext.HeadChange{m}, err
 }
 
-// checkApply reports whether the documents are applied already. They differ from what is applied only if somebody changed
+// checkApply reports whether the documents are applied already. They differ from what is applied only if a user changed
 // them in the moment of the apply. The error is Invalid if they cannot be applied.
 func (n *Networks) checkApply(ctx context.Context, now lifecycle.Snapshot) (current bool, err error) {
 	content, err := n.content(ctx, now.Doc, now.Head)

@@ -246,7 +246,7 @@ func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands f
 }
 
 // check compares demands with the quotas of the project. A deployment that would use no more than now
-// is allowed, so that it can be mended after a quota was lowered.
+// is allowed, so that users can reduce it after a quota was lowered.
 func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) (*quotaError, error) {
 	project := store.Key(to.Subject).Project()
 	limits, err := q.planner.Limits(ctx, project)

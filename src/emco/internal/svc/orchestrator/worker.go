@@ -71,13 +71,13 @@ func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me 
 	return w
 }
 
-// WithWitness has f told of each operation that ended: what it made for which document, or that it failed.
+// WithWitness calls f for each operation that ended: what it made for which document, or that it failed.
 func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, failed bool)) *Worker {
 	w.witness = f
 	return w
 }
 
-// tell tells the witness that the operation of a head ended.
+// tell notifies the witness that the operation of a head ended.
 func (w *Worker) tell(head appcontext.Head, failed bool) {
 	if w.witness != nil && head.Op != nil {
 		w.witness(*head.Op, head.Subject, failed)
@@ -238,7 +238,7 @@ func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store
 	return w.fail(ctx, contexts, head, err)
 }
 
-// fail records why the head's operation failed, and tells the witness once that is recorded.
+// fail records why the head's operation failed, and notifies the witness once that is recorded.
 func (w *Worker) fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
 	err := recordFailure(ctx, contexts, head, cause)
 	if err == nil {

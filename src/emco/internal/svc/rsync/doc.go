@@ -38,7 +38,7 @@
 // crash.
 //
 // Queues do not wait for each other: an unreachable cluster or repository delays only its
-// own queue. A platform that must be told where to look (syncer.Bootstrapper) is called
+// own queue. A platform that must learn where to look (syncer.Bootstrapper) is called
 // after the commit, and delays no other cluster.
 //
 // Several processes share the work by shards. A branch of a repository, or a directly

@@ -13,7 +13,7 @@ const apiVersion = "configsync.gke.io/v1beta1"
 // namespace is the namespace of Config Sync and of RootSyncs.
 const namespace = "config-management-system"
 
-// Annotation that makes a sync object delete what it has applied when it is deleted;
+// Annotation that makes a sync object delete what it applied when it is deleted;
 // otherwise everything would stay.
 const (
 	propagation = "configsync.gke.io/deletion-propagation-policy"

@@ -1,5 +1,5 @@
 // Package plan reads what the documents of a deployment intent group describe: which clusters
-// each app goes to, what it is rendered from, which policies bound it and in which order it is
+// each app goes to, what it is rendered from, which policies bound it and in what order it is
 // delivered. It renders nothing and writes nothing.
 //
 // plan.go reads the documents and places the apps, intents.go reads the group's intents and calls

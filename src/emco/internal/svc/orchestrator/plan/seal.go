@@ -47,7 +47,7 @@ func (p Planner) seal(ctx context.Context, policy string, apps []App) error {
 	return nil
 }
 
-// Recipients returns the public keys for which Secrets are encrypted, of those clusters that read files. A
+// Recipients returns the public keys that Secrets are encrypted for, of those clusters that read files. A
 // cluster without keys, or whose sync objects cannot be used as they are, has none; a direct cluster is left
 // out. Errors are the store's.
 func (p Planner) Recipients(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error) {

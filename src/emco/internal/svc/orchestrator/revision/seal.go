@@ -21,8 +21,8 @@ import (
 // sealedContent is what encrypted contents were made of, by their digests.
 type sealedContent map[appcontext.Digest]appcontext.Digest
 
-// seal encrypts the readable Secrets of a class, and records in made what they were made of. A Secret that is
-// desired already, for the same recipients, stays as it is in Git: encrypted anew, it would be a change without a
+// seal encrypts the readable Secrets of a class, and records their sources in made. A Secret that is
+// desired already, for the same recipients, stays as it is in Git: encrypted again, it would be a change without a
 // change. The failure says that the clusters have no recipients.
 func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, before builtBefore, r render.Result, made sealedContent) (render.Result, *appcontext.Failure, error) {
 	r.Objects, r.Hooks = slices.Clone(r.Objects), slices.Clone(r.Hooks)
@@ -55,7 +55,7 @@ func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, 
 	return r, nil, nil
 }
 
-// unsealable says that nobody could decrypt a Secret.
+// unsealable is the failure of a Secret that no cluster could decrypt.
 func unsealable(c customize.Class, e customize.Edit, o manifest.Object) *appcontext.Failure {
 	where := "its clusters read files"
 	if len(c.Clusters) > 0 {
@@ -65,7 +65,7 @@ func unsealable(c customize.Class, e customize.Edit, o manifest.Object) *appcont
 		"%s holds values, which %s encrypts; but %s, and its sync objects have no key ageRecipients", o.ID, e.Origin, where)}
 }
 
-// sealedObjects are encrypted objects by what they were made of: those that are desired now, and those that the
+// sealedObjects are encrypted objects by their sources: those that are desired now, and those that the
 // draft has made. So equal Secrets for the same recipients have one encrypted form.
 type sealedObjects struct {
 	mu    sync.Mutex

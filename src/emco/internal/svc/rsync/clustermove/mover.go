@@ -1,7 +1,7 @@
 // Package clustermove moves clusters to other places in Git with everything that they hold,
 // and removes the branches of clusters that were deregistered.
 //
-// The registration of a cluster names the old and the new place from the moment in which a
+// The registration of a cluster names the old and the new place from the moment when a
 // move is accepted. The stage that the move has reached is stored after each step:
 //
 //	asked ──────────────► written ─────────────► taken ──────────────► done
@@ -93,7 +93,7 @@ func New(o Options) *Mover { return &Mover{o} }
 // Run does the shard's part of moves whenever the progress of one changes, until ctx ends.
 // What waits for other shards, or failed, is tried again after a while.
 func (m *Mover) Run(ctx context.Context) {
-	done := map[v2.ClusterKey]string{} // by cluster: the progress up to which the shard's part is done
+	done := map[v2.ClusterKey]string{} // by cluster: how far the shard's part is done
 	for ctx.Err() == nil {
 		moves, changed := m.Progress.Underway()
 		var retry <-chan time.Time

@@ -42,7 +42,7 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 }
 
 // DiffUnsettled is Diff for a part of the pairs that the deployment has: have may lack pairs that hold
-// what is desired, for which held must be true.
+// what is desired, where held must be true.
 func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
 	differ := w.differences(have, held)
 	n := 0

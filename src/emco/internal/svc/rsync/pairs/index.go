@@ -128,13 +128,13 @@ func (x *index) of(targets ...pair.Target) []appcontext.Pair {
 	return x.those(func(*appcontext.Pair) bool { return true }, targets...)
 }
 
-// those returns the pairs of targets for which which is true, those of a target in order of app. which
+// those returns the pairs of targets that satisfy which, those of a target in order of app. which
 // sees what pairs that stand alike have in common, and must not change it.
 func (x *index) those(which func(common *appcontext.Pair) bool, targets ...pair.Target) []appcontext.Pair {
 	return x.filter(func(_ appcontext.PairKey, p *indexed) bool { return which(p.state.Common()) }, targets...)
 }
 
-// filter returns the pairs of targets for which which is true, those of a target in order of app.
+// filter returns the pairs of targets that satisfy which, those of a target in order of app.
 func (x *index) filter(which func(k appcontext.PairKey, p *indexed) bool, targets ...pair.Target) (out []appcontext.Pair) {
 	n := 0
 	for _, t := range targets {
@@ -151,7 +151,7 @@ func (x *index) filter(which func(k appcontext.PairKey, p *indexed) bool, target
 	return out
 }
 
-// count returns the number of a target's pairs for which which is true.
+// count returns the number of a target's pairs that satisfy which.
 func (x *index) count(t pair.Target, which func(k appcontext.PairKey, p *indexed) bool) (n int) {
 	for k, p := range x.each(t) {
 		if which(k, p) {

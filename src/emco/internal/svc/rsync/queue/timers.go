@@ -17,7 +17,7 @@ type Timers[K comparable] struct {
 	stopped bool               // guarded by mu
 }
 
-// pendingCall is one setting of a timer. Its address tells a fired timer whether it is still
+// pendingCall is one setting of a timer. By its address a fired timer knows whether it is still
 // the one of its key.
 type pendingCall struct {
 	timer *time.Timer // guarded by Timers.mu

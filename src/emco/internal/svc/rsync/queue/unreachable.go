@@ -13,7 +13,7 @@ import (
 // retry: all are delivered together.
 type Unreachable struct {
 	mu     sync.Mutex
-	queues map[pair.Target]string // the queue in which each was last tried; guarded by mu
+	queues map[pair.Target]string // the queue where each was last tried; guarded by mu
 }
 
 // Update notes the results of a queue, and returns the targets that are worth another try.

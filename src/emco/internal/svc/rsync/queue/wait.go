@@ -15,7 +15,7 @@ func Pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// GracePeriod is how long results may still be written after the process was told to stop:
+// GracePeriod is how long results may still be written after the process began to stop:
 // what has happened must be recorded.
 const GracePeriod = 10 * time.Second
 

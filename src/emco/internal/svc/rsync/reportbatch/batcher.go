@@ -86,7 +86,7 @@ func (b *Batcher) next() []appcontext.Report {
 	return batch
 }
 
-// restore puts a batch back, except for reports of which a newer one is pending.
+// restore puts a batch back, except for reports that a pending newer one replaces.
 func (b *Batcher) restore(batch []appcontext.Report) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

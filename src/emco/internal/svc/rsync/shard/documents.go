@@ -13,7 +13,7 @@ import (
 )
 
 // DocumentsChanged has the shard try targets that wait for a retry again, if a document that
-// tells how to reach their cluster is among the changes: what made them fail may be mended.
+// tells how to reach their cluster is among the changes: what made them fail may be corrected.
 func (s *Shard) DocumentsChanged(changes store.Changes) { s.changed.add(changes) }
 
 // followDocuments tries targets again after changes of documents, until ctx ends.

@@ -30,7 +30,7 @@ type Resource struct {
 }
 
 // ErrChanged reports that a resource is no longer as it was read.
-var ErrChanged = errors.New("somebody else has changed the resource since it was read")
+var ErrChanged = errors.New("the resource was changed by others since it was read")
 
 // Get reads a resource or a list of them. path begins after the subscription; version is
 // the version of the API. What does not exist is NotFound.

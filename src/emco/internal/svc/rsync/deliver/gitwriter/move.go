@@ -12,7 +12,7 @@ import (
 )
 
 // Carry commits everything that targets of one cluster hold to the cluster's new place. It
-// returns the commit by which the cluster reads it. If the old place is on the same branch,
+// returns the commit where the cluster reads it. If the old place is on the same branch,
 // what the old backend put outside of the deployments' directories goes with this commit.
 func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
 	var parts []contribution
