@@ -3,6 +3,7 @@ package peers
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,8 +13,23 @@ import (
 // tick is the unit of the times in /proc; Linux shows 100 per second to all programs.
 const tick = time.Second / 100
 
-// CPUOf is the processor time of a process and its ended children.
+// CPUOf is the processor time of a process and its children, which may be running.
 func CPUOf(pid int) time.Duration {
+	total := processTime(pid)
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		list, _ := os.ReadFile(task)
+		for child := range strings.FieldsSeq(string(list)) {
+			if id, err := strconv.Atoi(child); err == nil {
+				total += processTime(id)
+			}
+		}
+	}
+	return total
+}
+
+// processTime is the processor time of a process and its ended children; 0 if it has ended itself.
+func processTime(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
