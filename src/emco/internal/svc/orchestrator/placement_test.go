@@ -160,6 +160,26 @@ func TestAChoiceStaysWithinTheIntent(t *testing.T) {
 	}
 }
 
+// Controllers are asked in the order of their priorities, each once, and a later one gets what the earlier ones leave.
+func TestPlacementControllersAreAskedInOrder(t *testing.T) {
+	t.Parallel()
+	p, g, first := newPicked(t)
+	late := &picker{pick: "edge+b"}
+	p.placers = func(c v2.Controller) placement.Controller {
+		if c.Metadata.Name == "a-late" {
+			return late
+		}
+		return first
+	}
+	p.boot()
+	p.want(201, "POST controllers", `{"metadata":{"name":"a-late"},"spec":{"host":"late.example.org","port":9000,"type":"placement","priority":2}}`)
+	p.want(201, "POST "+g.path()+"/intents", `{"metadata":{"name":"late"},"spec":{"intent":{"a-late":"x","picks":"best"}}}`)
+	g.plan("instantiate")
+	if !slices.Equal(first.asked, []string{"best web [] [[edge+a edge+b edge+c]] 1"}) || !slices.Equal(late.asked, []string{"x web [] [[edge+b]] 1"}) {
+		t.Errorf("the first is asked %q, the second %q", first.asked, late.asked)
+	}
+}
+
 // failingPlacer demands a filter that cannot decide.
 type failingPlacer struct{}
 
