@@ -270,6 +270,8 @@ func (v *Verifier) whole(name string, c *chain) error {
 	switch r := v.removed[name]; {
 	case !slices.Contains(v.end, name):
 		return &Broken{name, max(c.first, 1), "the stream is not in the list of streams"}
+	case c.head == nil && v.spoilt != nil && v.spoilt.Stream == name:
+		return &Broken{name, c.seq + 1, "the record " + v.spoilt.Key + " cannot be read, so lines from here on may be missing"}
 	case c.head == nil:
 		return &Broken{name, c.seq + 1, "the line with the head of the stream is missing"}
 	case c.anchor == nil && c.first > 1:

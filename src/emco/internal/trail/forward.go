@@ -27,12 +27,12 @@ func (t *Trail) forward(ctx context.Context, p bookmark, send func(ctx context.C
 	if err != nil {
 		return err
 	}
-	heads, rev, err := t.headsAt(ctx)
+	v, err := t.view(ctx)
 	if err != nil {
 		return err
 	}
 	probed := false
-	for _, h := range heads {
+	for _, h := range v.heads {
 		if at[h.Stream] == h.Seq {
 			continue
 		}
@@ -45,8 +45,8 @@ func (t *Trail) forward(ctx context.Context, p bookmark, send func(ctx context.C
 		if at[h.Stream] > h.Seq { // etcd was restored from a backup
 			at[h.Stream] = 0
 		}
-		n := news{Head: h, after: at[h.Stream], rev: rev}
-		if n.blocks, err = t.blocks(ctx, h.Stream, n.after, rev); err != nil {
+		n := news{Head: h, after: at[h.Stream], rev: v.rev}
+		if n.blocks, err = t.blocks(ctx, h.Stream, n.after, n.rev); err != nil {
 			return err
 		}
 		reached := func(seq int64) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,48 +18,71 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// heads returns the last line of each stream.
+// heads returns the last line of each stream whose head can be read.
 func (t *Trail) heads(ctx context.Context) ([]audit.Head, error) {
-	heads, _, err := t.headsAt(ctx)
-	return heads, err
+	v, err := t.view(ctx)
+	return v.heads, err
 }
 
-// headsAt is heads with the revision of etcd at which they were read.
-func (t *Trail) headsAt(ctx context.Context) ([]audit.Head, int64, error) {
+// view is the streams at a revision of etcd.
+type view struct {
+	rev    int64
+	heads  []audit.Head
+	spoilt []string // streams whose heads cannot be read
+}
+
+// view reads the heads of all streams. One that cannot be read hides no other one.
+func (t *Trail) view(ctx context.Context) (v view, err error) {
 	prefix := t.o.KV.Key("audit", "head") + "/"
 	r, err := t.o.KV.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
-		return nil, 0, err
+		return v, err
 	}
-	var out []audit.Head
+	v.rev = r.Header.Revision
 	for _, item := range r.Kvs {
+		name := strings.TrimPrefix(string(item.Key), prefix)
 		h, err := etcdkv.Decode[headRecord](item)
 		if err != nil {
-			return nil, 0, err
+			t.o.Log.Error("the head of a stream of the audit log cannot be read", "stream", name, "err", err)
+			v.spoilt = append(v.spoilt, name)
+			continue
 		}
-		out = append(out, audit.Head{Stream: strings.TrimPrefix(string(item.Key), prefix), Seq: h.Seq, Hash: h.Hash})
+		v.heads = append(v.heads, audit.Head{Stream: name, Seq: h.Seq, Hash: h.Hash})
 	}
-	return out, r.Header.Revision, nil
+	return v, nil
 }
 
 // Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment.
 func (t *Trail) Export(ctx context.Context, send func(line []byte) error) error {
 	_ = t.Flush(ctx) // else lines that wait are missing: a log that cannot be written is still read
-	heads, rev, err := t.headsAt(ctx)
+	v, err := t.view(ctx)
 	if err != nil {
 		return err
 	}
-	anchors, err := t.anchors(ctx, rev)
+	anchors, err := t.anchors(ctx, v.rev)
 	if err != nil {
 		return err
 	}
 	end := []string{}
-	for _, h := range heads {
+	for _, name := range v.spoilt {
+		err := note(audit.Note{Spoilt: &audit.Spoilt{Stream: name, Key: headKey(t.o.KV, name)}}, send)
+		if a, ok := anchors[name]; ok {
+			err = errors.Join(err, note(audit.Note{Anchor: &a}, send))
+		}
+		if err == nil {
+			err = t.exportStream(ctx, name, v.rev, send)
+		}
+		if err != nil {
+			return err
+		}
+		end = append(end, name)
+	}
+	for _, h := range v.heads {
 		if a, ok := anchors[h.Stream]; ok {
 			err = errors.Join(err, note(audit.Note{Anchor: &a}, send))
 		}
 		if err == nil {
-			err = t.exportStream(ctx, h.Stream, rev, send)
+			err = t.exportStream(ctx, h.Stream, v.rev, send)
 		}
 		if err == nil {
 			err = note(audit.Note{Head: &h}, send)
@@ -196,9 +220,13 @@ func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
 	if q.Continue == "" {
 		_ = t.Flush(ctx) // as for Export
 	}
-	heads, rev, err := t.headsAt(ctx)
+	v, err := t.view(ctx)
 	if err != nil {
 		return audit.Page{}, err
+	}
+	heads := v.heads
+	for _, name := range v.spoilt {
+		heads = append(heads, audit.Head{Stream: name, Seq: math.MaxInt64 - 1})
 	}
 	at, err := readPositions(q.Continue)
 	if err != nil {
@@ -213,8 +241,8 @@ func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
 		if !begun {
 			next = h.Seq + 1
 		}
-		c := &cursor{trail: t, rev: rev, next: next}
-		if c.blocks, err = t.blocks(ctx, h.Stream, 0, rev); err != nil {
+		c := &cursor{trail: t, rev: v.rev, next: next}
+		if c.blocks, err = t.blocks(ctx, h.Stream, 0, v.rev); err != nil {
 			return audit.Page{}, err
 		}
 		if err := c.back(ctx, q.Since); err != nil {

@@ -60,6 +60,10 @@ func openStream(ctx context.Context, o Options) (*stream, error) {
 				continue
 			}
 			s, err := claimStream(ctx, o, name)
+			if errors.Is(err, errSpoiltHead) { // it stays for verify
+				o.Log.Error("a stream of the audit log is left alone, because its head cannot be read", "stream", name, "err", err)
+				continue
+			}
 			if s != nil || err != nil {
 				return s, err
 			}
@@ -108,11 +112,17 @@ func (s *stream) readHead(ctx context.Context) error {
 	if errs.Is(err, errs.NotFound) {
 		return nil
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.head, s.rev = h, kv.ModRevision
+	case kv != nil:
+		err = fmt.Errorf("%w: %w", errSpoiltHead, err)
 	}
 	return err
 }
+
+// errSpoiltHead says that the head of a stream is there and cannot be read.
+var errSpoiltHead = errors.New("the head of the stream is damaged")
 
 // errMoved says that the head of the stream is not what this process wrote last.
 var errMoved = errors.New("another process has written the stream of this one")

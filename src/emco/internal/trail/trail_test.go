@@ -420,6 +420,30 @@ func TestASpoiltEntryOfTheIndexHidesNoLine(t *testing.T) {
 	}
 }
 
+// A head that cannot be read is named, and stops neither other streams nor the next start: it takes another stream.
+func TestASpoiltHeadStopsNothing(t *testing.T) {
+	b := newBed(t)
+	one, stop := b.start(b.options("a"))
+	b.serve(one, "/v2/projects/before")
+	stop()
+	b.edit(b.kv.Key("audit", "head", "00"), func(string) string { return "{" })
+	log, _ := b.start(b.options("a"))
+	b.serve(log, "/v2/projects/after")
+	text := b.export(log)
+	if all := lines(b, text); count(all, audit.Intent) != 2 || all[len(all)-1].Stream != "01" {
+		t.Errorf("lines %+v", all)
+	}
+	_, err := audit.Verify(strings.NewReader(text))
+	if broken, ok := errors.AsType[*audit.Broken](err); !ok || broken.Stream != "00" || !strings.Contains(broken.Why, b.kv.Key("audit", "head", "00")) {
+		t.Errorf("verify says %v", err)
+	}
+	page, err := log.List(b.Context(), trail.Query{Limit: 100, Admit: func(l audit.Line) bool { return l.Phase == audit.Intent }})
+	if err != nil || len(page.Items) != 2 {
+		t.Errorf("%d lines are listed, %v", len(page.Items), err)
+	}
+	b.must(log.Tidy(b.Context()))
+}
+
 // Whoever can write etcd leaves traces: each change is found and the first line that is wrong is named.
 func TestChangesInEtcdAreFound(t *testing.T) {
 	type keys = []string
