@@ -133,7 +133,7 @@ func (m *Mirror) advance(mark int64, fresh *index, batch []appcontext.Record) {
 	for _, r := range batch {
 		news := m.index.apply(r)
 		for _, o := range m.observers {
-			m.index.tell(o, r)
+			m.index.notifyObserver(o, r)
 		}
 		switch r.Space {
 		case appcontext.AgentSpace:

@@ -18,8 +18,8 @@ func (x *index) replay(o Observer) {
 	}
 }
 
-// tell hands the change of a record, which was applied, to an observer.
-func (x *index) tell(o Observer, r appcontext.Record) {
+// notifyObserver passes the change of a record, which was applied, to an observer.
+func (x *index) notifyObserver(o Observer, r appcontext.Record) {
 	switch r.Space {
 	case appcontext.HeadSpace:
 		o.HeadChanged(r.HeadID, x.heads[r.HeadID])

@@ -77,8 +77,8 @@ func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, fai
 	return w
 }
 
-// tell notifies the witness that the operation of a head ended.
-func (w *Worker) tell(head appcontext.Head, failed bool) {
+// operationEnded notifies the witness that the operation of a head ended.
+func (w *Worker) operationEnded(head appcontext.Head, failed bool) {
 	if w.witness != nil && head.Op != nil {
 		w.witness(*head.Op, head.Subject, failed)
 	}
@@ -210,7 +210,7 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		return err
 	}
 	took := time.Since(start)
-	w.tell(head, false)
+	w.operationEnded(head, false)
 	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "took", took)
 	if err := recordPublished(ctx, b.Contexts, *head.Op, took); err != nil {
 		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
@@ -242,7 +242,7 @@ func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store
 func (w *Worker) fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
 	err := recordFailure(ctx, contexts, head, cause)
 	if err == nil {
-		w.tell(head, true)
+		w.operationEnded(head, true)
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func (p Planner) placementIntents(ctx context.Context, group store.Key, named na
 	return out, nil
 }
 
-// placementIntent is what documents say about the clusters of an app.
+// placementIntent is what documents want of the clusters of an app.
 type placementIntent struct {
 	clusters placement.Intent
 	choose   *v2.Choice // nil: one of each anyOf, by name
