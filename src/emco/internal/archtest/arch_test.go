@@ -28,7 +28,7 @@ type packageGroup struct {
 var groups = map[string]packageGroup{
 	"ground": {packages: []string{
 		"internal/bytelru",   // caches within limits
-		"internal/confined",  // children within limits
+		"internal/childproc", // children within limits
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
 		"internal/condition", // expressions of policy intents

@@ -10,7 +10,7 @@ import (
 	"runtime"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
@@ -32,7 +32,7 @@ func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("read the request: %w", err)
 		}
-		stop := confined.Heed(q.Work)
+		stop := childproc.Heed(q.Work)
 		a := answer(r, q)
 		a.Fit = memoryInUse() <= q.Keep
 		err = answers.Encode(a)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 )
 
 // maxIdle bounds the children without work.
@@ -20,14 +20,14 @@ type idleChildren struct {
 }
 
 type idleChild struct {
-	*confined.Process
+	*childproc.Process
 	project string
 	end     *time.Timer
 }
 
 // take returns a child that has rendered for a project; nil if none is kept. It takes the one that was
 // used last, so that the others become idle for long.
-func (c *idleChildren) take(project string) *confined.Process {
+func (c *idleChildren) take(project string) *childproc.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, k := range slices.Backward(c.kept) {
@@ -41,7 +41,7 @@ func (c *idleChildren) take(project string) *confined.Process {
 }
 
 // keep keeps a child for a while. If too many are idle, the longest idle ends.
-func (c *idleChildren) keep(project string, p *confined.Process) {
+func (c *idleChildren) keep(project string, p *childproc.Process) {
 	k := &idleChild{Process: p, project: project}
 	c.mu.Lock()
 	k.end = time.AfterFunc(c.longest, func() {

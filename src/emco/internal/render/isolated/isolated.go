@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -107,7 +107,7 @@ func (p *processRenderer) Render(ctx context.Context, req render.Request) (rende
 	rank := p.slow.rank(key)
 	if short := p.short(req.Budget); rank == fairshare.Fresh && short < p.limits.Work {
 		res, err := p.renderIn(ctx, req, childRun{rank: rank, work: short})
-		if !errors.Is(err, confined.ErrSpent) {
+		if !errors.Is(err, childproc.ErrSpent) {
 			return res, err
 		}
 		req.Budget.Waste()
@@ -123,7 +123,7 @@ func (p *processRenderer) Render(ctx context.Context, req render.Request) (rende
 			"was not rendered: it takes more than %s of processor time, and app %s of this deployment used up the time of its slow apps; correct that app, then update", p.short(nil), spentBy))
 	}
 	res, err := p.renderIn(ctx, req, childRun{rank: rank, work: p.limits.Work})
-	ranOut := errors.Is(err, confined.ErrSpent)
+	ranOut := errors.Is(err, childproc.ErrSpent)
 	end(ranOut)
 	if !ranOut {
 		return res, err
@@ -146,7 +146,7 @@ type childRun struct {
 	work time.Duration // processor time
 }
 
-// renderIn renders once a permit is free. The error is confined.ErrSpent if the child used up
+// renderIn renders once a permit is free. The error is childproc.ErrSpent if the child used up
 // the time of the run.
 func (p *processRenderer) renderIn(ctx context.Context, req render.Request, r childRun) (render.Result, error) {
 	release, err := p.shares.Acquire(ctx, req.Project, r.rank)
@@ -201,12 +201,12 @@ func (p *processRenderer) read(ctx context.Context, app, what string, a render.A
 }
 
 // run has a child answer: one that rendered for the project before, or a new one. The error is
-// confined.ErrSpent if the child used up the time of the run. A used child that fails in
+// childproc.ErrSpent if the child used up the time of the run. A used child that fails in
 // another way proves nothing: a new one is asked again.
 func (p *processRenderer) run(ctx context.Context, req render.Request, question []byte, r childRun) (renderAnswer, error) {
 	if child := p.idle.take(req.Project); child != nil {
 		a, err := p.ask(ctx, child, req, question, r)
-		if err == nil || ctx.Err() != nil || errors.Is(err, confined.ErrSpent) || errs.Is(err, errs.Unavailable) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, childproc.ErrSpent) || errs.Is(err, errs.Unavailable) {
 			return a, err
 		}
 	}
@@ -218,18 +218,18 @@ func (p *processRenderer) run(ctx context.Context, req render.Request, question 
 }
 
 // child describes the children.
-func (p *processRenderer) child() confined.Child {
+func (p *processRenderer) child() childproc.Child {
 	l := p.limits
-	return confined.Child{
+	return childproc.Child{
 		Path: p.command[0], Args: p.command[1:],
 		// A child lives for a few charts: it starts without collecting the garbage of its start.
 		Env:    []string{"GOGC=400", fmt.Sprintf("GOMEMLIMIT=%d", l.Memory/4*3), "GOTRACEBACK=single"},
-		Limits: confined.Limits{Time: l.Time, Work: l.Work, Memory: l.Memory, Output: l.Output},
+		Limits: childproc.Limits{Time: l.Time, Work: l.Work, Memory: l.Memory, Output: l.Output},
 	}
 }
 
 // ask has a child answer, and keeps it for the next chart if it is fit for one.
-func (p *processRenderer) ask(ctx context.Context, child *confined.Process, req render.Request, question []byte, r childRun) (a renderAnswer, err error) {
+func (p *processRenderer) ask(ctx context.Context, child *childproc.Process, req render.Request, question []byte, r childRun) (a renderAnswer, err error) {
 	text, err := child.Ask(ctx, question, r.work)
 	if err == nil {
 		if err = json.Unmarshal(text.Text, &a); err != nil {
@@ -247,16 +247,16 @@ func (p *processRenderer) ask(ctx context.Context, child *confined.Process, req 
 }
 
 // explain returns the error of a rendering whose child ended.
-func (p *processRenderer) explain(ctx context.Context, app string, a confined.Answer, r childRun, err error) error {
+func (p *processRenderer) explain(ctx context.Context, app string, a childproc.Answer, r childRun, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, confined.ErrLate):
+	case errors.Is(err, childproc.ErrLate):
 		return errs.New(errs.Unavailable, fmt.Sprintf(
 			"app %s: rendering was not done after %s, though it had not had %s of processor time, and was ended; this machine is busy", app, p.limits.Time, r.work))
-	case errors.Is(err, confined.ErrSpent):
-		return confined.ErrSpent
-	case errors.Is(err, confined.ErrLong):
+	case errors.Is(err, childproc.ErrSpent):
+		return childproc.ErrSpent
+	case errors.Is(err, childproc.ErrLong):
 		return blame(app, fmt.Sprintf("renders to more than %d bytes", p.limits.Output))
 	case outOfMemory(a.Stderr):
 		return blame(app, fmt.Sprintf("rendering needs more than %d MiB of memory and was ended; does a template build long lists?", p.limits.Memory>>20))

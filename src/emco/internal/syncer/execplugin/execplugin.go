@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
@@ -58,7 +58,7 @@ type Programs struct {
 // Find returns the Programs of the configuration's entries "name=/path". A path that is not
 // an executable file is an error, so that it is noticed before a cluster needs it.
 func Find(entries []string, l Limits) (*Programs, error) {
-	paths, err := confined.FindPrograms(entries)
+	paths, err := childproc.FindPrograms(entries)
 	if err != nil {
 		return nil, err
 	}

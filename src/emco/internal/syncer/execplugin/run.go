@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 )
 
 const (
@@ -44,12 +44,12 @@ func (r runner) call(ctx context.Context, q request) (response, error) {
 func (r runner) run(ctx context.Context, question []byte) ([]byte, error) {
 	r.slots <- struct{}{}
 	defer func() { <-r.slots }()
-	child := confined.Child{Path: r.path, Dir: "/", Limits: confined.Limits{Time: r.limits.Time, Memory: r.limits.Memory, Output: r.limits.Output}}
+	child := childproc.Child{Path: r.path, Dir: "/", Limits: childproc.Limits{Time: r.limits.Time, Memory: r.limits.Memory, Output: r.limits.Output}}
 	a, err := child.Ask(ctx, question)
 	switch {
-	case errors.Is(err, confined.ErrLate):
+	case errors.Is(err, childproc.ErrLate):
 		return nil, fmt.Errorf("it did not respond within %s and was killed", r.limits.Time)
-	case errors.Is(err, confined.ErrLong):
+	case errors.Is(err, childproc.ErrLong):
 		return nil, fmt.Errorf("it wrote more than %d bytes and was killed", r.limits.Output)
 	case err != nil && line(a.Stderr) != "":
 		return nil, fmt.Errorf("%w: %s", err, line(a.Stderr))

@@ -17,7 +17,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
@@ -36,7 +36,7 @@ type Runner struct {
 
 // New returns a runner of the entries "name=/path", each run with at most memory bytes.
 func New(entries []string, memory uint64) (*Runner, error) {
-	paths, err := confined.FindPrograms(entries)
+	paths, err := childproc.FindPrograms(entries)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +70,13 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 	if at, limited := ctx.Deadline(); limited {
 		left = time.Until(at)
 	}
-	child := confined.Child{Path: r.paths[j.Spec.Command], Dir: "/", Tied: true, Limits: confined.Limits{Time: left, Memory: r.memory, Output: maxOutput, File: confined.AnySize}}
+	child := childproc.Child{Path: r.paths[j.Spec.Command], Dir: "/", Tied: true, Limits: childproc.Limits{Time: left, Memory: r.memory, Output: maxOutput, File: childproc.AnySize}}
 	a, err := child.Ask(ctx, question)
 	if err == nil {
 		return string(a.Text), nil
 	}
 	kind := errs.Invalid
-	if exit, ok := errors.AsType[*exec.ExitError](err); ctx.Err() != nil || errors.Is(err, confined.ErrLate) || ok && exit.ExitCode() == exitAgain {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ctx.Err() != nil || errors.Is(err, childproc.ErrLate) || ok && exit.ExitCode() == exitAgain {
 		kind = errs.Unavailable
 	}
 	if said := strings.TrimSpace(strings.ToValidUTF8(a.Stderr, "")); said != "" {

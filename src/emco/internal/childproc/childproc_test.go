@@ -1,4 +1,4 @@
-package confined_test
+package childproc_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 )
 
 // shell is a child that runs a script.
-func shell(script string) confined.Child {
-	return confined.Child{
+func shell(script string) childproc.Child {
+	return childproc.Child{
 		Path: "/bin/sh", Args: []string{"-c", script}, Dir: "/",
-		Limits: confined.Limits{Time: 20 * time.Second, Memory: 64 << 20, Output: 1000},
+		Limits: childproc.Limits{Time: 20 * time.Second, Memory: 64 << 20, Output: 1000},
 	}
 }
 
@@ -33,7 +33,7 @@ func TestAsk(t *testing.T) {
 		t.Parallel()
 		c := shell("sleep 600 & sleep 600")
 		c.Limits.Time = 200 * time.Millisecond
-		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, confined.ErrLate) {
+		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, childproc.ErrLate) {
 			t.Errorf("Ask = %v, want ErrLate", err)
 		}
 	})
@@ -41,7 +41,7 @@ func TestAsk(t *testing.T) {
 		t.Parallel()
 		c := shell("while :; do :; done")
 		c.Limits.Time, c.Limits.Work = 10*time.Minute, 300*time.Millisecond
-		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, confined.ErrSpent) {
+		if _, err := c.Ask(t.Context(), nil); !errors.Is(err, childproc.ErrSpent) {
 			t.Errorf("Ask = %v, want ErrSpent", err)
 		}
 	})
@@ -49,13 +49,13 @@ func TestAsk(t *testing.T) {
 		t.Parallel()
 		c := shell("kill -9 $$")
 		c.Limits.Work = 10 * time.Second
-		if _, err := c.Ask(t.Context(), nil); err == nil || errors.Is(err, confined.ErrSpent) {
+		if _, err := c.Ask(t.Context(), nil); err == nil || errors.Is(err, childproc.ErrSpent) {
 			t.Errorf("Ask = %v, want how it ended", err)
 		}
 	})
 	t.Run("a child that writes without end", func(t *testing.T) {
 		t.Parallel()
-		if _, err := shell("while :; do echo more; done").Ask(t.Context(), nil); !errors.Is(err, confined.ErrLong) {
+		if _, err := shell("while :; do echo more; done").Ask(t.Context(), nil); !errors.Is(err, childproc.ErrLong) {
 			t.Errorf("Ask = %v, want ErrLong", err)
 		}
 	})

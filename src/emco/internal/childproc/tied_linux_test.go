@@ -1,4 +1,4 @@
-package confined_test
+package childproc_test
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 )
 
 const parentEnv = "CONFINED_TEST_PIPE" // set in the process that a test kills
 
 // tied is a tied child that writes its process id to a pipe.
-func tied(pipe, then string) confined.Child {
+func tied(pipe, then string) childproc.Child {
 	c := shell("echo $$ >$PIPE; " + then)
 	c.Tied, c.Env, c.Limits.Time = true, []string{"PIPE=" + pipe}, 10*time.Minute
 	return c
@@ -75,7 +75,7 @@ func TestTiedChildrenOutliveOtherThreads(t *testing.T) {
 	pipe, more := newPipe(t), newPipe(t)
 	c := tied(pipe, "read go <$MORE; echo well")
 	c.Env = append(c.Env, "MORE="+more)
-	var answer confined.Answer
+	var answer childproc.Answer
 	var err error
 	var asked sync.WaitGroup
 	asked.Go(func() { answer, err = c.Ask(t.Context(), nil) })

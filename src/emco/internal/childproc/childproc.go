@@ -1,9 +1,9 @@
-// Package confined runs child processes that answer questions within limits: one (Ask), or several
+// Package childproc runs child processes that answer questions within limits: one (Ask), or several
 // one after the other (Start).
 //
 //	parent ── question ──► stdin  ┐ child: has only the given environment, limited
 //	       ◄── answer ─── stdout ┘ memory and processor time; killed if late
-package confined
+package childproc
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package confined
+package childproc
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package confined_test
+package childproc_test
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/confined"
+	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
 )
 
 // start starts a shell that answers several questions.
-func start(t *testing.T, questions int, change func(*confined.Limits), script string) *confined.Process {
+func start(t *testing.T, questions int, change func(*childproc.Limits), script string) *childproc.Process {
 	t.Helper()
 	c := shell(script)
 	c.Limits.Work = 10 * time.Second
@@ -28,7 +28,7 @@ func start(t *testing.T, questions int, change func(*confined.Limits), script st
 }
 
 // ask asks a question with a second of processor time.
-func ask(t *testing.T, p *confined.Process, question string) (string, error) {
+func ask(t *testing.T, p *childproc.Process, question string) (string, error) {
 	t.Helper()
 	a, err := p.Ask(t.Context(), []byte(question), time.Second)
 	return string(a.Text), err
@@ -59,7 +59,7 @@ func TestProcessorTimeCountsForEachQuestion(t *testing.T) {
 			t.Fatalf("Ask = %q, %v", got, err)
 		}
 	}
-	if _, err := ask(t, p, "loop"); !errors.Is(err, confined.ErrSpent) || p.Fit() {
+	if _, err := ask(t, p, "loop"); !errors.Is(err, childproc.ErrSpent) || p.Fit() {
 		t.Errorf("Ask = %v, want ErrSpent; fit: %t", err, p.Fit())
 	}
 }
@@ -69,12 +69,12 @@ func TestAProcessEndsWithAFailure(t *testing.T) {
 	for _, tt := range []struct {
 		script string
 		want   error
-		change func(*confined.Limits)
+		change func(*childproc.Limits)
 	}{
-		{"read q; sleep 600 & sleep 600", confined.ErrLate, func(l *confined.Limits) { l.Time = 200 * time.Millisecond }},
-		{"exec >&-; sleep 600", confined.ErrLate, func(l *confined.Limits) { l.Time = 200 * time.Millisecond }},
-		{"read q; while :; do printf more; done", confined.ErrLong, nil},
-		{"read q; printf '%01001d\\n' 1; sleep 600", confined.ErrLong, nil},
+		{"read q; sleep 600 & sleep 600", childproc.ErrLate, func(l *childproc.Limits) { l.Time = 200 * time.Millisecond }},
+		{"exec >&-; sleep 600", childproc.ErrLate, func(l *childproc.Limits) { l.Time = 200 * time.Millisecond }},
+		{"read q; while :; do printf more; done", childproc.ErrLong, nil},
+		{"read q; printf '%01001d\\n' 1; sleep 600", childproc.ErrLong, nil},
 		{"read q; echo half >&2; printf half; exit 3", nil, nil},
 		{"exit 0", nil, nil},
 	} {
