@@ -54,6 +54,11 @@ func Deliverable(p appcontext.Pair) bool {
 	return p.Phase != appcontext.Applied && !p.Sent && p.Blocked == ""
 }
 
+// Urgent reports whether a pair is due to be removed or rolled back.
+func Urgent(p appcontext.Pair) bool {
+	return Deliverable(p) && (p.Desired == "" || p.Change == appcontext.RollBack)
+}
+
 // AllDeliverable returns the pairs with a step to deliver.
 func AllDeliverable(pairs []appcontext.Pair) (out []appcontext.Pair) {
 	for _, p := range pairs {

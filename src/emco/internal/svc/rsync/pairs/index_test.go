@@ -41,6 +41,9 @@ func (m model) check(r *rapid.T, x *memory) {
 		if got := x.Deliverable(t); len(got) != len(due) || x.HasDeliverable(t) != (len(due) > 0) {
 			r.Fatalf("%v has to deliver %v, want %v", t, got, due)
 		}
+		if got := x.Urgent(t); got != slices.ContainsFunc(want, pair.Urgent) {
+			r.Fatalf("%v is urgent: %t, with %v", t, got, want)
+		}
 	}
 	for c, want := range on {
 		slices.SortFunc(want, pair.CompareTargets)

@@ -126,6 +126,13 @@ func (m *memory) HasDeliverable(t pair.Target) bool {
 	return m.index.count(t, func(_ appcontext.PairKey, p *indexed) bool { return deliverable(p.state.Common()) }) > 0
 }
 
+// Urgent reports whether a pair of a target is due to be removed or rolled back.
+func (m *memory) Urgent(t pair.Target) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.index.count(t, func(_ appcontext.PairKey, p *indexed) bool { return pair.Urgent(*p.state.Common()) }) > 0
+}
+
 func deliverable(common *appcontext.Pair) bool { return pair.Deliverable(*common) }
 
 // Deliverable returns the pairs of a target that have a step to deliver, in order of app.

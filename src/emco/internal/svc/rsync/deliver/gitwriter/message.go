@@ -33,7 +33,7 @@ func summaryOf(pairs []appcontext.Pair) (out pairsSummary) {
 			out.revisions = append(out.revisions, p.Rev)
 		}
 		out.updates = out.updates || p.Desired != ""
-		out.urgent = out.urgent || urgent(p)
+		out.urgent = out.urgent || pair.Urgent(p)
 		out.interactive = out.interactive || pair.Deliverable(p) && p.Attempt == 0
 	}
 	slices.Sort(out.revisions)

@@ -76,6 +76,7 @@ type Branches interface {
 // Pairs are the pairs of a shard, and what is known of their deployments.
 type Pairs interface {
 	Of(t pair.Target) []appcontext.Pair                                  // in order of app
+	Urgent(t pair.Target) bool                                           // a pair is due to be removed or rolled back
 	On(cluster v2.ClusterKey) []pair.Target                              // in order
 	Subject(deployment v2.DeploymentID) string                           // for people
 	Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
@@ -106,7 +107,7 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 	}
 	var first, rest []pair.Target
 	for _, t := range due {
-		if slices.ContainsFunc(w.Pairs.Of(t), urgent) {
+		if w.Pairs.Urgent(t) {
 			first = append(first, t)
 		} else {
 			rest = append(rest, t)
@@ -119,11 +120,6 @@ func (w *Writer) turns(targets []pair.Target) []pair.Target {
 	deployment := func(t pair.Target) string { return string(t.Deployment) }
 	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.Deployment)).Project() }
 	return fairshare.Turns(fairshare.Turns(targets, deployment, nil), project, w.Weight)
-}
-
-// urgent reports whether a pair is due to be removed or rolled back.
-func urgent(p appcontext.Pair) bool {
-	return pair.Deliverable(p) && (p.Desired == "" || p.Change == appcontext.RollBack)
 }
 
 // contribution is one target's part of a commit. It keeps no pairs: there may be ten thousand contributions at a time.

@@ -51,6 +51,8 @@ func (b bundles) put(d appcontext.Digest, name string) {
 type fakePairs map[pair.Target][]appcontext.Pair
 
 func (f fakePairs) Of(t pair.Target) []appcontext.Pair { return f[t] }
+func (f fakePairs) Urgent(t pair.Target) bool          { return slices.ContainsFunc(f[t], pair.Urgent) }
+
 func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, Deployment: "7"}}
 }
