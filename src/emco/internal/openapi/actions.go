@@ -69,7 +69,7 @@ func Actions() map[string]Action {
 		"POST " + clusterRoute + "/move":                                          {"[moves](../operate/README.md#moving-clusters) the cluster to another place in Git", tryQuery, "`{\"gitOpsType\": …, \"gitOpsRefMode\": …, \"gitOpsShard\": …}` or `{\"finish\": true}`, `{\"abort\": true}`", "200 nothing had to move; 202; 400; 404; 409; 422"},
 		"GET " + clusterRoute + "/move":                                           {"the progress of the last move", "", "", "200; 404"},
 		"GET " + clusterRoute + "/monitor":                                        {"the cluster's [monitor](../monitor.md)", "", "", "200; 404"},
-		"POST " + clusterRoute + "/monitor/report":                                {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 404; 409; 413; 429; 503 with `Retry-After`"},
+		"POST " + clusterRoute + "/monitor/report":                                {"a monitor's report; needs the cluster's token", "", "the report, gzip", "204; 400; 401; 403 the report is of another cluster; 409 it is older than the last one; 412 it refers to content that is not stored; 413; 415; 422; 429; 503 with `Retry-After`"},
 		"POST " + clusterRoute + "/monitor/token":                                 {"makes a token for the monitor; only this answer shows it", "`overlap=10m`, " + tryQuery, "", "201; 404; 409"},
 		"GET " + clusterRoute + "/monitor/token":                                  {"the tokens, without their secrets", "", "", "200; 404"},
 		"DELETE " + clusterRoute + "/monitor/token":                               {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
