@@ -19,7 +19,7 @@ S-11 | app              | TestEveryRouteNeedsAPermission TestQuestionsAboutPermi
 S-12 | authn/oidc       | Test    | forged tokens, unknown keys, outages of a provider
 S-14 | app              | TestProjectsAreApart TestViewsAreConfined | what belongs to others looks as if it did not exist
 S-15 | authz            | Test    | nobody gives more than it has
-S-15 | access/directory | Test    | the bootstrap token ends for good
+S-15 | access/grants    | Test    | the bootstrap token ends for good
 S-15 | app              | TestTheBootstrapTokenEndsForGood TestAPITokens | the same through the API
 S-16 | e2e              | TestS16 | no spelling of a path passes unchecked
 S-17 | e2e              | TestS17 | what is revoked under load is refused by all processes
