@@ -161,7 +161,7 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 	trial.passes(func() error { return s.AddEvents(ctx, appcontext.Event{UID: "7", Type: appcontext.Normal}) }, "etcd.event.after", "etcd.event.before")
 	trial.passes(func() error { return s.AskRelocation(ctx, gitstate.Relocation{Cluster: "p+c", Number: 1}) },
 		"etcd.move.after", "etcd.move.before", EtcdRead)
-	trial.passes(func() error { return s.Delete(ctx, "7") }, "etcd.remove.after", "etcd.remove.before")
+	trial.passes(func() error { return s.Delete(ctx, "7") }, EtcdRead, "etcd.remove.after", "etcd.remove.before") // it reads the names of commits
 	trial.passes(func() error {
 		_, err := client.Txn(ctx).Then(clientv3.OpPut("/emco/own/all", "me")).Commit()
 		return err
