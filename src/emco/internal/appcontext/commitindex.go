@@ -107,8 +107,8 @@ func indexedOf(ctx context.Context, kv *etcdkv.Client, uid HeadID) (keys []strin
 			return nil, err
 		}
 		rev, commits, err := parseCommits(kv, at)
-		if err != nil {
-			return nil, err
+		if err != nil { // what cannot be read stops no deletion; a sweep removes its keys
+			continue
 		}
 		for _, c := range commits {
 			if isIndexed(c) {

@@ -217,6 +217,8 @@ func TestCommitsOfRevisionsAreMergedAndGoWithThem(t *testing.T) {
 	if got := found("c"); len(got) != 1 {
 		t.Errorf("a new commit is found as %+v", got)
 	}
+	_, err = s.kv.Etcd().Put(ctx, s.kv.Key("dep", "7", "commit", "damaged"), "?") // it stops no removal
+	must(t, err)
 	must(t, s.Remove(ctx, h))
 	if keys := keysBelow(t, s, ""); slices.ContainsFunc(keys, func(k string) bool { return strings.Contains(k, "commit") }) {
 		t.Errorf("after the removal there are %q", keys)
