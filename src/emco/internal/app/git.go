@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/branchlog"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -49,9 +50,9 @@ func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 }
 
 // logs returns the logs of branches, for people.
-func (h gitHost) logs(routes *route.Resolver) *branchlog.Logs {
+func (h gitHost) logs(routes *route.Resolver, panics *contain.Panics) *branchlog.Logs {
 	return branchlog.New(branchlog.Options{
-		Host: h.Host, Hosted: hosted, Now: time.Now,
+		Host: h.Host, Hosted: hosted, Now: time.Now, Panics: panics,
 		Repo: func(ctx context.Context, url, branch string) (git.Repo, error) {
 			return routes.Lookup().Repo(ctx, route.Branch{URL: url, Name: branch})
 		},

@@ -152,7 +152,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
 		writers := a.writers(c, m, host)
 		routes := &route.Resolver{DB: st.db, Rules: stored}
-		lanes = &views.Lanes{Branches: st.contexts, Writers: writers, Logs: host.logs(routes), Now: time.Now}
+		lanes = &views.Lanes{Branches: st.contexts, Writers: writers, Logs: host.logs(routes, a.panics(m)), Now: time.Now}
 		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {

@@ -6,6 +6,8 @@ package branchlog
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trailers"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -27,10 +31,12 @@ const (
 	maxBranches = 1000
 	maxBytes    = 32 << 20 // of all commits in memory, about
 	maxHistory  = maxBytes / 4
-	atOnce      = 4 // readings at the same time
+	atOnce      = 4  // readings at the same time
+	perServer   = 2  // of them from one server: one that does not answer leaves some to the others
+	maxWaiting  = 50 // branches of one server
 	readTime    = 20 * time.Second
 
-	gap         = 10 * time.Second // between two readings of a branch
+	gap         = 10 * time.Second // between the end of a reading of a branch and the next one
 	hostedGap   = time.Minute      // the same, where a provider limits requests
 	hostedReads = 6                // in hostedGap, of all branches together: a third of what GitHub grants, at most
 )
@@ -41,6 +47,7 @@ type Options struct {
 	Repo   func(ctx context.Context, url, branch string) (git.Repo, error) // with a credential
 	Hosted func(r git.Repo) bool                                           // its provider limits requests
 	Now    func() time.Time
+	Panics *contain.Panics
 }
 
 // Host reads from Git servers.
@@ -54,7 +61,7 @@ type Host interface {
 type Logs struct {
 	Options
 	reading singleflight.Group
-	slots   chan struct{}
+	shares  *fairshare.Shares // of servers
 	commits *bytelru.Cache[logKey, history]
 
 	mu     sync.Mutex
@@ -81,8 +88,8 @@ type look struct {
 	repo   git.Repo
 	head   git.Hash  // empty if it never succeeded
 	at     time.Time // of head
-	tried  time.Time
-	err    error // of the last try
+	tried  time.Time // when the last try ended
+	err    error     // of the last try
 	repoAt time.Time
 }
 
@@ -91,7 +98,7 @@ type Log struct {
 	At      time.Time // when the head was read
 	Commits []Commit  // newest first
 	Older   bool      // there are older ones
-	Err     error     // why the head was not read again; nil if it was not due
+	Err     error     // why the last try to read the head failed; nil if it did not fail
 }
 
 // Commit is a commit with what its trailers say.
@@ -106,31 +113,40 @@ type Commit struct {
 
 // New returns logs that know nothing yet.
 func New(o Options) *Logs {
-	return &Logs{Options: o, slots: make(chan struct{}, atOnce), commits: bytelru.New[logKey, history](maxBytes), looks: map[branch]look{}}
+	return &Logs{
+		Options: o,
+		shares:  fairshare.New(fairshare.Options{Permits: atOnce, PerTenant: perServer}),
+		commits: bytelru.New[logKey, history](maxBytes), looks: map[branch]look{},
+	}
 }
 
 // Read returns the newest commits of a branch. If the server cannot be asked, it returns what it knows from
-// before, with the reason; an error if it knows nothing.
+// before, with the reason; an error if it knows nothing. It returns when ctx ends, and the reading goes on for other callers.
 func (l *Logs) Read(ctx context.Context, url, name string) (Log, error) {
 	b := branch{url, name}
 	known := l.look(b)
-	h, there := l.commits.Get(logKey{b, known.head})
-	if known.tried.IsZero() || l.Now().Sub(known.tried) >= l.gap(known.repo) || known.err == nil && !there {
-		_, _, _ = l.reading.Do(url+"\x00"+name, func() (any, error) { // its outcome is in the look
+	if l.due(known) {
+		done := l.reading.DoChan(url+"\x00"+name, func() (any, error) { // its outcome is in the look
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 			defer cancel()
-			l.readNow(ctx, b)
+			l.readIfDue(ctx, b)
 			return nil, nil
 		})
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return Log{}, errs.E(errs.Unavailable, "read", "log of branch "+name, ctx.Err())
+		}
 		known = l.look(b)
-		h, there = l.commits.Get(logKey{b, known.head})
 	}
+	h, there := l.commits.Get(logKey{b, known.head})
 	switch {
 	case there:
 	case known.err != nil:
 		return Log{}, known.err
 	default:
-		return Log{}, errs.E(errs.Unavailable, "read", "log of branch "+name, errors.New("the logs of other branches took its place in memory; try again"))
+		again := max(0, l.gap(known.repo)-l.Now().Sub(known.tried))
+		return Log{}, errs.E(errs.Unavailable, "read", "log of branch "+name, fmt.Errorf("the logs of other branches took its place in memory; try again in %s", again.Round(time.Second)))
 	}
 	return Log{At: known.at, Commits: h.commits, Older: h.older, Err: known.err}, nil
 }
@@ -148,30 +164,65 @@ func (l *Logs) gap(r git.Repo) time.Duration {
 	return gap
 }
 
-// readNow looks at a branch and notes the outcome.
-func (l *Logs) readNow(ctx context.Context, b branch) {
+// due reports whether a branch may be read again.
+func (l *Logs) due(known look) bool {
+	return known.tried.IsZero() || l.Now().Sub(known.tried) >= l.gap(known.repo)
+}
+
+// readIfDue looks at a branch and notes the outcome, unless another caller did so just before.
+func (l *Logs) readIfDue(ctx context.Context, b branch) {
 	next := l.look(b)
-	next.tried = l.Now()
-	var head git.Hash
-	if head, next.err = l.readHead(ctx, b, &next); next.err == nil {
-		next.head, next.at = head, next.tried
+	if !l.due(next) {
+		return
 	}
+	begun := l.Now()
+	next.err = l.Panics.Do(contain.Git, "the log of branch "+b.name, func() error {
+		head, err := l.readHead(ctx, b, &next)
+		if err == nil {
+			next.head, next.at = head, begun
+		}
+		return err
+	})
+	next.tried = l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.looks[b]; !known && len(l.looks) >= maxBranches {
-		clear(l.looks)
+		delete(l.looks, l.longestAgoLocked())
 	}
 	l.looks[b] = next
 }
 
+// longestAgoLocked returns the branch whose last try is the longest ago.
+func (l *Logs) longestAgoLocked() (out branch) {
+	var first time.Time
+	for b, known := range l.looks {
+		if first.IsZero() || known.tried.Before(first) {
+			out, first = b, known.tried
+		}
+	}
+	return out
+}
+
+// serverOf returns what identifies the server of a repository.
+func serverOf(url string) string {
+	a, err := git.ParseURL(url)
+	if err != nil {
+		return url
+	}
+	return net.JoinHostPort(a.Host, a.Port)
+}
+
 // readHead reads where a branch is, and the commits there unless they are known.
 func (l *Logs) readHead(ctx context.Context, b branch, known *look) (head git.Hash, err error) {
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	case <-ctx.Done():
-		return "", errs.E(errs.Unavailable, "read", "log of "+b.name, ctx.Err())
+	server := serverOf(b.url)
+	if l.shares.Waiting(server) >= maxWaiting {
+		return "", errs.Throttle("read", "log of branch "+b.name, gap, fmt.Errorf("the logs of %d other branches of its server wait to be read", maxWaiting))
 	}
+	release, err := l.shares.Acquire(ctx, server, fairshare.Fresh)
+	if err != nil {
+		return "", errs.E(errs.Unavailable, "read", "log of branch "+b.name, fmt.Errorf("its server was busy with other branches: %w", err))
+	}
+	defer release()
 	if known.repoAt.IsZero() || l.Now().Sub(known.repoAt) >= hostedGap {
 		if known.repo, err = l.Repo(ctx, b.url, b.name); err != nil {
 			return "", err
@@ -230,7 +281,8 @@ func (l *Logs) readCommits(ctx context.Context, r git.Repo, head git.Hash) (h hi
 			one := commitOf(c, ids)
 			more := 200 + len(one.Author) + len(one.Title) + 40*len(one.Carried)
 			if size+more > maxHistory {
-				if h.older = true; size == 0 {
+				h.older = true
+				if size == 0 {
 					return h, 0, errs.E(errs.TooLarge, "read", "commit "+string(c.ID), errors.New("it names more deployments than can be shown"))
 				}
 				break

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -19,8 +21,9 @@ type server struct {
 	mu       sync.Mutex
 	line     []git.Commit // newest first
 	err      error
-	largest  int // commits that one exchange may bring; 0: any number
-	lag      time.Duration
+	largest  int           // commits that one exchange may bring; 0: any number
+	lag      time.Duration // of all but https://quick/
+	broken   bool          // reading what it answers causes a panic
 	heads    int
 	logs     int
 	lookups  int
@@ -28,16 +31,21 @@ type server struct {
 	mostOnce int
 }
 
-func (s *server) Head(context.Context, git.Repo, string) (git.Hash, error) {
+func (s *server) Head(_ context.Context, r git.Repo, _ string) (git.Hash, error) {
 	s.mu.Lock()
 	s.heads++
 	s.atOnce++
 	s.mostOnce = max(s.mostOnce, s.atOnce)
 	s.mu.Unlock()
-	time.Sleep(s.lag)
+	if !strings.HasPrefix(r.URL, "https://quick/") {
+		time.Sleep(s.lag)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.atOnce--
+	if s.broken {
+		panic("index out of range")
+	}
 	if s.err != nil {
 		return "", s.err
 	}
@@ -148,14 +156,117 @@ func TestReadersOfABranchShareOneReading(t *testing.T) {
 					cancel() // its reading serves the others
 				}
 				defer cancel()
-				if log, err := logs.Read(ctx, "https://git/fleet.git", fmt.Sprint("main-", i%10)); err != nil || len(log.Commits) != 1 {
-					t.Errorf("%+v, %v", log, err)
+				log, err := logs.Read(ctx, "https://git/fleet.git", fmt.Sprint("main-", i%10))
+				if left := i == 0; left != errs.Is(err, errs.Unavailable) || !left && (err != nil || len(log.Commits) != 1) {
+					t.Errorf("caller %d: %+v, %v", i, log, err)
 				}
 			})
 		}
 		all.Wait()
-		if s.heads != 10 || s.mostOnce != atOnce {
-			t.Errorf("%d readings, at most %d at once; want 10, %d at once", s.heads, s.mostOnce, atOnce)
+		if s.heads != 10 || s.mostOnce != perServer {
+			t.Errorf("%d readings, at most %d at once; want 10, %d at once", s.heads, s.mostOnce, perServer)
+		}
+		s.mostOnce = 0
+		for i := range 10 {
+			all.Go(func() {
+				if _, err := logs.Read(t.Context(), fmt.Sprintf("https://git-%d/fleet.git", i), "main"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if s.mostOnce != atOnce {
+			t.Errorf("at most %d at once from several servers, want %d", s.mostOnce, atOnce)
+		}
+	})
+}
+
+func TestAServerThatHangsIsAskedRarelyAndDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{lag: readTime - 5*time.Second}
+		s.commit("first")
+		logs := s.logsOf(false)
+		for range 2 {
+			if _, err := logs.Read(t.Context(), "https://hangs/fleet.git", "main"); err != nil || s.heads != 1 {
+				t.Errorf("%v after %d heads, want one question in a while", err, s.heads)
+			}
+		}
+		var all sync.WaitGroup
+		for i := range maxWaiting + perServer + 1 {
+			all.Go(func() { _, _ = logs.Read(t.Context(), "https://hangs/fleet.git", fmt.Sprint(i)) })
+			synctest.Wait()
+		}
+		begun := time.Now()
+		if _, err := logs.Read(t.Context(), "https://hangs/fleet.git", fmt.Sprint(maxWaiting+perServer)); !errs.Is(err, errs.Throttled) || time.Since(begun) > 0 {
+			t.Errorf("one branch too many waits: %v after %s", err, time.Since(begun))
+		}
+		if _, err := logs.Read(t.Context(), "https://quick/fleet.git", "main"); err != nil || time.Since(begun) > 0 {
+			t.Errorf("another server: %v after %s", err, time.Since(begun))
+		}
+		all.Wait()
+	})
+}
+
+func TestACallerLeavesWithoutTheServersAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{lag: 10 * time.Second}
+		s.commit("first")
+		logs, begun := s.logsOf(false), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := logs.Read(ctx, "https://git/fleet.git", "main"); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != time.Second {
+			t.Errorf("%v after %s, want the end of the caller's time", err, time.Since(begun))
+		}
+		if log, err := logs.Read(t.Context(), "https://git/fleet.git", "main"); err != nil || len(log.Commits) != 1 || s.heads != 1 {
+			t.Errorf("the next caller: %+v, %v after %d heads; want the answer to the first question", log, err, s.heads)
+		}
+	})
+}
+
+func TestWhatIsForgottenIsNotReadAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		s.commit("first")
+		logs := s.logsOf(false)
+		read := func(branch int) error {
+			_, err := logs.Read(t.Context(), "https://git/fleet.git", fmt.Sprint(branch))
+			return err
+		}
+		for i := range maxBranches + 1 {
+			if err := read(i); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err := read(maxBranches / 2); err != nil || s.heads != maxBranches+1 {
+			t.Errorf("%v after %d heads; one branch too many made it forget others than the first", err, s.heads)
+		}
+		if err := read(0); err != nil || s.heads != maxBranches+2 || len(logs.looks) != maxBranches {
+			t.Errorf("the first branch: %v after %d heads, %d in memory", err, s.heads, len(logs.looks))
+		}
+
+		logs.commits = bytelru.New[logKey, history](0) // all commits were dropped
+		heads := s.heads
+		for range 2 {
+			if err := read(0); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "try again in 10s") || s.heads != heads {
+				t.Errorf("%v after %d more heads, want when to try again", err, s.heads-heads)
+			}
+		}
+	})
+}
+
+func TestAPanicIsContained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{broken: true}
+		logs := s.logsOf(false)
+		for range 2 {
+			if _, err := logs.Read(t.Context(), "https://git/fleet.git", "main"); !contain.Is(err) || s.heads != 1 {
+				t.Errorf("%v after %d heads", err, s.heads)
+			}
 		}
 	})
 }
