@@ -23,8 +23,12 @@ type Process struct {
 }
 
 // Start starts a child that answers at most so many questions. Limits.Work is the most that
-// a question may ask for; memory is limited for all of them together.
+// a question may ask for; memory is limited for all of them together. The child must end when its stdin
+// ends: it cannot be Tied, because the thread that starts it may end before it does.
 func (c Child) Start(questions int) (*Process, error) {
+	if c.Tied {
+		return nil, errors.New("a child that answers several questions cannot be tied to its parent")
+	}
 	ctx, kill := context.WithCancel(context.Background()) // it outlives the question that it was started for
 	p := &Process{limits: c.Limits, left: questions, kill: kill}
 	p.cmd, p.said = c.command(ctx)
@@ -71,7 +75,8 @@ func (p *Process) Ask(ctx context.Context, question []byte, work time.Duration) 
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_, _ = p.in.Write(append(question, '\n')) // the answer shows if it has ended
+		_, _ = p.in.Write(question) // the answer shows if it has ended
+		_, _ = p.in.Write([]byte{'\n'})
 	}()
 	text, err := p.line()
 	if err == nil {

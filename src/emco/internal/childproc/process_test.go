@@ -47,6 +47,27 @@ func TestAProcessAnswersSeveralQuestions(t *testing.T) {
 	}
 }
 
+// The thread that starts a child may end before a child that answers several questions does.
+func TestAProcessCannotBeTied(t *testing.T) {
+	t.Parallel()
+	c := shell("read q")
+	c.Tied = true
+	if p, err := c.Start(1); err == nil {
+		p.End()
+		t.Error("a tied child was started, and nothing ties it")
+	}
+}
+
+// Asking leaves the question as it is, also the bytes behind it.
+func TestAskLeavesTheQuestion(t *testing.T) {
+	t.Parallel()
+	p := start(t, 1, nil, `read q; echo "$q"`)
+	question := []byte("why not")
+	if got, err := p.Ask(t.Context(), question[:3], time.Second); err != nil || string(got.Text) != "why" || string(question) != "why not" {
+		t.Errorf("Ask = %q, %v; the question is %q", got.Text, err, question)
+	}
+}
+
 // Each question has its own processor time.
 func TestProcessorTimeCountsForEachQuestion(t *testing.T) {
 	t.Parallel()
