@@ -83,13 +83,14 @@ const workPoll = 5 * time.Millisecond
 
 // Heed makes this process, a child in Go, end when it has used up its processor time: work from
 // now on, if that is more than 0, or the whole seconds that the kernel allows. Go's run time
-// ignores SIGXCPU, so the kernel would kill the process and the parent would not know why. The
-// returned function ends that.
+// ignores SIGXCPU, so the kernel would kill the process and the parent would not know why. After
+// stop, the processor time no longer ends the process.
 func Heed(work time.Duration) (stop func()) {
-	spent, ended := make(chan os.Signal, 1), make(chan struct{})
+	spent, ended, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	before := processorTime()
 	signal.Notify(spent, unix.SIGXCPU)
 	go func() {
+		defer close(done)
 		check := time.NewTicker(workPoll)
 		defer check.Stop()
 		for {
@@ -105,7 +106,7 @@ func Heed(work time.Duration) (stop func()) {
 			}
 		}
 	}()
-	return func() { signal.Stop(spent); close(ended) }
+	return func() { signal.Stop(spent); close(ended); <-done }
 }
 
 // processorTime returns the processor time of all threads of this process.

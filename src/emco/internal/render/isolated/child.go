@@ -1,6 +1,7 @@
 package isolated
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ import (
 // charts.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
-	questions, answers := json.NewDecoder(stdin), json.NewEncoder(stdout)
+	questions := json.NewDecoder(stdin)
 	for {
 		var q renderRequest
 		err := questions.Decode(&q)
@@ -35,8 +36,13 @@ func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 		stop := childproc.Heed(q.Work)
 		a := answer(r, q)
 		a.Fit = memoryInUse() <= q.Keep
-		err = answers.Encode(a)
-		if stop(); err != nil || !a.Fit {
+		var text bytes.Buffer
+		err = json.NewEncoder(&text).Encode(a)
+		stop() // a child that has answered must not end as if the chart took too long
+		if err == nil {
+			_, err = text.WriteTo(stdout)
+		}
+		if err != nil || !a.Fit {
 			return err
 		}
 	}

@@ -40,25 +40,24 @@ func (c *idleChildren) take(project string) *childproc.Process {
 	return nil
 }
 
-// keep keeps a child for a while. If too many are idle, the longest idle ends.
-func (c *idleChildren) keep(project string, p *childproc.Process) {
+// keep keeps a child for a while. If too many are idle, it returns the longest idle, which the caller must end.
+func (c *idleChildren) keep(project string, p *childproc.Process) (surplus *childproc.Process) {
 	k := &idleChild{Process: p, project: project}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	k.end = time.AfterFunc(c.longest, func() {
 		if c.remove(k) {
 			k.End()
 		}
 	})
 	c.kept = append(c.kept, k)
-	var surplus *idleChild
-	if len(c.kept) > maxIdle {
-		surplus, c.kept = c.kept[0], c.kept[1:]
-		surplus.end.Stop()
+	if len(c.kept) <= maxIdle {
+		return nil
 	}
-	c.mu.Unlock()
-	if surplus != nil {
-		surplus.End()
-	}
+	surplus = c.kept[0].Process
+	c.kept[0].end.Stop()
+	c.kept = c.kept[1:]
+	return surplus
 }
 
 // remove reports whether a child was kept still.

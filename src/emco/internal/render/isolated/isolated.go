@@ -146,19 +146,28 @@ type childRun struct {
 	work time.Duration // processor time
 }
 
-// renderIn renders once a permit is free. The error is childproc.ErrSpent if the child used up
-// the time of the run.
+// renderIn renders once a permit is free. It reads the packages only then: permits also bound the memory that packages
+// take. The error is childproc.ErrSpent if the child used up the time of the run.
 func (p *processRenderer) renderIn(ctx context.Context, req render.Request, r childRun) (render.Result, error) {
 	release, err := p.shares.Acquire(ctx, req.Project, r.rank)
 	if err != nil {
 		return render.Result{}, err
 	}
-	defer release()
+	var left *childproc.Process // without work; others need not wait for its end
+	defer func() {
+		release()
+		if left != nil {
+			left.End()
+		}
+	}()
 	q, err := p.question(ctx, req, r.work)
 	if err != nil {
 		return render.Result{}, err
 	}
-	a, err := p.run(ctx, req, q, r)
+	a, child, err := p.run(ctx, req, q, r)
+	if left = child; err == nil && a.Fit && child.Fit() && req.Project != "" && p.limits.Idle > 0 {
+		left = p.idle.keep(req.Project, child)
+	}
 	if err != nil {
 		return render.Result{}, err
 	}
@@ -200,21 +209,23 @@ func (p *processRenderer) read(ctx context.Context, app, what string, a render.A
 	return &packedArchive{Digest: a.Digest, Content: content}, nil
 }
 
-// run has a child answer: one that rendered for the project before, or a new one. The error is
-// childproc.ErrSpent if the child used up the time of the run. A used child that fails in
+// run has a child answer: one that rendered for the project before, or a new one. It returns the child, if it
+// started. The error is childproc.ErrSpent if the child used up the time of the run. A used child that fails in
 // another way proves nothing: a new one is asked again.
-func (p *processRenderer) run(ctx context.Context, req render.Request, question []byte, r childRun) (renderAnswer, error) {
+func (p *processRenderer) run(ctx context.Context, req render.Request, question []byte, r childRun) (renderAnswer, *childproc.Process, error) {
 	if child := p.idle.take(req.Project); child != nil {
 		a, err := p.ask(ctx, child, req, question, r)
 		if err == nil || ctx.Err() != nil || errors.Is(err, childproc.ErrSpent) || errs.Is(err, errs.Unavailable) {
-			return a, err
+			return a, child, err
 		}
+		child.End()
 	}
 	child, err := p.child().Start(maxCharts)
 	if err != nil {
-		return renderAnswer{}, fmt.Errorf("render app %s in a child: %w", req.App, err)
+		return renderAnswer{}, nil, fmt.Errorf("render app %s in a child: %w", req.App, err)
 	}
-	return p.ask(ctx, child, req, question, r)
+	a, err := p.ask(ctx, child, req, question, r)
+	return a, child, err
 }
 
 // child describes the children.
@@ -228,22 +239,16 @@ func (p *processRenderer) child() childproc.Child {
 	}
 }
 
-// ask has a child answer, and keeps it for the next chart if it is fit for one.
+// ask has a child answer.
 func (p *processRenderer) ask(ctx context.Context, child *childproc.Process, req render.Request, question []byte, r childRun) (a renderAnswer, err error) {
 	text, err := child.Ask(ctx, question, r.work)
-	if err == nil {
-		if err = json.Unmarshal(text.Text, &a); err != nil {
-			err = fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
-		}
-	} else {
-		err = p.explain(ctx, req.App, text, r, err)
+	if err != nil {
+		return a, p.explain(ctx, req.App, text, r, err)
 	}
-	if err == nil && a.Fit && child.Fit() && req.Project != "" && p.limits.Idle > 0 {
-		p.idle.keep(req.Project, child)
-	} else {
-		child.End()
+	if err := json.Unmarshal(text.Text, &a); err != nil {
+		return a, fmt.Errorf("render app %s: the child's answer is no JSON: %w", req.App, err)
 	}
-	return a, err
+	return a, nil
 }
 
 // explain returns the error of a rendering whose child ended.

@@ -24,13 +24,35 @@ func TestMain(m *testing.M) {
 		if len(os.Args) > 3 {
 			noteStart(os.Args[3])
 		}
-		if err := isolated.Main(stubRenderer(os.Args[2]), os.Stdin, os.Stdout); err != nil {
+		if err := isolated.Main(stubRenderer(os.Args[2]), os.Stdin, childOutput{}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// childOutput is the stdout of a child.
+type childOutput struct{}
+
+// Write writes an answer. After that of a chart that lingers, the child computes for longer than a short rendering may.
+func (childOutput) Write(p []byte) (int, error) {
+	n, err := os.Stdout.Write(p)
+	if lingers {
+		lingers = false
+		compute(400 * time.Millisecond)
+	}
+	return n, err
+}
+
+// lingers is set by a chart that lingers, in its child.
+var lingers bool
+
+// compute uses the processor.
+func compute(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+	}
 }
 
 // stubRenderer is a renderer that behaves as its name describes.
@@ -48,9 +70,10 @@ func (b stubRenderer) Render(_ context.Context, req render.Request) (render.Resu
 		//lint:ignore SA5002 the parent has to end it
 		for {
 		}
-	case "slow": // about 400 ms of work
-		for end := time.Now().Add(400 * time.Millisecond); time.Now().Before(end); {
-		}
+	case "slow":
+		compute(400 * time.Millisecond)
+	case "lingers":
+		lingers = true
 	case "waits": // as if others had the processors
 		time.Sleep(time.Hour)
 	case "grows":

@@ -150,6 +150,20 @@ func TestAChildEndsWithAChartThatMisbehaves(t *testing.T) {
 	}
 }
 
+// A child that has answered renders the next chart, however long it computed after the answer.
+func TestProcessorTimeEndsWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	s := countStarts(t, func(l *isolated.Limits) { l.Work = time.Second }) // a short rendering takes a tenth
+	for _, app := range []string{"lingers", "tells-after"} {
+		if err := s.render("p", app); err != "" {
+			t.Errorf("%s: %s", app, err)
+		}
+	}
+	if ids := s.children(); len(ids) != 1 {
+		t.Errorf("children %v were started, want 1", ids)
+	}
+}
+
 func TestChildrenEndWithoutWork(t *testing.T) {
 	t.Parallel()
 	s := countStarts(t, func(l *isolated.Limits) { l.Idle, l.Parallel = 20*time.Millisecond, 8 })
