@@ -54,10 +54,13 @@ func endOf(err error) error {
 	}
 }
 
-// requestError gives an error of the server its kind, and says what to do about one that does not pass.
+// requestError gives an error of a request its kind, and says what to do about one that does not pass.
 func requestError(op string, j workflow.Job, err error) error {
 	if _, missing := errors.AsType[*serviceerror.NamespaceNotFound](err); missing {
 		return errs.E(errs.NotFound, op, j.ID, fmt.Errorf("%w; the operator creates the namespace, or corrects workflows.temporal.namespace", err))
+	}
+	if errors.Is(err, converter.ErrUnableToEncode) {
+		return errs.E(errs.Invalid, op, j.ID, fmt.Errorf("%w; correct the parameters of the intent", err))
 	}
 	switch serviceerror.ToStatus(err).Code() {
 	case codes.NotFound:

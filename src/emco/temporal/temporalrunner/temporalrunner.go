@@ -117,13 +117,14 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 
 // start starts the workflow, or finds the one that was started with the run's id. Temporal ends it at the deadline, even
 // if EMCO does not run then.
-func (r *Runner) start(ctx context.Context, j workflow.Job) (started client.WorkflowRun, err error) {
+func (r *Runner) start(ctx context.Context, j workflow.Job) (client.WorkflowRun, error) {
 	call, how := j.Call(), j.Spec.Temporal.Options
 	left := max(time.Until(j.Deadline), time.Second)
 	if how.Execution > 0 {
 		left = min(left, time.Duration(how.Execution))
 	}
-	err = request(ctx, "start workflow", j, func(ctx context.Context) error {
+	var started client.WorkflowRun
+	err := request(ctx, "start workflow", j, func(ctx context.Context) (err error) {
 		started, err = r.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 			ID: j.ID, TaskQueue: how.TaskQueue, WorkflowExecutionTimeout: left,
 			WorkflowRunTimeout: time.Duration(how.Run), WorkflowTaskTimeout: time.Duration(how.Task), RetryPolicy: retryOf(how.Retry),
@@ -170,7 +171,7 @@ func wait(ctx context.Context, j workflow.Job, started client.WorkflowRun) (stri
 	return "", requestError("wait for workflow", j, err)
 }
 
-// ask returns why the server does not know of a workflow that goes on.
+// ask returns nil if the server has the workflow, whether it goes on or is over.
 func (r *Runner) ask(ctx context.Context, j workflow.Job) error {
 	return request(ctx, "wait for workflow", j, func(ctx context.Context) error {
 		_, err := r.client.DescribeWorkflowExecution(ctx, j.ID, "")

@@ -302,6 +302,11 @@ func TestErrorsOfTheServer(t *testing.T) {
 	if _, err := open(t, config.Temporal{Address: f.address, Namespace: "other"}).Run(t.Context(), job(t, say)); !errs.Is(err, errs.NotFound) || !strings.Contains(err.Error(), "workflows.temporal.namespace") {
 		t.Errorf("a namespace that does not exist: %v", err)
 	}
+	broken, seen := job(t, say), f.seen()
+	broken.Spec.Temporal.Params = map[string]v2.PatchValue{"activityParams": v2.PatchValue(`{`)}
+	if _, err := open(t, config.Temporal{Address: f.address}).Run(t.Context(), broken); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "correct the parameters") {
+		t.Errorf("parameters that cannot be sent: %v after %d requests", err, f.seen()-seen)
+	}
 	f.refuseAll(errDenied)
 	if _, err := r.Run(t.Context(), job(t, say)); !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "workflows.temporal.cert") {
 		t.Errorf("no permission: %v", err)
