@@ -36,46 +36,78 @@ type Dialer struct {
 }
 
 // Call makes a call to the controller at an address, and makes it again while the controller is unavailable. An
-// error is Unavailable if the controller does not answer or ctx ends, and Invalid if the controller answers an error.
+// error is Unavailable if the controller does not answer or ctx ends, Forbidden if the address must not be dialled, and
+// Invalid if the controller answers an error.
 func Call[A any](ctx context.Context, d Dialer, address string, call func(context.Context, grpc.ClientConnInterface) (A, error)) (answer A, err error) {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	conn, err := d.connect(address)
-	if err != nil {
-		return answer, errs.E(errs.Invalid, "call", address, err)
-	}
-	defer conn.Close()
 	wait := pause
 	for attempt := 1; ; attempt++ {
-		answer, err = call(within, conn)
+		answer, err = try(within, d, address, call)
 		code := status.Code(err)
 		switch {
 		case err == nil:
 			return answer, nil
+		case errs.Is(err, errs.Forbidden), errs.Is(err, errs.Invalid): // no call was made
+			return answer, err
 		case ctx.Err() != nil:
 			return answer, errs.E(errs.Unavailable, "call", address, ctx.Err())
+		case code == codes.ResourceExhausted: // the controller answers it, or gRPC refuses a large message on this side
+			return answer, errs.New(errs.Invalid, fmt.Sprintf("the call ends with %s; requests and answers have at most %d MiB: %s", code, maxMessage>>20, textOf(err)))
 		case code != codes.Unavailable && code != codes.DeadlineExceeded:
 			return answer, errs.New(errs.Invalid, fmt.Sprintf("it answers %s: %s", code, textOf(err)))
-		case attempt == attempts || within.Err() != nil:
-			return answer, errs.E(errs.Unavailable, "call", address, fmt.Errorf("%d attempts: %s", attempt, textOf(err)))
+		}
+		failed := errs.E(errs.Unavailable, "call", address, fmt.Errorf("%d attempts: %s", attempt, textOf(err)))
+		if attempt == attempts {
+			return answer, failed
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-within.Done():
 			timer.Stop()
+			return answer, failed
 		}
 		wait *= 2
 	}
 }
 
-// connect returns a connection that is made when it is used.
-func (d Dialer) connect(address string) (*grpc.ClientConn, error) {
+// try makes one attempt over a connection of its own: a connection that could not be made fails further calls for a
+// second without dialling again. Forbidden and Invalid concern the address; other errors are those of call.
+func try[A any](ctx context.Context, d Dialer, address string, call func(context.Context, grpc.ClientConnInterface) (A, error)) (answer A, err error) {
+	forbidden := make(chan error, 1)
+	conn, err := d.connect(address, forbidden)
+	if err != nil {
+		return answer, errs.E(errs.Invalid, "call", address, err)
+	}
+	defer conn.Close()
+	answer, err = call(ctx, conn)
+	if err == nil {
+		return answer, nil
+	}
+	select {
+	case refusal := <-forbidden:
+		return answer, errs.E(errs.Forbidden, "call", address, refusal)
+	default:
+		return answer, err
+	}
+}
+
+// connect returns a connection that is made when it is used. gRPC keeps only the text of an error of the dialer, so
+// connect sends to forbidden why the address must not be dialled.
+func (d Dialer) connect(address string, forbidden chan<- error) (*grpc.ClientConn, error) {
 	dialer := outbound.Dialer(d.Admit)
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", address)
+			conn, err := dialer.DialContext(ctx, "tcp", address)
+			if errs.Is(err, errs.Forbidden) {
+				select {
+				case forbidden <- err:
+				default: // the first one suffices
+				}
+			}
+			return conn, err
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)), grpc.WithNoProxy())
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/grpc"
@@ -34,10 +36,25 @@ func (s *server) Check(ctx context.Context, _ *pb.HealthCheckRequest) (*pb.Healt
 // serve starts a server, and returns a function that calls it.
 func serve(t *testing.T, s *server, admit func(netip.Addr) error) func(context.Context) error {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address := serveAt(t, listen(t, "127.0.0.1:0"), s)
+	return func(ctx context.Context) error {
+		_, err := grpccall.Call(ctx, grpccall.Dialer{Admit: admit}, address, check)
+		return err
+	}
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return listener
+}
+
+// serveAt serves until the test ends, and returns the address.
+func serveAt(t *testing.T, listener net.Listener, s *server) string {
+	t.Helper()
 	g := grpc.NewServer()
 	pb.RegisterHealthServer(g, s)
 	done := make(chan error, 1)
@@ -48,12 +65,11 @@ func serve(t *testing.T, s *server, admit func(netip.Addr) error) func(context.C
 			t.Errorf("the server ended with %v", err)
 		}
 	})
-	return func(ctx context.Context) error {
-		_, err := grpccall.Call(ctx, grpccall.Dialer{Admit: admit}, listener.Addr().String(), func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
-			return pb.NewHealthClient(conn).Check(ctx, &pb.HealthCheckRequest{})
-		})
-		return err
-	}
+	return listener.Addr().String()
+}
+
+func check(ctx context.Context, conn grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+	return pb.NewHealthClient(conn).Check(ctx, &pb.HealthCheckRequest{})
 }
 
 func TestACallIsRepeatedWhileTheControllerIsUnavailable(t *testing.T) {
@@ -73,6 +89,56 @@ func TestACallIsRepeatedWhileTheControllerIsUnavailable(t *testing.T) {
 		if (err == nil) != (tt.text == "") || err != nil && (!errs.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.text) || len(err.Error()) > 600) || s.calls.Load() != tt.calls {
 			t.Errorf("%s: after %d calls: %.200v", name, s.calls.Load(), err)
 		}
+	}
+}
+
+// A controller that starts listens only after the first attempt: each attempt dials.
+func TestEachAttemptDials(t *testing.T) {
+	t.Parallel()
+	closed := listen(t, "127.0.0.1:0")
+	address := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	attempts := 0
+	_, err := grpccall.Call(t.Context(), grpccall.Dialer{Admit: outbound.Policy{}.Check}, address, func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+		answer, err := check(ctx, conn)
+		if attempts++; attempts == 1 {
+			serveAt(t, listen(t, address), &server{answer: func(context.Context, int64) error { return nil }})
+		}
+		return answer, err
+	})
+	if err != nil || attempts != 2 {
+		t.Errorf("after %d attempts: %v, want an answer to the second one", attempts, err)
+	}
+}
+
+// The deadline ends the pause between two attempts: the error has the cause of the last one.
+func TestTheDeadlineEndsThePause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		attempts, start := 0, time.Now()
+		_, err := grpccall.Call(t.Context(), grpccall.Dialer{Admit: outbound.Policy{}.Check}, "127.0.0.1:1", func(context.Context, grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+			attempts++
+			time.Sleep(9900 * time.Millisecond) // of the ten seconds of all attempts
+			return nil, unavailable(true)
+		})
+		if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "1 attempts: starting") || attempts != 1 || time.Since(start) != 10*time.Second {
+			t.Errorf("after %d attempts and %s: %v", attempts, time.Since(start), err)
+		}
+	})
+}
+
+// gRPC refuses a large request on this side: the controller has answered nothing.
+func TestTheLimitOfMessagesIsNamed(t *testing.T) {
+	t.Parallel()
+	large := func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+		return pb.NewHealthClient(conn).Check(ctx, &pb.HealthCheckRequest{Service: strings.Repeat("x", 17<<20)})
+	}
+	s := &server{answer: func(context.Context, int64) error { return nil }}
+	_, err := grpccall.Call(t.Context(), grpccall.Dialer{Admit: outbound.Policy{}.Check}, serveAt(t, listen(t, "127.0.0.1:0"), s), large)
+	if !errs.Is(err, errs.Invalid) || strings.Contains(err.Error(), "it answers") || !strings.Contains(err.Error(), "at most 16 MiB") || s.calls.Load() != 0 {
+		t.Errorf("after %d calls: %v", s.calls.Load(), err)
 	}
 }
 
@@ -101,7 +167,7 @@ func TestAddressesThatAreNotAllowedAreNotDialled(t *testing.T) {
 	t.Parallel()
 	s := &server{answer: func(context.Context, int64) error { return nil }}
 	err := serve(t, s, outbound.Policy{DenyPrivate: true}.Check)(t.Context())
-	if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "not allowed") || s.calls.Load() != 0 {
+	if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "not allowed") || s.calls.Load() != 0 {
 		t.Errorf("after %d calls: %v", s.calls.Load(), err)
 	}
 }

@@ -37,8 +37,8 @@ type controller struct {
 }
 
 // Customize implements customize.Controller. An error changes nothing. It is Unavailable if the
-// controller does not answer, and Invalid if it refuses, or answers what is no edit of the
-// deployment.
+// controller does not answer, Forbidden if its address must not be dialled, and Invalid if it
+// refuses, or answers what is no edit of the deployment.
 func (c controller) Customize(ctx context.Context, at customize.Deployment) (customize.Edits, error) {
 	req := requestOf(at)
 	answer, err := grpccall.Call(ctx, c.dial, c.address, func(ctx context.Context, conn grpc.ClientConnInterface) (*pb.ContextUpdateResponse, error) {

@@ -33,7 +33,8 @@ type controller struct {
 }
 
 // Demands implements placement.Controller: the controller's answer is a filter for each app. An error is Unavailable if
-// the controller does not answer, and Invalid if it refuses, or answers what is no choice among the candidates.
+// the controller does not answer, Forbidden if its address must not be dialled, and Invalid if it refuses, or answers what is
+// no choice among the candidates.
 func (c controller) Demands(ctx context.Context, d placement.Deployment) (map[string]placement.Demand, error) {
 	apps, err := d.Candidates(ctx)
 	if err != nil || len(apps) == 0 {
@@ -69,8 +70,8 @@ func (c controller) Demands(ctx context.Context, d placement.Deployment) (map[st
 		out[app.App] = placement.Demand{Filters: []placement.Filter{f}}
 		delete(choices, app.App)
 	}
-	for _, other := range slices.Sorted(maps.Keys(choices)) {
-		return nil, errs.New(errs.Invalid, fmt.Sprintf("it answers a choice for app %q, which is not in the request", grpccall.Line(other)))
+	if others := slices.Sorted(maps.Keys(choices)); len(others) > 0 {
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("it answers a choice for app %q, which is not in the request", grpccall.Line(others[0])))
 	}
 	return out, nil
 }
