@@ -136,8 +136,10 @@ func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRe
 }
 
 // instantiate checks everything that can be checked at once and queues the operation. From
-// then on the status is Instantiating. If the group's deployment has migrated to another
-// group, instantiate starts a new deployment with a new id.
+// then on the state in the head is Instantiated, because that is desired. The status that users
+// see follows from the head and the pairs (statusview.Snapshot.Deployed): it is Instantiating
+// until the worker has published the revision and all clusters have it. If the group's
+// deployment has migrated to another group, instantiate starts a new deployment with a new id.
 func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req actionRequest) ([]appcontext.HeadChange, error) {
 	if err := g.checkAllowed(ctx, s.Head, lifecycle.Instantiate); err != nil {
 		return nil, err
@@ -346,6 +348,11 @@ type preparedRevision struct {
 // apps can be placed, the outcome is that of the plan, the user confirms large removals, and
 // the logical cloud is instantiated. In a migration the group is the target; otherwise it is
 // the requested one itself.
+//
+// The plan that nextPlacements makes is for these checks only: it lets the request fail at once.
+// The worker plans again when it makes the revision (Worker.try), because documents may have
+// changed by then. If the request carries out a plan, the operation keeps the outcome, and the
+// worker refuses another one.
 func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapshot, req actionRequest) (out preparedRevision, err error) {
 	next, outcome, err := g.nextPlacements(ctx, group.Doc, requested.Head, req.from)
 	if err != nil {

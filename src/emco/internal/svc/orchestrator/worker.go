@@ -167,8 +167,9 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 	}
 }
 
-// try publishes the operation's revision, or records in the head why there is none. It
-// returns errors that a retry may fix, and Conflict if the operation is no longer current.
+// try publishes the operation's revision. Without an error the operation has ended: the
+// revision is published, or the head says why there is none. Conflict means that the head no
+// longer waits for the operation. After any other error execute calls try again.
 func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Operation) error {
 	start := time.Now()
 	head, err := currentHead(ctx, b.Contexts, op)
@@ -228,8 +229,8 @@ func currentHead(ctx context.Context, contexts *appcontext.Store, op appcontext.
 	return head, err
 }
 
-// recordPermanent records errors that users can fix in the head, and returns all others,
-// which are retried.
+// recordPermanent returns the errors that may pass, Internal, Unavailable and Throttled, so that
+// execute tries again. It records all others in the head, which ends the operation.
 func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Internal, errs.Unavailable, errs.Throttled:
