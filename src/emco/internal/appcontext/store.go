@@ -24,6 +24,8 @@
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to
+//	progress                            etcd's revision at the last start or sweep: a jump shows a restore
+//	audit/…                             the audit log, see package trail
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //

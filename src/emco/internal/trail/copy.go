@@ -52,33 +52,60 @@ func (c *Copy) Run(ctx context.Context) error {
 func (c *Copy) Once(ctx context.Context) error { return c.Trail.forward(ctx, c, c.append) }
 
 // append appends new lines of a stream.
-func (c *Copy) append(ctx context.Context, n news, _ func(int64) error) (err error) {
+// After an error it keeps the position of the last line that is in the file.
+func (c *Copy) append(ctx context.Context, n news, reached func(seq int64) error) (err error) {
 	f, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriterSize(f, copyBuffer)
-	err = c.Trail.each(ctx, n.blocks, n.after, n.rev, func(_ int64, line []byte) error {
-		if c.size > 0 && c.size+int64(len(line)) > c.Bytes {
-			if err := errors.Join(w.Flush(), f.Sync(), f.Close(), c.rotate()); err != nil {
+	last, written := n.after, n.after // the last line, and the last one that is in the file
+	flush := func() error {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		written = last
+		return nil
+	}
+	err = c.Trail.each(ctx, n.blocks, n.after, n.rev, func(seq int64, line []byte) (err error) {
+		full := c.size > 0 && c.size+int64(len(line)) > c.Bytes
+		if full || len(line) >= w.Available() { // whole lines reach the file
+			if err := flush(); err != nil {
 				return err
 			}
-			if f, err = c.open(); err != nil {
+		}
+		if full {
+			if f, err = c.next(f); err != nil {
 				return err
 			}
 			w.Reset(f)
 		}
-		if len(line) >= w.Available() { // whole lines reach the file
-			if err := w.Flush(); err != nil {
-				return err
-			}
-		}
 		_, _ = w.Write(line) // Flush returns the error
 		c.size += int64(len(line)) + 1
+		last = seq
 		return w.WriteByte('\n')
 	})
-	return errors.Join(err, w.Flush(), f.Sync())
+	err = errors.Join(err, flush())
+	if unsynced := f.Sync(); unsynced != nil || written == n.after {
+		return errors.Join(err, unsynced)
+	}
+	return errors.Join(err, reached(written))
+}
+
+// next puts a full file away and returns a new one; after an error, the file that is open.
+func (c *Copy) next(full *os.File) (*os.File, error) {
+	if err := full.Sync(); err != nil {
+		return full, err
+	}
+	if err := c.rotate(); err != nil {
+		return full, err
+	}
+	f, err := c.open()
+	if err != nil {
+		return full, err
+	}
+	return f, full.Close()
 }
 
 // copyBuffer is how much is written to the file at once, in bytes.
@@ -153,5 +180,13 @@ func (c *Copy) write(_ context.Context, at map[string]int64) error {
 		return err
 	}
 	next := c.positions() + ".next"
-	return errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, c.positions()))
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err // the positions of before stay
+	}
+	return os.Rename(next, c.positions()) // if a loss of power undoes it, lines are copied twice
 }

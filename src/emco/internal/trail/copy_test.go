@@ -102,3 +102,64 @@ func TestTheCopyNeedsItsPosition(t *testing.T) {
 		t.Errorf("copied are %s", text)
 	}
 }
+
+// A disk without room for the positions leaves those of before.
+func TestTheCopyKeepsItsFormerPosition(t *testing.T) {
+	b := newBed(t)
+	log, _ := b.start(b.options("a"))
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	c := &trail.Copy{Trail: log, File: file, Bytes: 1 << 20, Files: 1, Log: slog.New(slog.DiscardHandler)}
+	b.serve(log, "/v2/projects/one")
+	b.must(log.Flush(t.Context()))
+	b.must(c.Once(t.Context()))
+	want, err := os.ReadFile(file + ".position")
+	b.must(err)
+	b.serve(log, "/v2/projects/two")
+	b.must(log.Flush(t.Context()))
+	b.must(os.Symlink("/dev/full", file+".position.next"))
+	if err := c.Once(t.Context()); err == nil || !strings.Contains(err.Error(), "positions cannot be kept") {
+		t.Errorf("got %v", err)
+	}
+	if info, err := os.Lstat(file + ".position"); err != nil || !info.Mode().IsRegular() {
+		t.Fatalf("the positions are %v, %v", info, err)
+	}
+	if got, err := os.ReadFile(file + ".position"); err != nil || string(got) != string(want) {
+		t.Errorf("the positions are %q, %v; they were %q", got, err, want)
+	}
+	b.must(os.Remove(file + ".position.next"))
+	b.must(c.Once(t.Context()))
+	copied, err := os.ReadFile(file)
+	b.must(err)
+	if got, all := strings.Count(string(copied), "\n"), len(lines(b, b.export(log))); got != all {
+		t.Errorf("%d lines are copied of %d", got, all)
+	}
+}
+
+// After an error in the middle, what is in the file is not copied again.
+func TestTheCopyContinuesWhereItFailed(t *testing.T) {
+	b := newBed(t)
+	log, stop := b.start(b.options("a"))
+	for i := range 10 {
+		b.serve(log, fmt.Sprintf("/v2/projects/%d", i))
+	}
+	stop()
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	c := &trail.Copy{Trail: log, File: file, Bytes: int64(len(b.export(log)) * 2 / 3), Files: 1, Log: slog.New(slog.DiscardHandler)}
+	b.must(os.MkdirAll(filepath.Join(file+".1", "in the way"), 0o700))
+	if c.Once(t.Context()) == nil {
+		t.Fatal("the full file was moved over a folder")
+	}
+	b.must(os.RemoveAll(file + ".1"))
+	b.must(c.Once(t.Context()))
+	var copied []int64
+	for _, name := range []string{file + ".1", file} {
+		text, err := os.ReadFile(name)
+		b.must(err)
+		for _, l := range lines(b, string(text)) {
+			copied = append(copied, l.Seq)
+		}
+	}
+	if n := len(lines(b, b.export(log))); len(copied) != n || copied[0] != 1 || copied[n-1] != int64(n) {
+		t.Errorf("of %d lines, copied are %v", n, copied)
+	}
+}

@@ -2,9 +2,11 @@ package trail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
 // bookmark keeps, for each stream, the number of the last line that a copy has.
@@ -21,7 +23,8 @@ type news struct {
 	blocks     []block // that hold them
 }
 
-// forward hands what is new in each stream to send, and keeps the positions. Reached keeps one within a stream.
+// forward hands what is new in each stream to send, and keeps the positions. Reached keeps one within a stream. A stream that fails does not
+// keep others from it, unless they would fail too: the error is then Unavailable or Throttled, or it is one of the positions.
 func (t *Trail) forward(ctx context.Context, p bookmark, send func(ctx context.Context, n news, reached func(seq int64) error) error) error {
 	at, err := p.read(ctx)
 	if err != nil {
@@ -32,6 +35,7 @@ func (t *Trail) forward(ctx context.Context, p bookmark, send func(ctx context.C
 		return err
 	}
 	probed := false
+	var failed, kept error
 	for _, h := range v.heads {
 		if at[h.Stream] == h.Seq {
 			continue
@@ -45,20 +49,26 @@ func (t *Trail) forward(ctx context.Context, p bookmark, send func(ctx context.C
 		if at[h.Stream] > h.Seq { // etcd was restored from a backup
 			at[h.Stream] = 0
 		}
-		n := news{Head: h, after: at[h.Stream], rev: v.rev}
-		if n.blocks, err = t.blocks(ctx, h.Stream, n.after, n.rev); err != nil {
-			return err
-		}
 		reached := func(seq int64) error {
 			at[h.Stream] = seq
-			return p.write(ctx, at)
+			kept = p.write(ctx, at)
+			return kept
 		}
-		if err := send(ctx, n, reached); err != nil {
-			return err
+		n := news{Head: h, after: at[h.Stream], rev: v.rev}
+		n.blocks, err = t.blocks(ctx, h.Stream, n.after, n.rev)
+		if err == nil {
+			err = send(ctx, n, reached)
 		}
-		if err := reached(h.Seq); err != nil {
-			return err
+		if err == nil && at[h.Stream] != h.Seq { // the last lines are missing
+			err = reached(h.Seq)
+		}
+		if err == nil {
+			continue
+		}
+		failed = errors.Join(err, failed) // the newest is the first: its pause counts
+		if kept != nil || errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled) || ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return failed
 }

@@ -43,7 +43,7 @@ func (t *Trail) view(ctx context.Context) (v view, err error) {
 		name := strings.TrimPrefix(string(item.Key), prefix)
 		h, err := etcdkv.Decode[headRecord](item)
 		if err != nil {
-			t.o.Log.Error("the head of a stream of the audit log cannot be read", "stream", name, "err", err)
+			t.damaged("the head of a stream of the audit log cannot be read", string(item.Key), err)
 			v.spoilt = append(v.spoilt, name)
 			continue
 		}
@@ -144,7 +144,7 @@ func (t *Trail) each(ctx context.Context, blocks []block, after, rev int64, send
 type block struct {
 	stream      string
 	first, last int64
-	until       time.Time // of the last line of a segment
+	from, until time.Time // of the oldest and the newest line of a segment; zero: unknown
 	lines       [][]byte  // nil: they are in a segment
 	spoilt      string    // key of what cannot be read of it; empty: nothing
 }
@@ -158,7 +158,7 @@ func (t *Trail) blocks(ctx context.Context, name string, after, rev int64) ([]bl
 	}
 	var out []block
 	for _, s := range segments {
-		out = append(out, block{stream: name, first: s.First, last: s.Last, until: s.Until, spoilt: s.Spoilt})
+		out = append(out, block{stream: name, first: s.First, last: s.Last, from: s.From, until: s.Until, spoilt: s.Spoilt})
 	}
 	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev}) {
 		if err != nil {
@@ -166,7 +166,7 @@ func (t *Trail) blocks(ctx context.Context, name string, after, rev int64) ([]bl
 		}
 		_, first, err := place(t.o.KV, item.Key)
 		if err != nil {
-			t.o.Log.Error("lines of the audit log have no place", "err", err)
+			t.damaged("lines of the audit log have no place", string(item.Key), err)
 			out = append(out, block{stream: name, last: -1, spoilt: string(item.Key)})
 			continue
 		}
@@ -195,7 +195,7 @@ func (t *Trail) unpacked(ctx context.Context, name string, first, rev int64) (li
 	packed := r.Kvs[0].Value
 	text, err := unpack(packed)
 	if err != nil {
-		t.o.Log.Error("a segment of the audit log is spoilt", "err", etcdkv.Corrupt(key, err))
+		t.damaged("a segment of the audit log is spoilt", key, etcdkv.Corrupt(key, err))
 		return nil, 0, nil
 	}
 	return bytes.Split(text, []byte("\n")), int64(len(packed)), nil
@@ -212,7 +212,8 @@ type Query struct {
 // maxSeen bounds the lines that one List reads.
 const maxSeen = 20_000
 
-// slack is how much earlier than the line after it a line may be: requests take their times at once, and lines their places later.
+// slack is how much newer than its last line a segment may be, if an earlier version made it: requests take their times at once, and lines
+// their places later.
 const slack = time.Minute
 
 // List returns lines, newest first. A page may be shorter than its limit, even empty, while there are more.
@@ -241,11 +242,11 @@ func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
 		if !begun {
 			next = h.Seq + 1
 		}
-		c := &cursor{trail: t, rev: v.rev, next: next}
+		c := &cursor{trail: t, rev: v.rev, stream: h.Stream, next: next}
 		if c.blocks, err = t.blocks(ctx, h.Stream, 0, v.rev); err != nil {
 			return audit.Page{}, err
 		}
-		if err := c.back(ctx, q.Since); err != nil {
+		if err := c.back(ctx, q.Since, q.Until); err != nil {
 			return audit.Page{}, err
 		}
 		if c.line != nil {
@@ -255,10 +256,10 @@ func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
 	page := audit.Page{Items: []json.RawMessage{}}
 	for seen := 0; len(all) > 0 && len(page.Items) < q.Limit && seen < maxSeen; seen++ {
 		c := slices.MaxFunc(all, func(a, b *cursor) int { return a.parsed.Time.Compare(b.parsed.Time) })
-		if (q.Until.IsZero() || c.parsed.Time.Before(q.Until)) && !c.parsed.Time.Before(q.Since) && q.Admit(c.parsed) {
+		if (q.Until.IsZero() || c.parsed.Time.Before(q.Until)) && q.Admit(c.parsed) {
 			page.Items = append(page.Items, c.line)
 		}
-		if err := c.back(ctx, q.Since); err != nil {
+		if err := c.back(ctx, q.Since, q.Until); err != nil {
 			return audit.Page{}, err
 		}
 		if c.line == nil {
@@ -275,14 +276,16 @@ func (t *Trail) List(ctx context.Context, q Query) (audit.Page, error) {
 type cursor struct {
 	trail  *Trail
 	rev    int64
+	stream string
 	blocks []block // those that are not read yet; the last one is being read
 	next   int64   // the number of the line after the current one
 	line   []byte  // the current line; nil at the end
 	parsed audit.Line
 }
 
-// back goes to the line before. Lines from before since may be left out.
-func (c *cursor) back(ctx context.Context, since time.Time) error {
+// back goes to the line before that is from since or later. Some that are from until or later are left out. The order of lines is not that of
+// their times: a process may write lines that its spool kept for hours.
+func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 	c.line = nil
 	for len(c.blocks) > 0 {
 		b := &c.blocks[len(c.blocks)-1]
@@ -291,9 +294,11 @@ func (c *cursor) back(ctx context.Context, since time.Time) error {
 			c.blocks = c.blocks[:len(c.blocks)-1]
 			continue
 		}
-		if !since.IsZero() && !b.until.IsZero() && b.until.Add(slack).Before(since) {
-			c.blocks = nil
-			return nil
+		early := !b.until.IsZero() && b.until.Add(slack).Before(since)
+		late := !b.from.IsZero() && !until.IsZero() && !b.from.Before(until)
+		if early || late {
+			c.blocks = c.blocks[:len(c.blocks)-1]
+			continue
 		}
 		lines, err := c.trail.load(ctx, *b, c.rev)
 		if err != nil {
@@ -306,12 +311,8 @@ func (c *cursor) back(ctx context.Context, since time.Time) error {
 		b.lines = lines
 		line := lines[n-b.first]
 		c.next, c.parsed = n, audit.Line{}
-		if json.Unmarshal(line, &c.parsed) != nil {
+		if json.Unmarshal(line, &c.parsed) != nil || c.parsed.Time.Before(since) {
 			continue
-		}
-		if !since.IsZero() && c.parsed.Time.Add(slack).Before(since) {
-			c.blocks = nil
-			return nil
 		}
 		c.line = line
 		return nil
@@ -323,7 +324,7 @@ func (c *cursor) back(ctx context.Context, since time.Time) error {
 func positions(all []*cursor) (string, error) {
 	at := map[string]int64{}
 	for _, c := range all {
-		at[c.parsed.Stream] = c.next + 1
+		at[c.stream] = c.next + 1
 	}
 	text, err := json.Marshal(at)
 	return base64.RawURLEncoding.EncodeToString(text), err

@@ -119,6 +119,9 @@ func (w *writer) writeOnce(ctx context.Context, group []*pendingLine, spool stri
 
 // leave gives the stream up.
 func (w *writer) leave(ctx context.Context) {
+	w.mu.Lock()
+	w.Trail.stream = ""
+	w.mu.Unlock()
 	_ = w.stream.own.Release(ctx)
 	w.stream = nil
 }
@@ -149,7 +152,7 @@ func (w *writer) end(ctx context.Context) {
 		w.write(ctx, group)
 	}
 	for group := w.next(); len(group) > 0; group = w.next() {
-		w.answer(group, unavailable(errors.New("this process stops")))
+		w.answer(group, unavailable(errStops))
 	}
 	if w.stream != nil {
 		w.leave(context.WithoutCancel(ctx))

@@ -47,32 +47,27 @@ func lineKey(kv *etcdkv.Client, name string, first int64) string {
 	return kv.Key("audit", "line", name, etcdkv.Number(first))
 }
 
-// openStream returns the first stream that nobody writes.
+// openStream returns the first stream that no other process writes.
 func openStream(ctx context.Context, o Options) (*stream, error) {
-	for ; ; pause(ctx, retry) {
-		taken, err := owners(ctx, o.KV)
-		if err != nil {
-			return nil, err
-		}
-		for n := range maxStreams {
-			name := fmt.Sprintf("%02d", n)
-			if holder, ok := taken[name]; ok && holder != o.Holder {
-				continue
-			}
-			s, err := claimStream(ctx, o, name)
-			if errors.Is(err, errSpoiltHead) { // it stays for verify
-				o.Log.Error("a stream of the audit log is left alone, because its head cannot be read", "stream", name, "err", err)
-				continue
-			}
-			if s != nil || err != nil {
-				return s, err
-			}
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		o.Log.Warn("all streams of the audit log have a writer", "streams", maxStreams)
+	taken, err := owners(ctx, o.KV)
+	if err != nil {
+		return nil, err
 	}
+	for n := range maxStreams {
+		name := fmt.Sprintf("%02d", n)
+		if holder, ok := taken[name]; ok && holder != o.Holder {
+			continue
+		}
+		s, err := claimStream(ctx, o, name)
+		if errors.Is(err, errSpoiltHead) { // it stays for verify
+			o.Log.Error("a stream of the audit log is left alone, because its head cannot be read", "stream", name, "err", err)
+			continue
+		}
+		if s != nil || err != nil {
+			return s, err
+		}
+	}
+	return nil, fmt.Errorf("all %d streams of the audit log have another writer or cannot be read; stop processes of EMCO that are not needed", maxStreams)
 }
 
 // owners returns who writes streams, by stream.
@@ -149,8 +144,11 @@ func (s *stream) write(ctx context.Context, group []*pendingLine, spool string) 
 			return errors.Join(err, barred)
 		}
 		made, unread := s.made(ctx, key, text)
-		if unread != nil || made == 0 {
-			return errors.Join(err, unread)
+		if unread != nil { // they may be written: this process keeps the stream until it knows
+			return unread
+		}
+		if made == 0 {
+			return err
 		}
 		rev = made
 	}

@@ -45,7 +45,7 @@ type Options struct {
 	Log    *slog.Logger
 
 	OnLines  func(n int)             // called for lines that were written
-	OnFailed func()                  // called for a write that failed, and for a request that was refused because of it
+	OnFailed func()                  // called for a write that failed, for a request that was refused because of it, and for a note that was dropped
 	OnTrim   func(early bool, n int) // called for removed lines: early if there were more bytes than Bytes
 }
 
@@ -60,7 +60,9 @@ type Trail struct {
 	failure error          // of the last write; guarded by mu
 	closed  bool           // guarded by mu
 	dropped int64          // notes that are not counted in a line yet; guarded by mu
-	stream  string         // that this process writes; guarded by mu
+	stream  string         // that this process writes; empty: none; guarded by mu
+
+	damages map[string]struct{} // keys that were logged as damaged; guarded by mu
 }
 
 // pendingLine is a line that waits for its place.
@@ -206,8 +208,11 @@ func (t *Trail) enqueue(p *pendingLine, most int) error {
 }
 
 func (t *Trail) enqueueLocked(p *pendingLine, most int) error {
-	if t.closed || len(t.waiting) >= most {
-		return unavailable(errors.New("too many lines wait"))
+	switch {
+	case t.closed:
+		return unavailable(errStops)
+	case len(t.waiting) >= most:
+		return unavailable(errTooMany)
 	}
 	if p.line.Time.IsZero() {
 		p.line.Time = t.o.Now().UTC()
@@ -228,14 +233,20 @@ func (t *Trail) ring() {
 func (t *Trail) refusalLocked() error {
 	switch {
 	case t.closed:
-		return unavailable(errors.New("this process stops"))
+		return unavailable(errStops)
 	case t.failure != nil:
 		return unavailable(t.failure)
 	case len(t.waiting) >= maxWait:
-		return unavailable(errors.New("too many lines wait"))
+		return unavailable(errTooMany)
 	}
 	return nil
 }
+
+// Why lines are not taken.
+var (
+	errStops   = errors.New("this process stops")
+	errTooMany = errors.New("too many lines wait")
+)
 
 func unavailable(err error) error {
 	return &errs.Error{Kind: errs.Unavailable, Op: "write", Subject: "the audit log", Err: err, After: 2 * time.Second}

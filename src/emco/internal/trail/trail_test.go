@@ -507,6 +507,146 @@ func TestChangesInEtcdAreFound(t *testing.T) {
 	}
 }
 
+// A line that was changed to name another stream hides no lines of its own one.
+func TestPagesGoOnBehindAChangedLine(t *testing.T) {
+	b := newBed(t)
+	log, _ := b.start(b.options("a"))
+	for i := range 4 {
+		b.serve(log, fmt.Sprintf("/v2/projects/%d", i))
+	}
+	b.must(log.Flush(b.Context()))
+	for _, key := range b.keys("audit/line/00") {
+		b.edit(key, func(v string) string { return strings.ReplaceAll(v, `"stream":"00"`, `"stream":"07"`) })
+	}
+	q, n := trail.Query{Limit: 2, Admit: func(l audit.Line) bool { return l.Phase == audit.Intent }}, 0
+	for more := true; more; more = q.Continue != "" {
+		page, err := log.List(b.Context(), q)
+		b.must(err)
+		n += len(page.Items)
+		q.Continue = page.Continue
+	}
+	if n != 4 {
+		t.Errorf("%d requests are listed of 4", n)
+	}
+}
+
+// Lines that a spool kept for hours hide none that is newer, also when all are compressed.
+func TestLateLinesHideNoNewerOnes(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	o.Strict, o.Spool = false, filepath.Join(t.TempDir(), "audit.spool")
+	killed, err := trail.New(o) // it never runs
+	b.must(err)
+	b.serve(killed, "/v2/projects/late")
+	b.later.Store(int64(3 * time.Hour))
+	since := time.Now().Add(2 * time.Hour)
+	log, _ := b.start(o)
+	b.must(log.Flush(b.Context()))
+	for _, compressed := range []bool{false, true} {
+		if compressed {
+			b.later.Store(int64(28 * time.Hour))
+			b.must(log.Tidy(b.Context()))
+			if len(b.keys("audit/segment/00")) == 0 {
+				t.Fatal("nothing was compressed")
+			}
+		}
+		page, err := log.List(b.Context(), trail.Query{Limit: 10, Since: since, Admit: func(audit.Line) bool { return true }})
+		b.must(err)
+		if len(page.Items) != 1 || !strings.Contains(string(page.Items[0]), `"phase":"start"`) {
+			t.Errorf("compressed %v: lines %s", compressed, page.Items)
+		}
+	}
+}
+
+// A list until a time does not read segments that are newer.
+func TestAListUntilATimeSkipsNewerSegments(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	var said bytes.Buffer
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	log, stop := b.start(o)
+	for day := range 3 {
+		b.serve(log, fmt.Sprintf("/v2/projects/%d", day))
+		b.later.Add(int64(25 * time.Hour))
+		b.must(log.Tidy(b.Context()))
+	}
+	stop()
+	segments := b.keys("audit/segment/00")
+	b.edit(segments[len(segments)-1], func(string) string { return "spoilt" })
+	page, err := log.List(b.Context(), trail.Query{Limit: 10, Until: time.Now().Add(time.Hour), Admit: func(l audit.Line) bool { return l.Phase == audit.Intent }})
+	b.must(err)
+	if len(page.Items) != 1 || !strings.Contains(string(page.Items[0]), "/v2/projects/0") {
+		t.Errorf("lines %s", page.Items)
+	}
+	if strings.Contains(said.String(), "spoilt") {
+		t.Errorf("a newer segment was read: %s", &said)
+	}
+}
+
+// What cannot be read is logged once, although copies look each second.
+func TestDamageIsLoggedOnce(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	var said bytes.Buffer
+	o.Log = slog.New(slog.NewTextHandler(&said, nil))
+	log, stop := b.start(o)
+	b.serve(log, "/v2/projects/x")
+	b.later.Add(int64(25 * time.Hour))
+	b.must(log.Tidy(b.Context()))
+	stop()
+	b.edit(b.keys("audit/index/00")[0], func(string) string { return "{" })
+	for range 3 {
+		b.export(log)
+	}
+	if n := strings.Count(said.String(), "index of the audit log cannot be read"); n != 1 {
+		t.Errorf("it is logged %d times: %s", n, &said)
+	}
+}
+
+// Lines that another process has removed are not counted.
+func TestOnlyRemovedLinesAreCounted(t *testing.T) {
+	b := newBed(t)
+	o := b.options("a")
+	o.Bytes = 1
+	log, _ := b.start(o)
+	b.serve(log, "/v2/projects/x")
+	b.must(log.Flush(b.Context()))
+	b.later.Add(int64(25 * time.Hour))
+	b.edit(b.kv.Key("audit", "anchor", "00"), func(string) string { return `{"stream":"00","seq":1000}` })
+	b.must(log.Tidy(b.Context()))
+	if n := b.early.Load(); n != 0 {
+		t.Errorf("%d lines are counted as removed", n)
+	}
+	b.drop(b.kv.Key("audit", "anchor", "00"))
+	b.must(log.Tidy(b.Context()))
+	if n := b.early.Load(); n != 3 {
+		t.Errorf("%d lines are counted as removed, want 3", n)
+	}
+}
+
+// While other processes write all streams, requests are refused, and the reason is named.
+func TestWithoutAStreamRequestsAreRefused(t *testing.T) {
+	b := newBed(t)
+	for n := range 100 {
+		b.edit(b.kv.Key("own", fmt.Sprintf("audit-%02d", n)), func(string) string { return "other" })
+	}
+	o := b.options("a")
+	o.Strict = false
+	failed := make(chan struct{})
+	o.OnFailed = sync.OnceFunc(func() { close(failed) })
+	log, err := trail.New(o)
+	b.must(err)
+	ctx, cancel := context.WithCancel(b.Context())
+	over := make(chan error, 1)
+	go func() { over <- log.Run(ctx) }()
+	etcdtest.Receive(b, failed, "the failure")
+	if _, err := log.Intend(b.Context(), request("/v2/projects/x")); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "all 100 streams") {
+		t.Errorf("got %v", err)
+	}
+	cancel()
+	b.must(<-over)
+}
+
 func (b *bed) value(key string) string {
 	b.Helper()
 	r, err := trail.Etcd.Get(b.Context(), key)

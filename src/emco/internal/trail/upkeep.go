@@ -32,8 +32,9 @@ type segment struct {
 	First  int64     `json:"-"`
 	Spoilt string    `json:"-"` // key of an entry that cannot be read; what it said was computed from the segment, if that is there
 	Last   int64     `json:"last"`
-	Hash   string    `json:"hash"` // of the last line
-	Until  time.Time `json:"until"`
+	Hash   string    `json:"hash"`          // of the last line
+	From   time.Time `json:"from,omitzero"` // of the oldest line; zero: an earlier version made it
+	Until  time.Time `json:"until"`         // of the newest line; of the last one if an earlier version made it
 	Bytes  int64     `json:"bytes"`
 }
 
@@ -132,7 +133,9 @@ func (t *Trail) seal(ctx context.Context, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	index, err := etcdkv.Encode(name, segment{Last: last.Seq, Hash: audit.Hash(all[len(all)-1]), Until: last.Time, Bytes: int64(len(packed))})
+	made := segment{Last: last.Seq, Hash: audit.Hash(all[len(all)-1]), Bytes: int64(len(packed))}
+	made.From, made.Until = times(all)
+	index, err := etcdkv.Encode(name, made)
 	if err != nil {
 		return false, err
 	}
@@ -143,6 +146,23 @@ func (t *Trail) seal(ctx context.Context, name string) (bool, error) {
 		clientv3.OpDelete(from, clientv3.WithRange(to+"\x00")),
 	})
 	return ok && err == nil, err
+}
+
+// times returns the times of the oldest and the newest line.
+func times(lines [][]byte) (from, until time.Time) {
+	for _, line := range lines {
+		var l audit.Line
+		if json.Unmarshal(line, &l) != nil {
+			continue
+		}
+		if from.IsZero() || l.Time.Before(from) {
+			from = l.Time
+		}
+		if l.Time.After(until) {
+			until = l.Time
+		}
+	}
+	return from, until
 }
 
 func pack(text []byte) ([]byte, error) {
@@ -204,7 +224,7 @@ func (t *Trail) entry(ctx context.Context, item *mvccpb.KeyValue, rev int64) (se
 		s.Stream, s.First = stream, first
 		return s, nil
 	}
-	t.o.Log.Error("an entry in the index of the audit log cannot be read", "err", spoilt)
+	t.damaged("an entry in the index of the audit log cannot be read", string(item.Key), spoilt)
 	s = segment{Stream: stream, First: first, Last: first - 1, Spoilt: string(item.Key)}
 	if misplaced != nil {
 		return s, nil
@@ -216,7 +236,8 @@ func (t *Trail) entry(ctx context.Context, item *mvccpb.KeyValue, rev int64) (se
 	end := lines[len(lines)-1]
 	var last audit.Line
 	if json.Unmarshal(end, &last) == nil {
-		s.Last, s.Hash, s.Until, s.Bytes = first+int64(len(lines))-1, audit.Hash(end), last.Time, packed
+		s.Last, s.Hash, s.Bytes = first+int64(len(lines))-1, audit.Hash(end), packed
+		s.From, s.Until = times(lines)
 	}
 	return s, nil
 }
@@ -234,6 +255,26 @@ func place(kv *etcdkv.Client, key []byte) (stream string, first int64, err error
 		return stream, 0, etcdkv.Corrupt(string(key), err)
 	}
 	return stream, first, nil
+}
+
+// maxDamages bounds the keys that are remembered as damaged.
+const maxDamages = 1000
+
+// damaged logs that a key cannot be read: once, because copies look again each second.
+func (t *Trail) damaged(message, key string, err error) {
+	t.mu.Lock()
+	_, told := t.damages[key]
+	if len(t.damages) == maxDamages {
+		clear(t.damages)
+	}
+	if t.damages == nil {
+		t.damages = map[string]struct{}{}
+	}
+	t.damages[key] = struct{}{}
+	t.mu.Unlock()
+	if !told {
+		t.o.Log.Error(message, "err", err)
+	}
 }
 
 // trim removes segments that are too old, and the oldest ones while all together are too large.
@@ -261,9 +302,11 @@ func (t *Trail) trim(ctx context.Context) error {
 	if err := t.record(ctx, audit.Line{Phase: audit.Trim, Heads: heads}); err != nil {
 		return err
 	}
+	var failed error
 	for name, s := range cut {
-		if err := t.remove(ctx, name, s); err != nil {
-			return err
+		removed, err := t.remove(ctx, name, s)
+		if failed = errors.Join(failed, err); !removed {
+			delete(cut, name)
 		}
 	}
 	n := 0
@@ -273,7 +316,7 @@ func (t *Trail) trim(ctx context.Context) error {
 		}
 	}
 	t.o.OnTrim(early, n)
-	return nil
+	return failed
 }
 
 // due returns the last segment to remove of each stream, and whether space and not age is the reason for some. A segment without lines goes with
@@ -309,29 +352,29 @@ func (t *Trail) record(ctx context.Context, l audit.Line) error {
 	return t.await(ctx, p)
 }
 
-// remove deletes the segments of a stream up to one.
-func (t *Trail) remove(ctx context.Context, name string, s segment) error {
+// remove deletes the segments of a stream up to one; false if another process has removed lines of it meanwhile.
+func (t *Trail) remove(ctx context.Context, name string, s segment) (bool, error) {
 	kv, key := t.o.KV, anchorKey(t.o.KV, name)
 	old, item, err := etcdkv.Read[audit.Head](ctx, kv, key)
 	same := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 	switch {
 	case errs.Is(err, errs.NotFound):
 	case err != nil:
-		return err
+		return false, err
 	case old.Seq >= s.Last:
-		return nil
+		return false, nil
 	default:
 		same = clientv3.Compare(clientv3.ModRevision(key), "=", item.ModRevision)
 	}
 	value, err := etcdkv.Encode(key, audit.Head{Stream: name, Seq: s.Last, Hash: s.Hash})
 	if err != nil {
-		return err
+		return false, err
 	}
 	upto := func(of func(*etcdkv.Client, string, int64) string) clientv3.Op {
 		return clientv3.OpDelete(of(kv, name, 0), clientv3.WithRange(of(kv, name, s.First)+"\x00"))
 	}
-	_, _, err = kv.Commit(ctx, "the audit log", []clientv3.Cmp{same}, []clientv3.Op{upto(segmentKey), upto(indexKey), clientv3.OpPut(key, value)})
-	return err
+	_, ok, err := kv.Commit(ctx, "the audit log", []clientv3.Cmp{same}, []clientv3.Op{upto(segmentKey), upto(indexKey), clientv3.OpPut(key, value)})
+	return ok, err
 }
 
 // anchors returns the last removed line of each stream that lost some, at a revision of etcd.

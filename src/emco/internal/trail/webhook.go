@@ -94,7 +94,6 @@ func (w *Webhook) serve(ctx context.Context, at sent) {
 			w.Log.Error("the audit log cannot be posted; it is tried again", "server", outbound.Server(w.URL), "err", err)
 		}
 		last = err.Error()
-		w.OnFailed()
 		pause(ctx, max(min(w.Pause<<min(failures, 16), hookLongest), min(errs.RetryAfter(err), hookLongest)))
 		failures++
 	}
@@ -109,6 +108,9 @@ func (w *Webhook) post(ctx context.Context, n news, reached func(seq int64) erro
 			return nil
 		}
 		if err := w.send(ctx, body.Bytes()); err != nil {
+			if ctx.Err() == nil { // else this process stops
+				w.OnFailed()
+			}
 			return err
 		}
 		w.OnSent(lines)
@@ -136,7 +138,7 @@ func (w *Webhook) post(ctx context.Context, n news, reached func(seq int64) erro
 	return flush()
 }
 
-// send makes one request. The server has its lines if there is no error.
+// send makes one request. The server has its lines if there is no error. Unavailable and Throttled concern all lines, others perhaps only these.
 func (w *Webhook) send(ctx context.Context, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL.String(), bytes.NewReader(body))
 	if err != nil {
@@ -146,7 +148,7 @@ func (w *Webhook) send(ctx context.Context, body []byte) error {
 	if w.Token != nil {
 		token, err := w.Token()
 		if err != nil {
-			return err
+			return &errs.Error{Kind: errs.Unavailable, Err: err}
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -163,10 +165,14 @@ func (w *Webhook) send(ctx context.Context, body []byte) error {
 		return nil
 	}
 	seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // without a number, the pauses grow
-	return &errs.Error{
-		Kind: errs.Unavailable, Op: "post to", Subject: outbound.Server(w.URL), Err: fmt.Errorf("the server answers %s", answer.Status),
+	refusal := &errs.Error{
+		Kind: errs.FromStatus(answer.StatusCode), Op: "post to", Subject: outbound.Server(w.URL), Err: fmt.Errorf("the server answers %s", answer.Status),
 		After: time.Duration(min(max(seconds, 0), int(hookLongest/time.Second))) * time.Second,
 	}
+	if refusal.After > 0 {
+		refusal.Kind = errs.Unavailable
+	}
+	return refusal
 }
 
 // sent is the positions of the webhook, in etcd: a later owner continues there.

@@ -22,6 +22,7 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	refuse []int    // statuses of the next answers; guarded by mu
+	spurn  string   // a text that no lines may have, if it is not empty
 	lines  []string // guarded by mu
 	most   int      // lines in one request; guarded by mu
 	sent   int      // lines of which a webhook knows that they have arrived; guarded by mu
@@ -41,6 +42,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	defer r.mu.Unlock()
 	switch {
 	case err != nil || q.Header.Get("Content-Type") != "application/x-ndjson" || !bytes.HasSuffix(body, []byte("\n")):
+		w.WriteHeader(http.StatusBadRequest)
+	case r.spurn != "" && bytes.Contains(body, []byte(r.spurn)):
 		w.WriteHeader(http.StatusBadRequest)
 	case len(r.refuse) > 0:
 		w.Header().Set("Location", "/elsewhere")
@@ -153,5 +156,28 @@ func TestTheWebhookStartsAgain(t *testing.T) {
 		stop := b.post(log, r)
 		r.await(b, len(lines(b, b.export(log))))
 		stop()
+	}
+}
+
+// Lines that the server refuses keep only those of their own stream.
+func TestTheWebhookGoesOnWithOtherStreams(t *testing.T) {
+	b := newBed(t)
+	one, _ := b.start(b.options("a"))
+	two, _ := b.start(b.options("b"))
+	b.serve(one, "/v2/projects/refused")
+	b.serve(two, "/v2/projects/taken")
+	r := newReceiver(b)
+	r.spurn = "refused"
+	b.post(one, r)
+	r.await(b, 3)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.lines {
+		if !strings.Contains(text, `"stream":"01"`) {
+			t.Errorf("arrived is %s", text)
+		}
+	}
+	if b.failed.Load() == 0 {
+		t.Error("no refusal was counted")
 	}
 }
