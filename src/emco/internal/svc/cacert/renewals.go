@@ -3,6 +3,7 @@ package cacert
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 )
 
 const (
-	renewer      = "emco" // the actor of renewals
-	firstPause   = 10 * time.Minute
+	renewer      = "emco"           // the actor of renewals
+	leastPause   = 30 * time.Second // between renewals that help
+	firstPause   = 10 * time.Minute // after one that does not
 	longestPause = 6 * time.Hour
 	unread       = time.Minute // after which an authority is looked at again that could not be read
 )
@@ -37,7 +39,7 @@ type Renewals struct {
 	queue   dueQueue                        // guarded by mu
 	of      map[appcontext.HeadID]store.Key // certificate authorities by the heads of their stages; guarded by mu
 	waiting map[v2.DeploymentID]store.Key   // those that wait for an issuer, by the enrollment's deployment; guarded by mu
-	changed chan struct{}                   // signals that queue has an earlier entry
+	changed chan struct{}                   // signals that an authority was added to queue
 
 	asked map[store.Key]asked // by stage's document; only the run goroutine
 }
@@ -82,6 +84,7 @@ func (r *Renewals) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	defer r.mu.Unlock()
 	if h == nil {
 		delete(r.of, id)
+		delete(r.waiting, id.Deployment())
 		return
 	}
 	key := store.Key(h.Subject)
@@ -190,14 +193,23 @@ func (r *Renewals) standingOf(ctx context.Context, s stage, ca store.Doc) (out s
 func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err error) {
 	ca, doc, err := r.a.authorityAt(ctx, key)
 	if errs.Is(err, errs.NotFound) {
+		r.forget(key)
 		return next, nil
 	}
 	if err != nil {
 		return next, err
 	}
 	requests, err := r.standingOf(ctx, enrollment, doc)
-	if err != nil || !requests.renews() {
+	if err != nil {
 		return next, err
+	}
+	r.follow(requests.head.Deployment(), "")
+	switch {
+	case requests.head.State != appcontext.Instantiated: // also before the authority is deleted
+		r.forget(key)
+		return next, nil
+	case !requests.renews():
+		return next, nil
 	}
 	held, err := r.standingOf(ctx, distribution, doc)
 	if err != nil {
@@ -209,7 +221,6 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 			return next, err
 		}
 	}
-	r.follow(requests.head.Deployment(), "")
 	switch {
 	case !requests.RenewAt.After(now):
 		return r.renew(ctx, enrollment, requests)
@@ -239,36 +250,55 @@ func (r *Renewals) follow(enrollment v2.DeploymentID, ca store.Key) {
 	r.waiting[enrollment] = ca
 }
 
-// renew asks for the update of a stage, as a user would, and returns when to ask again if it does not help. Pauses
-// between updates that do not help grow.
-func (r *Renewals) renew(ctx context.Context, s stage, now standing) (next time.Time, err error) {
-	last, at := r.asked[now.doc.Key], r.a.now()
+// forget removes what is known of a certificate authority that has nothing to renew.
+func (r *Renewals) forget(ca store.Key) {
+	for _, s := range stages {
+		delete(r.asked, s.key(ca))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.waiting, func(_ v2.DeploymentID, waits store.Key) bool { return waits == ca })
+}
+
+// renew asks for the update of a stage, as a user would, and returns when to ask again if it does not help; zero if
+// another request was faster. Pauses between updates that do not help grow. An error means that it is not known whether
+// the update is possible.
+func (r *Renewals) renew(ctx context.Context, s stage, due standing) (next time.Time, err error) {
+	last, at := r.asked[due.doc.Key], r.a.now()
+	helped := due.RenewAt.After(last.at)
+	if helped {
+		last.pause = leastPause
+	}
 	if again := last.at.Add(last.pause); at.Before(again) {
 		return again, nil
 	}
-	pause := firstPause
-	if at.Sub(last.at) < 2*last.pause {
-		pause = min(2*last.pause, longestPause)
-	}
-	r.asked[now.doc.Key] = asked{at, pause}
 	ask := lifecycle.Request{Action: lifecycle.Update, Actor: renewer, Reason: "certificates have lived two thirds of their time", At: at}
-	_, err = r.a.addons.Executor.Execute(ctx, now.doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
-		if now.Head.Op != nil { // another request was faster
+	underWay := false
+	_, err = r.a.addons.Executor.Execute(ctx, due.doc, ask, func(ctx context.Context, now lifecycle.Snapshot) ([]appcontext.HeadChange, error) {
+		if underWay = now.Head.Op != nil; underWay {
 			return nil, nil
 		}
 		return r.a.decide(ctx, s, now, ask)
 	})
+	switch {
+	case ctx.Err() != nil || errs.Is(err, errs.Unavailable):
+		return next, err
+	case err == nil && underWay: // its end changes the head
+		return next, nil
+	}
+	pause := firstPause
+	if !helped && at.Sub(last.at) < 2*last.pause {
+		pause = min(2*last.pause, longestPause)
+	}
+	r.asked[due.doc.Key] = asked{at, pause}
 	problem := ""
 	if err != nil {
-		if ctx.Err() != nil {
-			return next, err
-		}
 		problem = err.Error()
-		r.log.Warn("the renewal of certificates is refused", "stage", now.doc.Key, "err", err)
+		r.log.Warn("the renewal of certificates is refused", "stage", due.doc.Key, "err", err)
 	}
-	err = r.a.reschedule(ctx, now.doc.Key, func(s schedule) schedule {
-		s.Problem = problem
-		return s
+	err = r.a.reschedule(ctx, due.doc.Key, func(known schedule) schedule {
+		known.Problem = problem
+		return known
 	})
 	return at.Add(pause), err
 }

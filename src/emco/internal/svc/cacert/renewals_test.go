@@ -3,21 +3,25 @@ package cacert_test
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/cacert"
 )
 
 const (
-	theAuthority  = store.Key("cluster-providers/edge/ca-certs/ca")
-	theEnrollment = store.Key("cluster-providers/edge/ca-cert-enrollments/ca")
+	theAuthority    = store.Key("cluster-providers/edge/ca-certs/ca")
+	theEnrollment   = store.Key("cluster-providers/edge/ca-cert-enrollments/ca")
+	theDistribution = store.Key("cluster-providers/edge/ca-cert-distributions/ca")
 )
 
 // renewals returns renewals that the test runs, and their clock.
@@ -39,6 +43,19 @@ func (f stageFixture) operation() *appcontext.Operation {
 		f.t.Fatal(err)
 	}
 	return head.Op
+}
+
+// renewAt has the certificates of the enrollment's revision renewed at a time.
+func (f stageFixture) renewAt(at time.Time) {
+	f.t.Helper()
+	doc, err := f.DB.Get(f.t.Context(), theEnrollment)
+	if err == nil {
+		body := regexp.MustCompile(`"renewAt":"[^"]*"`).ReplaceAll(doc.Body, []byte(`"renewAt":"`+at.Format(time.RFC3339Nano)+`"`))
+		_, err = f.DB.Replace(f.t.Context(), store.Write{Key: doc.Key, Parent: doc.Parent, UID: doc.UID, Body: body}, doc.Rev)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // Certificates last three hours, so they are renewed after two.
@@ -75,6 +92,10 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		t.Errorf("the request %v became %v", first, again)
 	}
 	look("renewed", 2*time.Hour, false)
+	f.renewAt(now.Add(40 * time.Second)) // the issuer shortens certificates to a minute
+	*now = now.Add(40 * time.Second)
+	look("soon after a renewal that helped", 10*time.Minute, true)
+	f.publish()
 
 	// What is refused is tried again after a while, and the status says why.
 	f.Run(t, step{Do: "DELETE " + ofProvider + "/ca/clusters/g", Status: 204})
@@ -113,6 +134,119 @@ func TestOlderEnrollmentsAreRenewed(t *testing.T) {
 	if next, err := r.Look(t.Context(), theAuthority); err != nil || !next.Equal(now.Add(2*time.Hour)) {
 		t.Errorf("look again at %s (%v)", next, err)
 	}
+}
+
+// heads changes heads after a test did something.
+type heads struct {
+	lifecycle.HeadWriter
+	before func() error // once; nil: nothing
+}
+
+func (h *heads) ChangeHeads(ctx context.Context, changes ...appcontext.HeadChange) ([]appcontext.Head, error) {
+	if before := h.before; before != nil {
+		h.before = nil
+		if err := before(); err != nil {
+			return nil, err
+		}
+	}
+	return h.HeadWriter.ChangeHeads(ctx, changes...)
+}
+
+// A store that is away for a moment is no refusal: the renewal comes as soon as the store answers.
+func TestAnOutageDelaysNoRenewal(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	r, now := f.renewals()
+	away := &heads{HeadWriter: f.contexts, before: func() error { return errs.New(errs.Unavailable, "etcd is away") }}
+	f.authorities.SetHeads(away)
+	f.Run(t, step{Do: "POST " + enrollment + "/instantiate", Status: 202})
+	f.publish()
+	*now = now.Add(2 * time.Hour)
+	if _, err := r.Look(t.Context(), theAuthority); !errs.Is(err, errs.Unavailable) || f.operation() != nil {
+		t.Errorf("during the outage: %v, and the operation %+v", err, f.operation())
+	}
+	if a := f.Do(t, step{Do: "GET " + enrollment + "/status"}); a.Status != 200 || strings.Contains(a.Body, "problem") {
+		t.Errorf("an outage is a problem of the renewal: %+v", a)
+	}
+	if _, err := r.Look(t.Context(), theAuthority); err != nil || f.operation() == nil {
+		t.Errorf("after the outage: %v, and no operation", err)
+	}
+}
+
+// An update by somebody else, which comes between the look and the renewal, says nothing about the problem of the last renewal.
+func TestAFasterUpdateKeepsTheProblem(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	r, now := f.renewals()
+	others := &heads{HeadWriter: f.contexts}
+	f.authorities.SetHeads(others)
+	f.Run(t, step{Do: "POST " + enrollment + "/instantiate", Status: 202})
+	f.publish()
+	f.Run(t, step{Do: "DELETE " + ofProvider + "/ca/clusters/g", Status: 204})
+	*now = now.Add(2 * time.Hour)
+	if _, err := r.Look(t.Context(), theAuthority); err != nil {
+		t.Fatal(err)
+	}
+	f.Run(t, step{Do: "POST " + ofProvider + "/ca/clusters", Body: group("name", "edge", "c2"), Status: 201})
+	*now = now.Add(10 * time.Minute)
+	others.before = func() error {
+		f.Run(t, step{Do: "POST " + enrollment + "/update", Status: 202})
+		return nil
+	}
+	if next, err := r.Look(t.Context(), theAuthority); err != nil || !next.IsZero() {
+		t.Errorf("look again at %s (%v), want when the head changes", next, err)
+	}
+	if op := f.operation(); op == nil || op.Actor == "emco" {
+		t.Errorf("the operation is %+v", op)
+	}
+	f.Run(t, step{Do: "GET " + enrollment + "/status", Status: 200, Text: `"problem":"the certificate authority has no clusters`})
+}
+
+// What is remembered of authorities ends with what it is for.
+func TestRenewalsForget(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	r, now := f.renewals()
+	look := func(what string, wantWaiting, wantAsked int) {
+		t.Helper()
+		if _, err := r.Look(t.Context(), theAuthority); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if waiting, asked := r.Known(); waiting != wantWaiting || asked != wantAsked {
+			t.Errorf("%s: %d authorities wait, and %d stages were renewed, want %d and %d", what, waiting, asked, wantWaiting, wantAsked)
+		}
+	}
+	f.Run(t, step{Do: "POST " + enrollment + "/instantiate", Status: 202})
+	f.publish()
+	held, err := f.DB.Create(t.Context(), store.Write{Key: theDistribution, Parent: "cluster-providers/edge", Body: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	distributed, err := f.contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Subject: string(held.Key), State: appcontext.Instantiated}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look("the distribution is due, and the issuer has signed nothing", 1, 0)
+	f.Run(t, step{Do: "POST " + enrollment + "/update", Status: 202})
+	look("the enrollment is updated", 0, 0)
+	f.publish()
+	look("it waits for the issuer again", 1, 0)
+	doc, err := f.DB.Get(t.Context(), theEnrollment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.HeadChanged(appcontext.HeadID(doc.UID), nil)
+	if waiting, _ := r.Known(); waiting != 0 {
+		t.Errorf("%d authorities wait for enrollments that are gone", waiting)
+	}
+	if err := f.contexts.Remove(t.Context(), distributed); err != nil {
+		t.Fatal(err)
+	}
+	*now = now.Add(2 * time.Hour)
+	look("the enrollment is due", 0, 1)
+	f.publish()
+	f.Run(t, step{Do: "POST " + enrollment + "/terminate", Status: 202})
+	look("the enrollment is terminated", 0, 0)
 }
 
 // A process that starts renews what became due before, without being told.

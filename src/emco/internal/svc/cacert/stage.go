@@ -226,18 +226,20 @@ func (a *Authorities) decide(ctx context.Context, s stage, now lifecycle.Snapsho
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case s == distribution && ask.Action != lifecycle.Terminate:
-		err = a.checkEnrolled(ctx, doc)
-		fallthrough
-	case ask.Action != lifecycle.Terminate:
-		if err == nil {
-			_, err = a.checkPlaces(ctx, s, ca)
+	changes := []appcontext.HeadChange{m}
+	if ask.Action == lifecycle.Terminate {
+		if s == enrollment {
+			err = a.checkUndistributed(ctx, doc)
 		}
-	case s == enrollment:
-		err = a.checkUndistributed(ctx, doc)
+		return changes, err
 	}
-	return []appcontext.HeadChange{m}, err
+	if s == distribution {
+		if err := a.checkEnrolled(ctx, doc); err != nil {
+			return nil, err
+		}
+	}
+	_, err = a.checkPlaces(ctx, s, ca)
+	return changes, err
 }
 
 // checkPlaces requires clusters, and what they need for the stage.
