@@ -67,7 +67,8 @@ var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v
 
 // Server is a running API server. Make it with Start.
 type Server struct {
-	http *httptest.Server
+	http  *httptest.Server
+	ended chan struct{} // closed at the end of the test: watches end, also those that begin later
 
 	// All below is guarded by mu.
 	mu      sync.Mutex
@@ -86,15 +87,24 @@ type objectKey struct {
 
 // Start starts a server that ends with the test.
 func Start(t testing.TB) *Server {
-	s := &Server{token: "of-the-administrator", kinds: slices.Clone(builtin), objects: map[objectKey]*unstructured.Unstructured{}, changed: make(chan struct{})}
+	s := start()
+	t.Cleanup(func() {
+		close(s.ended)
+		s.http.CloseClientConnections()
+		s.http.Close()
+	})
+	return s
+}
+
+func start() *Server {
+	s := &Server{
+		ended: make(chan struct{}),
+		token: "of-the-administrator", kinds: slices.Clone(builtin), objects: map[objectKey]*unstructured.Unstructured{}, changed: make(chan struct{}),
+	}
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.EnableHTTP2 = true
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // tests cut connections on purpose
 	s.http.StartTLS()
-	t.Cleanup(func() {
-		s.http.CloseClientConnections() // ends watches
-		s.http.Close()
-	})
 	return s
 }
 

@@ -61,7 +61,7 @@ func (s *Server) list(w http.ResponseWriter, r request) {
 	write(w, http.StatusOK, list)
 }
 
-// watch sends events until the client leaves.
+// watch sends events until the client leaves or the server ends.
 func (s *Server) watch(w http.ResponseWriter, r request) {
 	query := r.URL.Query()
 	selector, err := labels.Parse(query.Get("labelSelector"))
@@ -114,6 +114,8 @@ func (s *Server) watch(w http.ResponseWriter, r request) {
 		_ = out.Flush()
 		select {
 		case <-r.Context().Done():
+			return
+		case <-s.ended:
 			return
 		case <-changed:
 		}
