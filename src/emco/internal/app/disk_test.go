@@ -56,9 +56,14 @@ func (d *smallDisk) leave(mebibytes int) {
 }
 
 // start starts emco with its data on the disk and its log elsewhere, and returns its address. It is
-// empty if the program ends.
+// empty if the program ends. A test that fails prints the log.
 func (d *smallDisk) start(log string) (address string) {
 	d.Helper()
+	d.Cleanup(func() {
+		if text, err := os.ReadFile(log); d.Failed() {
+			d.Logf("%v; the log of the program: %s", err, text[max(0, len(text)-16<<10):])
+		}
+	})
 	d.run(fmt.Sprintf("%s %s -data %s/data -http.address 127.0.0.1:0 -grpc.address= -diskReserve %d >%s 2>&1 </dev/null & pid=$!",
 		os.Args[0], wholeProgram, d.dir, 128<<20, log))
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

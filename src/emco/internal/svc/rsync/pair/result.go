@@ -50,7 +50,7 @@ func Apply(p appcontext.Pair, r Result, now time.Time) (appcontext.Pair, bool) {
 	}
 	p.Commit, p.Edit = r.Commit, editAfterDelivery(p.Edit, r.Commit)
 	switch {
-	case p.Desired != r.Bundle || r.moreSteps && (p.Change == "" || p.Rev != r.Rev || p.Step != r.Step):
+	case IsSuperseded(p, r):
 		p.Findings = r.Findings
 		return superseded(p), true
 	case r.moreSteps:
@@ -63,6 +63,12 @@ func Apply(p appcontext.Pair, r Result, now time.Time) (appcontext.Pair, bool) {
 	p.Held, p.Phase = []appcontext.Digest{r.Bundle}, appcontext.Applied
 	p.Change, p.From, p.Step, p.Sent, p.Halted = "", "", 0, false, false
 	return p, true
+}
+
+// IsSuperseded reports whether something else was desired of a pair, or its change was at another step, before
+// the delivery ended. If that failed, it says nothing about what is desired now.
+func IsSuperseded(p appcontext.Pair, r Result) bool {
+	return p.Desired != r.Bundle || r.moreSteps && (p.Change == "" || p.Rev != r.Rev || p.Step != r.Step)
 }
 
 // superseded returns a pair after a delivery of something that is no longer desired. A

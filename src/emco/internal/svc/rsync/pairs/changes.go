@@ -109,13 +109,16 @@ func (s *Store) Record(ctx context.Context, results []pair.Result) error {
 			continue
 		}
 		stays := true
-		if r.Err != nil {
+		switch {
+		case r.Err == nil:
+			p, stays = pair.Apply(p, r, now)
+		case pair.IsSuperseded(p, r):
+			p.Waiting = "" // what is desired now is due at once
+		default:
 			p = s.fail(p, r.Err, now, spread)
 			if p.Outcome = r.Outcome; len(r.Findings) > 0 {
 				p.Findings = pair.MergeFindings(p, r)
 			}
-		} else {
-			p, stays = pair.Apply(p, r, now)
 		}
 		if stays {
 			c.put = append(c.put, s.blockIfStopped(p))

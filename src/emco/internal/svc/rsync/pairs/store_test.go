@@ -219,6 +219,38 @@ func TestResultsAreRecorded(t *testing.T) {
 	}
 }
 
+// A delivery that ends after the deployment was changed, or terminated, says nothing about what is desired now:
+// that is due at once, and not failed until the longest retry interval has passed.
+func TestFailuresOfWhatIsNoLongerDesiredAreForgotten(t *testing.T) {
+	t.Parallel()
+	l, r := newStore(t)
+	at := pair.Target{Cluster: "edge+c1", Deployment: "7"}
+	refused := pair.Result{Key: key, Bundle: "a", Err: errs.New(errs.Invalid, "port 99999"), Findings: []string{"of a"}}
+	setDesired(t, l, on("a", "edge+c1"))
+	for _, next := range []struct {
+		name  string
+		want  pair.Desired
+		phase appcontext.Phase
+	}{
+		{"another bundle", on("b", "edge+c1"), appcontext.Pending},
+		{"nothing", on("", []v2.ClusterKey{}...), appcontext.Deleting},
+	} {
+		next.want.Rev++
+		setDesired(t, l, next.want)
+		if err := l.NoteWaiting(t.Context(), []pair.Target{at}, "the API server"); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Record(t.Context(), []pair.Result{refused}); err != nil {
+			t.Fatal(err)
+		}
+		p := l.Of(at)[0]
+		if p.Phase != next.phase || p.Error != "" || p.Waiting != "" || p.Attempt != 0 || !p.NextRetry.IsZero() || p.Findings != nil || !pair.Deliverable(p) {
+			t.Errorf("%s is desired, and what was desired before fails: %+v", next.name, p)
+		}
+		wantAgreement(t, l, r)
+	}
+}
+
 func TestPairsFailAfterManyAttempts(t *testing.T) {
 	t.Parallel()
 	l, _ := newStore(t)
