@@ -204,11 +204,11 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		}
 		next, err = b.Publish(ctx, head, p)
 	}
-	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Invalid) {
-		return w.recordPermanent(ctx, b.Contexts, head, err)
+	if errs.Is(err, errs.Conflict) {
+		return err
 	}
 	if err != nil {
-		return err
+		return w.recordPermanent(ctx, b.Contexts, head, err)
 	}
 	took := time.Since(start)
 	w.operationEnded(head, false)

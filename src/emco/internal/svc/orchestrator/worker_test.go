@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -288,6 +289,34 @@ func TestAnOperationIsNotExecutedForANamesake(t *testing.T) {
 	}
 	if head := p.head(op.UID); head.Op != nil || !strings.Contains(head.Failure, "deleted") {
 		t.Errorf("the head is %+v, want the failure recorded", head)
+	}
+}
+
+// refusing publishes nothing.
+type refusing struct {
+	errs  []error // of the attempts
+	tried int
+}
+
+func (r *refusing) Publish(_ context.Context, _ *appcontext.Store, head appcontext.Head, _ store.Doc) (appcontext.Head, error) {
+	err := r.errs[min(r.tried, len(r.errs)-1)]
+	r.tried++
+	return head, err
+}
+
+// An error that another attempt cannot mend ends the operation at once; one that may pass does not.
+func TestPermanentErrorsOfPublicationEndTheOperation(t *testing.T) {
+	t.Parallel()
+	p := newWorkerFixture(t)
+	for _, kind := range []errs.Kind{errs.TooLarge, errs.Forbidden, errs.Invalid, errs.NotFound} {
+		op := p.rollBack(kind.String())
+		r := &refusing{errs: []error{errs.New(errs.Unavailable, "the store does not answer"), errs.New(kind, "it is refused")}}
+		w := p.worker("one")
+		w.addons = addon.Publishers{"groups": r}
+		w.execute(p.Context(), revision.Builder{Contexts: p.contexts, Blobs: p.contexts}, op)
+		if head := p.head(op.UID); r.tried != 2 || head.Op != nil || head.Failure != "it is refused" {
+			t.Errorf("%s: after %d attempts the head is %+v", kind, r.tried, head)
+		}
 	}
 }
 
