@@ -55,14 +55,19 @@ test: ## run the fast tests: unit, contract, CLI scripts
 	cd scripts/e2e && GOWORK=off go test ./lanes
 
 # A result that go test finds by the binary's content alone is not kept for the next time, and the binary
-# is linked again. So the cached results are those of a run of all tests.
+# is linked again. So the cached results are those of a run of all tests. The first run that fails ends it.
 .PHONY: test-times
 test-times: ## run the fast tests from warm caches and print how long they take, and the slowest packages
-	@go test $(TESTFLAGS) work >/dev/null
-	@go clean -testcache
-	@TIMEFORMAT='all tests run again: %R s, %U s of processor time, %S s in the kernel'; \
-	time go test $(TESTFLAGS) work | awk '$$1 == "ok" { print $$3 "\t" $$2 } $$1 != "ok" && $$1 != "?"' | sort -rn | head -20
-	@echo "cached results: $$( { TIMEFORMAT='%R s'; time go test $(TESTFLAGS) work >/dev/null; } 2>&1 )"
+	@out=$$(mktemp) || exit; trap 'rm -f "$$out"' EXIT; \
+	all() { go test $(TESTFLAGS) work >"$$out"; }; \
+	failed() { echo 'these packages fail:'; awk '!/^(ok|\?) *\t/' "$$out"; exit 1; }; \
+	all || failed; \
+	go clean -testcache; \
+	TIMEFORMAT='all tests run again: %R s, %U s of processor time, %S s in the kernel'; \
+	time all || failed; \
+	awk '$$1 == "ok" { print $$3 "\t" $$2 }' "$$out" | sort -rn | head -20; \
+	TIMEFORMAT='cached results: %R s'; \
+	time all || failed
 
 .PHONY: e2e
 e2e: build ## run the default lanes of end-to-end tests on real parts (the first run builds these: 25 minutes)
