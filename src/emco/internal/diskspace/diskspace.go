@@ -23,8 +23,9 @@ const (
 
 	// startNeeds is the least space for opening the stores: they write a little at once.
 	startNeeds = 16 << 20
-	// firstStart is what the stores allocate at their first start: two files of etcd's log.
-	firstStart = 160 << 20
+	// firstStart is what the stores allocate at their first start: two files of etcd's log, and its
+	// reserve for a full disk.
+	firstStart = 200 << 20
 )
 
 // ErrLow says that the reserve is reached. It comes wrapped in an Unavailable.
@@ -56,14 +57,20 @@ func New(o Options) *Reserve {
 	return &Reserve{dir: o.Dir, bytes: o.Bytes, onProbe: o.OnProbe, log: o.Log}
 }
 
+// Free returns the bytes of a folder's file system that this user may still take.
+func Free(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	err := syscall.Statfs(dir, &fs)
+	return int64(fs.Bavail) * int64(fs.Bsize), err //nolint:gosec // below 2^63
+}
+
 // available returns the free bytes of the file system for this user.
 func (r *Reserve) available() (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); now.Sub(r.checked).Abs() >= freshFor {
-		var fs syscall.Statfs_t
-		r.err = syscall.Statfs(r.dir, &fs)
-		r.checked, r.free = now, int64(fs.Bavail)*int64(fs.Bsize) //nolint:gosec // below 2^63
+		r.checked = now
+		r.free, r.err = Free(r.dir)
 	}
 	return r.free, r.err
 }

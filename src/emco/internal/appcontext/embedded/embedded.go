@@ -62,6 +62,8 @@ type Server struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	lock   *fileutil.LockedFile
+	keeper sync.WaitGroup     // of the reserve
+	leave  context.CancelFunc // ends the keeper
 	once   sync.Once
 }
 
@@ -87,16 +89,23 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := checkFiles(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel), c.Dir); err != nil {
 		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
 	}
+	r := newReserve(o.Dir, c.Dir, o.Log)
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel).WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewTee(core, snapshotWatch{zapcore.InfoLevel, r.give})
+	})))
 	etcd, err := start(c)
 	if err != nil { // etcd may have left files open: keep the lock
 		return nil, errs.E(errs.Internal, "start", "etcd in "+o.Dir, err)
 	}
-	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock}
+	keeping, leave := context.WithCancel(context.Background())
+	s := &Server{etcd: etcd, client: v3client.New(etcd.Server), lock: lock, leave: leave}
+	s.keeper.Go(func() { r.run(keeping) })
 	if o.Refuse != nil {
 		s.client.KV = gatedKV{s.client.KV, o.Refuse}
 	}
 	select {
 	case <-etcd.Server.ReadyNotify():
+		r.keep()
 		return s, nil
 	case <-etcd.Server.StopNotify():
 		err = errs.E(errs.Internal, "start", "etcd in "+o.Dir, errors.New("it stopped at once"))
@@ -206,7 +215,6 @@ func config(o Options) *embed.Config {
 	c.TickMs, c.ElectionMs = 20, 200                    // it elects itself when it starts; the default takes up to a second
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 256, 64 // bounds the log in memory: an entry has up to 1 MiB
 	c.UnsafeNoFsync = o.NoFsync
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel))
 	return c
 }
 
@@ -283,6 +291,8 @@ func (s *Server) Reclaim(ctx context.Context) error {
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
+		s.leave()
+		s.keeper.Wait()
 		s.client.Close() // always answers that its own context has ended
 		s.etcd.Close()
 		err = s.lock.Close()

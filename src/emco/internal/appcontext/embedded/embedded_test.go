@@ -29,7 +29,12 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		runChild(dir)
+		if os.Getenv(childFull) == "" {
+			runChild(dir)
+		} else if err := runFull(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	goleak.VerifyTestMain(m)
