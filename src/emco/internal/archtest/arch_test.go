@@ -31,6 +31,7 @@ var groups = map[string]packageGroup{
 		"internal/childproc", // children within limits
 		"internal/fairshare", // slots that tenants share
 		"internal/durable",   // files on disks, for all that keep some
+		"internal/pause",     // between attempts
 		"internal/condition", // expressions of policy intents
 		"internal/failpoint", // where tests break the program
 		"internal/sops",      // Secrets for those who have the key

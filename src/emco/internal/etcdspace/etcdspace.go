@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 const probeTimeout = 2 * time.Second
@@ -43,7 +44,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if period == 0 {
 		period = 15 * time.Second
 	}
-	for wait := period; pause(ctx, wait); {
+	for wait := period; pause.For(ctx, wait) == nil; {
 		wait = period
 		if !errors.Is(s.Ready(), appcontext.ErrFull) {
 			continue
@@ -59,16 +60,4 @@ func (s *Service) Run(ctx context.Context) error {
 		wait = max(period, 10*took)
 	}
 	return nil
-}
-
-// pause waits for d; false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // records reads and writes single documents with their states and tags. DB makes its guarantees of these steps: a write
@@ -91,7 +92,7 @@ func (r records) standing(ctx context.Context, k Key) (State, error) {
 // outwait waits until d is written or removed, or until it is stale.
 func (r records) outwait(ctx context.Context, d Doc) error {
 	for wait := time.Millisecond; !r.stale(d); wait = min(2*wait, 50*time.Millisecond) {
-		if err := pause(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return errs.E(errs.Unavailable, "wait for", string(d.Key), err)
 		}
 		now, err := r.driver.Get(ctx, d.Key)

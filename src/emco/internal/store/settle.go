@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Settle repairs what crashes left behind; call it before a process starts to serve. It
@@ -20,7 +21,7 @@ func (db *DB) Settle(ctx context.Context) error {
 	}
 	for _, d := range left {
 		if wait := d.Since.Add(db.lease).Sub(db.clock()); wait > 0 && !db.stale(d) {
-			if err := pause(ctx, wait+time.Millisecond); err != nil {
+			if err := pause.For(ctx, wait+time.Millisecond); err != nil {
 				return errs.E(errs.Unavailable, "settle", string(d.Key), err)
 			}
 		}

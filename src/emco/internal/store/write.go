@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
@@ -116,7 +117,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 func again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, error) {
 	for try := range maxTries {
 		if try > 0 {
-			if err := pause(ctx, mathrand.N(time.Millisecond<<min(try, 7))); err != nil {
+			if err := pause.For(ctx, mathrand.N(time.Millisecond<<min(try, 7))); err != nil {
 				return Doc{}, errs.E(errs.Unavailable, op, string(k), err)
 			}
 		}
@@ -125,16 +126,4 @@ func again(ctx context.Context, op string, k Key, f func() (Doc, error)) (Doc, e
 		}
 	}
 	return Doc{}, conflict(op, k, errBusy)
-}
-
-// pause waits for d, or until ctx ends, whose error it returns.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

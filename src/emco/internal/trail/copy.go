@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Copy keeps a copy of all lines in files: each line at least once, those of a stream in order.
@@ -43,7 +45,7 @@ func (c *Copy) Run(ctx context.Context) error {
 			c.Log.Error("the audit log cannot be copied; it is tried again", "file", c.File, "err", err)
 		}
 		last = err
-		pause(ctx, copyEvery)
+		_ = pause.For(ctx, copyEvery)
 	}
 	return nil
 }

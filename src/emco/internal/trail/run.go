@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Run writes lines until ctx ends, and then those that still wait.
@@ -39,7 +40,7 @@ func (w *writer) begin(ctx, until context.Context) {
 	for w.stream == nil && until.Err() == nil {
 		if err := w.open(ctx); err != nil {
 			w.failed(err)
-			pause(until, retry)
+			_ = pause.For(until, retry)
 		}
 	}
 	if w.stream == nil {
@@ -94,7 +95,7 @@ func (w *writer) write(ctx context.Context, group []*pendingLine) {
 			w.answer(group, unavailable(err))
 			return
 		}
-		pause(ctx, retry)
+		_ = pause.For(ctx, retry)
 	}
 	w.o.OnLines(len(lines))
 	w.answer(group, nil)

@@ -190,13 +190,3 @@ func (s *stream) chain(group []*pendingLine, spool string) (headRecord, []byte, 
 	}
 	return next, text, nil
 }
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/audit"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Bounds of a segment.
@@ -51,7 +52,7 @@ func anchorKey(kv *etcdkv.Client, name string) string { return kv.Key("audit", "
 func (t *Trail) upkeep(ctx context.Context) {
 	marked := t.o.Now()
 	for {
-		pause(ctx, upkeep)
+		_ = pause.For(ctx, upkeep)
 		if ctx.Err() != nil {
 			return
 		}

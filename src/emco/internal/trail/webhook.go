@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Webhook posts all lines to a server: each line at least once, those of a stream in order. One process at a time does that for all streams. What the
@@ -57,7 +58,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 			if ctx.Err() == nil {
 				w.Log.Warn("no process may post the audit log yet; it is tried again", "err", err)
 			}
-			pause(ctx, w.Pause)
+			_ = pause.For(ctx, w.Pause)
 			continue
 		}
 		owned, cancel := context.WithCancel(ctx)
@@ -86,7 +87,7 @@ func (w *Webhook) serve(ctx context.Context, at sent) {
 				w.Log.Info("the audit log is posted again", "server", outbound.Server(w.URL))
 			}
 			failures, last = 0, ""
-			pause(ctx, copyEvery)
+			_ = pause.For(ctx, copyEvery)
 			continue
 		case ctx.Err() != nil:
 			return
@@ -94,7 +95,7 @@ func (w *Webhook) serve(ctx context.Context, at sent) {
 			w.Log.Error("the audit log cannot be posted; it is tried again", "server", outbound.Server(w.URL), "err", err)
 		}
 		last = err.Error()
-		pause(ctx, max(min(w.Pause<<min(failures, 16), hookLongest), min(errs.RetryAfter(err), hookLongest)))
+		_ = pause.For(ctx, max(min(w.Pause<<min(failures, 16), hookLongest), min(errs.RetryAfter(err), hookLongest)))
 		failures++
 	}
 }

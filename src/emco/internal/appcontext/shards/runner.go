@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // retryPause is how long a process waits before it joins, claims or gives up again.
@@ -112,18 +113,10 @@ func (r *Runner) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := r.join(ctx); ctx.Err() == nil {
 			r.kv.Log().Warn("joining the group again", "kind", r.group.Kind, "err", err)
-			pause(ctx)
+			_ = pause.For(ctx, retryPause)
 		}
 	}
 	return nil
-}
-
-// pause waits for retryPause, or until ctx ends.
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(retryPause):
-	}
 }
 
 var errLeaseLost = errors.New("the lease was lost")
@@ -258,7 +251,7 @@ func (m *membership) serve(ctx context.Context, n int) {
 		m.setPhase(n, claiming)
 		if err := m.serveOnce(ctx, n); ctx.Err() == nil {
 			m.kv.Log().Warn("the work of a shard starts again", "shard", m.group.Shard(n), "err", err)
-			pause(ctx)
+			_ = pause.For(ctx, retryPause)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // applyDefinitions applies definitions and waits until their kinds are served, because other
@@ -48,7 +49,7 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // waitEstablished waits until a definition is established, and returns the kinds that it
 // defines, one per version.
 func (c *Cluster) waitEstablished(ctx context.Context, id manifest.ID) ([]schema.GroupVersionKind, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		crd, err := c.dynamic.Resource(crdResource).Get(ctx, id.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
@@ -60,7 +61,7 @@ func (c *Cluster) waitEstablished(ctx context.Context, id manifest.ID) ([]schema
 		if reason != "" {
 			return nil, errs.E(errs.Invalid, "apply", id.String(), errors.New(reason))
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return nil, errs.E(errs.Unavailable, "apply", id.String(), fmt.Errorf("is not established after %s", c.options.CRDTimeout))
 		}
 	}
@@ -108,7 +109,7 @@ func kindsOf(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 // established.
 func (c *Cluster) waitServed(ctx context.Context, kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
-		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		for wait := firstPause; ; wait = min(2*wait, longestPause) {
 			_, err := c.mapper.RESTMappingWithContext(ctx, gvk.GroupKind(), gvk.Version)
 			if err == nil {
 				break
@@ -116,23 +117,11 @@ func (c *Cluster) waitServed(ctx context.Context, kinds []schema.GroupVersionKin
 			if !meta.IsNoMatchError(err) {
 				return err
 			}
-			if sleep(ctx, pause) != nil {
+			if pause.For(ctx, wait) != nil {
 				return errs.E(errs.Unavailable, "apply", gvk.String(), fmt.Errorf("is not served after %s", c.options.CRDTimeout))
 			}
 			c.mapper.ResetWithContext(ctx)
 		}
 	}
 	return nil
-}
-
-// sleep waits for a time. The error is that of ctx.
-func sleep(ctx context.Context, pause time.Duration) error {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -65,11 +66,11 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 		began := time.Now()
 		if err := s.process(ctx, notifier, queue, some); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("agent reports not readable; trying again", "err", err)
-			pause(ctx, time.Second)
+			_ = pause.For(ctx, time.Second)
 		}
 		if queue.more() { // leaves the processor to reports; what they replace is skipped
 			took := time.Since(began)
-			pause(ctx, max(took, documentGap-took))
+			_ = pause.For(ctx, max(took, documentGap-took))
 		}
 	}
 	return nil
@@ -136,15 +137,6 @@ func decode(d agents.Document) (status.Report, error) {
 		err = errs.New(errs.Malformed, "the report names another cluster")
 	}
 	return r, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // documentQueue holds the clusters whose documents wait to be processed, first in first out.

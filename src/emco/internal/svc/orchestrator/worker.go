@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
@@ -163,7 +164,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 			return
 		}
 		log.Warn("operation will be retried", "err", err, "attempt", attempt)
-		pause(ctx, time.Duration(attempt)*time.Second)
+		_ = pause.For(ctx, time.Duration(attempt)*time.Second)
 	}
 }
 
@@ -303,7 +304,7 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 // second one follows soon.
 func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) error {
 	contexts, wait := w.contexts.Fenced(own.Fence()), sweepSoon
-	for held := 0; pause(ctx, wait); {
+	for held := 0; pause.For(ctx, wait) == nil; {
 		start := time.Now()
 		if err := contexts.SweepAgents(ctx, w.isRegistered); err != nil {
 			w.log.Warn("cannot sweep agents", "err", err)
@@ -340,16 +341,4 @@ func (w *Worker) isRegistered(ctx context.Context, cluster v2.ClusterKey) (bool,
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// pause waits for d; false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
