@@ -6,7 +6,7 @@
 #
 #   --version   release to install (default: the latest one)
 #   --prefix    folder for bin/ and share/man/ (default: $EMCO_PREFIX, else /usr/local as root, else ~/.local)
-#   --only      install this program alone, such as emcoctl
+#   --only      install this program alone, such as emcoctl; emco-temporal is installed by its name only
 #   --url       where releases are: URL/VERSION/FILE (default: the project's releases, or $EMCO_RELEASES)
 #
 # It needs curl, tar, and sha256sum or shasum. On Windows, unpack the .zip of the release by hand.
@@ -63,7 +63,9 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-name=emco_${version}_${os}_${arch}
+archive=emco
+[ "$only" != emco-temporal ] || archive=emco-temporal # its archive is one of its own
+name=${archive}_${version}_${os}_${arch}
 for file in "$name.tar.gz" checksums.txt; do
   curl -fsSL --retry 3 -o "$work/$file" "$url/$version/$file" || fail "cannot download $url/$version/$file; is $version a release?"
 done

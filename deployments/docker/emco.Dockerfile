@@ -1,11 +1,13 @@
 # Image of the control plane: docker build -f deployments/docker/emco.Dockerfile -t emco/emco .
+# With --build-arg PROGRAM=emco-temporal it is emco with a client of Temporal, under the same path (docs/hooks.md).
 # It needs no writable root: mount a volume at /var/lib/emco and a temporary one at /tmp.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /emco
 COPY src src
 COPY scripts/release/build.sh scripts/release/
+ARG PROGRAM=emco
 ARG TARGETOS TARGETARCH VERSION COMMIT
-RUN GOOS=$TARGETOS GOARCH=$TARGETARCH scripts/release/build.sh emco out/emco && mkdir empty
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH scripts/release/build.sh $PROGRAM out/emco && mkdir empty
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -36,14 +36,41 @@ func TestImages(t *testing.T) {
 		t.Fatalf("assemble the images: %v\n%s", err, out)
 	}
 
-	emco := newContainer(t, filepath.Join(dir, "images", "emco"))
-	address := freeAddress(t)
-	if emco.config.User != "65532:65532" {
-		t.Errorf("the image runs as %q, want 65532:65532", emco.config.User)
+	emcoctl := newContainer(t, filepath.Join(dir, "images", "emcoctl"))
+	temporal := []string{"EMCO_WORKFLOWS_TEMPORAL_ADDRESS=temporal.example.org:7233", "EMCO_WORKFLOWS_TEMPORAL_TASK_QUEUES=backups"}
+	for program, env := range map[string][]string{"emco": nil, "emco-temporal": temporal} {
+		emco := newContainer(t, filepath.Join(dir, "images", program))
+		if emco.config.User != "65532:65532" {
+			t.Errorf("the image of %s runs as %q, want 65532:65532", program, emco.config.User)
+		}
+		url, stop := emco.serve(t, env)
+		if body := get(t, url+"/version"); !strings.Contains(body, `"version":"`+version+`"`) {
+			t.Errorf("%s: /version is %s, want %s", program, body, version)
+		}
+		if out, err := emcoctl.command(t.Context(), nil, "get", "projects", "--server", url).CombinedOutput(); err != nil {
+			t.Errorf("emcoctl get projects: %v\n%s", err, out)
+		}
+		stop()
+		if entries, err := os.ReadDir(filepath.Join(emco.data, "etcd")); err != nil || len(entries) == 0 {
+			t.Errorf("the volume of %s holds no data: %v", program, err)
+		}
 	}
+	without := newContainer(t, filepath.Join(dir, "images", "emco"))
+	if out, err := without.command(t.Context(), temporal).CombinedOutput(); err == nil || !strings.Contains(string(out), "run emco-temporal instead") {
+		t.Errorf("emco with the settings of Temporal: %v\n%s", err, out)
+	}
+	monitor := newContainer(t, filepath.Join(dir, "images", "monitor"))
+	if out, err := monitor.command(t.Context(), nil, "-version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "monitor "+version) {
+		t.Errorf("monitor -version: %v, %q", err, out)
+	}
+}
+
+// serve starts the control plane and waits until it is ready. stop ends it and wants that to be in order.
+func (c container) serve(t *testing.T, env []string) (url string, stop func()) {
+	t.Helper()
 	var log bytes.Buffer
-	port := portOf(address) // the image's own may be in use on this machine; its host stays
-	running := emco.command(t.Context(), []string{"EMCO_HTTP_ADDRESS=0.0.0.0:" + port, "EMCO_GRPC_ADDRESS=0.0.0.0:0"})
+	address := freeAddress(t) // the image's own port may be in use on this machine; its host stays
+	running := c.command(t.Context(), append(env, "EMCO_HTTP_ADDRESS=0.0.0.0:"+portOf(address), "EMCO_GRPC_ADDRESS=0.0.0.0:0"))
 	running.Stdout, running.Stderr = &log, &log
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
@@ -51,28 +78,14 @@ func TestImages(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- running.Wait() }()
 	waitReady(t, "http://"+address+"/readyz", ended, &log)
-	if body := get(t, "http://"+address+"/version"); !strings.Contains(body, `"version":"`+version+`"`) {
-		t.Errorf("/version is %s, want %s", body, version)
-	}
-
-	emcoctl := newContainer(t, filepath.Join(dir, "images", "emcoctl"))
-	out, err := emcoctl.command(t.Context(), nil, "get", "projects", "--server", "http://"+address).CombinedOutput()
-	if err != nil {
-		t.Errorf("emcoctl get projects: %v\n%s", err, out)
-	}
-	monitor := newContainer(t, filepath.Join(dir, "images", "monitor"))
-	if out, err = monitor.command(t.Context(), nil, "-version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "monitor "+version) {
-		t.Errorf("monitor -version: %v, %q", err, out)
-	}
-
-	if err := running.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("emco ended with %v\n%s", err, log.String())
-	}
-	if entries, err := os.ReadDir(filepath.Join(emco.data, "etcd")); err != nil || len(entries) == 0 {
-		t.Errorf("the volume holds no data: %v", err)
+	return "http://" + address, func() {
+		t.Helper()
+		if err := running.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the program ended with %v\n%s", err, log.String())
+		}
 	}
 }
 

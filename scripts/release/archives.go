@@ -33,13 +33,23 @@ var releasePlatforms = []v1.Platform{
 	{OS: "windows", Architecture: "arm64"},
 }
 
-// programsFor lists the programs of a platform. The control plane locks files and groups processes
+// bundle is the content of an archive. emco-temporal has one of its own, so that the bill of materials of
+// the others names no module of Temporal's client.
+type bundle struct {
+	name     string // before version and platform
+	programs []string
+}
+
+// bundlesFor lists the archives of a platform. The control plane locks files and groups processes
 // as Unix does, so Windows has the command line alone.
-func programsFor(p v1.Platform) []string {
+func bundlesFor(p v1.Platform) []bundle {
 	if p.OS == "windows" {
-		return []string{"emcoctl"}
+		return []bundle{{"emco", []string{"emcoctl"}}}
 	}
-	return []string{"emco", "emcoctl", "monitor", "simfleet"}
+	return []bundle{
+		{"emco", []string{"emco", "emcoctl", "monitor", "simfleet"}},
+		{"emco-temporal", []string{"emco-temporal"}},
+	}
 }
 
 // releaseBuild makes the archives of one release.
@@ -49,7 +59,7 @@ type releaseBuild struct {
 	work string
 }
 
-// archives writes an archive and a bill of materials for each platform, the installer and the checksums.
+// archives writes the archives of each platform, each with its bill of materials, and the checksums.
 func archives(ctx context.Context, o options, tree source.Tree, work string) error {
 	if o.platforms == nil {
 		o.platforms = releasePlatforms
@@ -58,35 +68,45 @@ func archives(ctx context.Context, o options, tree source.Tree, work string) err
 		return err
 	}
 	b := releaseBuild{options: o, tree: tree, work: work}
-	docs, err := b.documentation(ctx)
-	if err != nil {
-		return err
-	}
-	var made []string
-	for _, p := range o.platforms {
-		names, err := b.platform(ctx, p, docs)
+	docs := map[string][]archive.File{} // by the name of the bundle
+	for _, bundle := range b.bundles(v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}) {
+		files, err := b.documentation(ctx, bundle)
 		if err != nil {
 			return err
 		}
-		made = append(made, names...)
+		docs[bundle.name] = files
+	}
+	var made []string
+	for _, p := range o.platforms {
+		for _, bundle := range b.bundles(p) {
+			names, err := b.pack(ctx, bundle, p, docs[bundle.name])
+			if err != nil {
+				return err
+			}
+			made = append(made, names...)
+		}
 	}
 	return writeChecksums(filepath.Join(o.out, "checksums.txt"), made)
 }
 
-func (b releaseBuild) programs(p v1.Platform) []string {
-	all := programsFor(p)
+// bundles returns the archives of a platform with the programs that the flags name.
+func (b releaseBuild) bundles(p v1.Platform) []bundle {
+	all := bundlesFor(p)
 	if b.only == nil {
 		return all
 	}
-	return slices.DeleteFunc(all, func(program string) bool { return !slices.Contains(b.only, program) })
+	for i := range all {
+		all[i].programs = slices.DeleteFunc(all[i].programs, func(program string) bool { return !slices.Contains(b.only, program) })
+	}
+	return slices.DeleteFunc(all, func(one bundle) bool { return len(one.programs) == 0 })
 }
 
-// platform returns the files that it wrote.
-func (b releaseBuild) platform(ctx context.Context, p v1.Platform, docs []archive.File) ([]string, error) {
-	name := fmt.Sprintf("emco_%s_%s_%s", b.tree.Version, p.OS, p.Architecture)
+// pack returns the files that it wrote: the archive of a bundle, and its bill of materials.
+func (b releaseBuild) pack(ctx context.Context, bundle bundle, p v1.Platform, docs []archive.File) ([]string, error) {
+	name := fmt.Sprintf("%s_%s_%s_%s", bundle.name, b.tree.Version, p.OS, p.Architecture)
 	files := slices.Clone(docs)
 	var built []string
-	for _, program := range b.programs(p) {
+	for _, program := range bundle.programs {
 		file, err := b.build(ctx, program, p)
 		if err != nil {
 			return nil, err
@@ -138,14 +158,14 @@ func (b releaseBuild) bill(file, name string, programs []string) error {
 
 // documentation makes what is equal on all platforms: licence, completions and manual pages. The
 // programs of this machine write them.
-func (b releaseBuild) documentation(ctx context.Context) ([]archive.File, error) {
+func (b releaseBuild) documentation(ctx context.Context, bundle bundle) ([]archive.File, error) {
 	files := []archive.File{{Name: "LICENSE", Path: filepath.Join(b.tree.Dir, "LICENSE")}}
 	here := v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}
-	man, shells := filepath.Join(b.work, "man"), filepath.Join(b.work, "completions")
+	man, shells := filepath.Join(b.work, bundle.name, "man"), filepath.Join(b.work, bundle.name, "completions")
 	if err := errors.Join(os.MkdirAll(man, 0o755), os.MkdirAll(shells, 0o755)); err != nil {
 		return nil, err
 	}
-	for _, program := range b.programs(here) {
+	for _, program := range bundle.programs {
 		file, err := b.build(ctx, program, here)
 		if err != nil {
 			return nil, err
@@ -178,9 +198,10 @@ func (b releaseBuild) commandManuals(ctx context.Context, dir string) error {
 
 // summaries are the lines below NAME.
 var summaries = map[string]string{
-	"emco":     "the multi-cluster orchestrator",
-	"monitor":  "the agent that reports from clusters that pull from Git",
-	"simfleet": "simulates many clusters that pull from Git",
+	"emco":          "the multi-cluster orchestrator",
+	"emco-temporal": "the multi-cluster orchestrator with a client of Temporal",
+	"monitor":       "the agent that reports from clusters that pull from Git",
+	"simfleet":      "simulates many clusters that pull from Git",
 }
 
 // manual makes a manual page of a program's help.

@@ -8,8 +8,9 @@ module=github.com/emco-orchestrator/emco
 out=$PWD/$2
 case $1 in
   emco) cd src/emco && set -- ./cmd/emco ;;
+  emco-temporal) cd src/emco/temporal && set -- ./cmd/emco-temporal ;;
   emcoctl | monitor | simfleet) cd "src/$1" && set -- . ;;
-  *) echo "build.sh: $1 is not a program: emco, emcoctl, monitor or simfleet" >&2; exit 2 ;;
+  *) echo "build.sh: $1 is not a program: emco, emco-temporal, emcoctl, monitor or simfleet" >&2; exit 2 ;;
 esac
 # Without the workspace, a build needs only the sums of its module.
 GOWORK=off CGO_ENABLED=0 exec go build -trimpath -buildvcs=false \

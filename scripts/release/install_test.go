@@ -33,15 +33,26 @@ func newReleaseServer(t *testing.T) releaseServer {
 	return s
 }
 
-// publish writes a release for a platform, and returns its archive.
+// publish writes a release for a platform, and returns the archive of most programs.
 func (s releaseServer) publish(t *testing.T, version, platform string) string {
+	t.Helper()
+	program := func(name string) string { return "#!/bin/sh\necho " + name + " " + version + "\n" }
+	packed := s.pack(t, "emco", version, platform, map[string]string{
+		"bin/emco": program("emco"), "bin/emcoctl": program("emcoctl"), "man/man1/emcoctl.1": "man", "man/man1/emcoctl-apply.1": "man",
+	})
+	other := s.pack(t, "emco-temporal", version, platform, map[string]string{"bin/emco-temporal": program("emco-temporal"), "man/man1/emco-temporal.1": "man"})
+	if err := writeChecksums(filepath.Join(s.dir, version, "checksums.txt"), []string{packed, other}); err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+// pack writes an archive, and returns its path.
+func (s releaseServer) pack(t *testing.T, bundle, version, platform string, content map[string]string) string {
 	t.Helper()
 	files := filepath.Join(t.TempDir(), "files")
 	var all []archive.File
-	for name, text := range map[string]string{
-		"bin/emco": "#!/bin/sh\necho emco " + version + "\n", "bin/emcoctl": "#!/bin/sh\necho emcoctl " + version + "\n",
-		"man/man1/emcoctl.1": "man", "man/man1/emcoctl-apply.1": "man",
-	} {
+	for name, text := range content {
 		path := filepath.Join(files, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -51,15 +62,12 @@ func (s releaseServer) publish(t *testing.T, version, platform string) string {
 		}
 		all = append(all, archive.File{Name: name, Path: path, Exec: strings.HasPrefix(name, "bin/")})
 	}
-	top := "emco_" + version + "_" + platform
+	top := bundle + "_" + version + "_" + platform
 	packed := filepath.Join(s.dir, version, top+".tar.gz")
 	if err := os.MkdirAll(filepath.Dir(packed), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := archive.Write(packed, top, all, time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeChecksums(filepath.Join(s.dir, version, "checksums.txt"), []string{packed}); err != nil {
 		t.Fatal(err)
 	}
 	return packed
@@ -105,6 +113,11 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	checkInstalled(t, prefix, "bin/emcoctl", "share/man/man1/emcoctl-apply.1", "share/man/man1/emcoctl.1")
+
+	if prefix, out, err = s.install(t, "Linux", "x86_64", "--only", "emco-temporal"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	checkInstalled(t, prefix, "bin/emco-temporal", "share/man/man1/emco-temporal.1")
 }
 
 func checkInstalled(t *testing.T, prefix string, want ...string) {

@@ -111,13 +111,21 @@ func parsePlatforms(list string) (all []v1.Platform, err error) {
 	return all, nil
 }
 
-// images assembles the image of each Dockerfile for each platform.
+// dockerfile returns the name of a program's Dockerfile. emco-temporal takes the place of emco.
+func dockerfile(program string) string {
+	if program == "emco-temporal" {
+		program = "emco"
+	}
+	return program + ".Dockerfile"
+}
+
+// images assembles the image of each program for each platform.
 func images(ctx context.Context, o options, tree source.Tree, work string) error {
 	if o.platforms == nil {
 		o.platforms = []v1.Platform{{OS: "linux", Architecture: runtime.GOARCH}}
 	}
 	if o.only == nil {
-		o.only = []string{"emco", "emcoctl", "monitor"}
+		o.only = []string{"emco", "emco-temporal", "emcoctl", "monitor"}
 	}
 	for _, program := range o.only {
 		var made []v1.Image
@@ -125,9 +133,9 @@ func images(ctx context.Context, o options, tree source.Tree, work string) error
 			stages := filepath.Join(work, program, p.Architecture)
 			b := image.Builder{
 				Context: tree.Dir, Files: tree.Files, Work: stages, Platform: p, Created: tree.Date, Log: o.log,
-				Args: map[string]string{"VERSION": tree.Version, "COMMIT": tree.Commit},
+				Args: map[string]string{"PROGRAM": program, "VERSION": tree.Version, "COMMIT": tree.Commit},
 			}
-			img, err := b.Build(ctx, filepath.Join(tree.Dir, "deployments", "docker", program+".Dockerfile"))
+			img, err := b.Build(ctx, filepath.Join(tree.Dir, "deployments", "docker", dockerfile(program)))
 			if err != nil {
 				return err
 			}

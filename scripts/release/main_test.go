@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 const testVersion = "v9.8.7"
@@ -145,6 +147,28 @@ func checkZip(t *testing.T, file string) {
 	defer z.Close()
 	if !slices.ContainsFunc(z.File, func(f *zip.File) bool { return strings.HasSuffix(f.Name, "/bin/emcoctl.exe") }) {
 		t.Errorf("%s has no emcoctl.exe", file)
+	}
+}
+
+// What emco-temporal links is in no bill of materials but its own.
+func TestEmcoTemporalHasAnArchiveOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, p := range releasePlatforms {
+		var got []string
+		for _, b := range (releaseBuild{}).bundles(p) {
+			got = append(got, b.name+": "+strings.Join(b.programs, " "))
+		}
+		want := []string{"emco: emco emcoctl monitor simfleet", "emco-temporal: emco-temporal"}
+		if p.OS == "windows" {
+			want = []string{"emco: emcoctl"}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", p, got, want)
+		}
+	}
+	only := releaseBuild{options: options{only: []string{"emco-temporal"}}}.bundles(v1.Platform{OS: "linux", Architecture: "amd64"})
+	if len(only) != 1 || only[0].name != "emco-temporal" {
+		t.Errorf("-only emco-temporal makes %+v", only)
 	}
 }
 

@@ -47,7 +47,7 @@ func (a *App) runners(c config.Config, p parts) (workflow.Runners, error) {
 		return out, nil
 	}
 	if a.temporal == nil {
-		return nil, errors.New("workflows.temporal.address: this program has no client of Temporal; run emco-temporal instead (make temporal builds it), or remove the setting")
+		return nil, errors.New("workflows.temporal.address: this program has no client of Temporal; run emco-temporal instead (docs/install.md), or remove the setting")
 	}
 	r, err := a.temporal(c.Workflows.Temporal, p.outward.Check, a.log)
 	if err != nil {
