@@ -81,9 +81,12 @@ type AccessAnswer struct {
 	Place   string `json:"place,omitempty"`
 }
 
+// Everyone is the subject of a holder where requests are not authenticated. Other subjects have a colon.
+const Everyone = "everyone"
+
 // Holder may do what was asked for, as POST /v2/auth/who-can lists it.
 type Holder struct {
-	Subject string `json:"subject"`
+	Subject string `json:"subject"` // or Everyone
 	Role    string `json:"role"`
 	Binding string `json:"binding"` // path of the binding, or of the token
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 )
 
@@ -197,5 +198,18 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Decide("user:corp:bob", groups, authz.Update, "apps", "projects/p801", at)
+	}
+}
+
+// Without authentication, everyone may do everything, and who may is no empty list.
+func TestWithoutAuthenticationEveryoneMay(t *testing.T) {
+	t.Parallel()
+	var off *authz.Authority
+	holders := off.Who(authz.Delete, "clusters", "")
+	if len(holders) != 1 || holders[0].Subject != v2.Everyone || holders[0].Role != authz.PlatformAdmin || !off.May(authz.Delete, "clusters", "") {
+		t.Errorf("who may: %v", holders)
+	}
+	if nobody := authz.NewAuthority(authz.New(nil, nil), "user:a:b", nil, time.Time{}).Who(authz.Delete, "clusters", ""); len(nobody) != 0 {
+		t.Errorf("without bindings: %v", nobody)
 	}
 }

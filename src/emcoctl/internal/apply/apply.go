@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
@@ -72,9 +73,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 		return e.fail(t, item, err)
 	}
 	if !now.OK() {
-		r := e.fail(t, item, denied)
-		r.Advice = adviseRefused(t.call.Path)
-		return r
+		return e.failNew(t, item, denied)
 	}
 	collection, moved := anchor.Collection(item), false
 	if collection == "clusters" {
@@ -107,14 +106,24 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	return r
 }
 
-// adviseRefused returns what may be missing for a document that cannot be created.
-func adviseRefused(path string) string {
-	parent := anchor.Parent(path)
-	if parent == "" {
-		return ""
+// failNew returns the failure of a document that cannot be created. Below a document that failed in this run it names
+// that one.
+func (e *Executor) failNew(t documentRequest, item string, err error) output.Result {
+	r, parent := e.fail(t, item, err), anchor.Parent(t.call.Path)
+	refusal, refused := errors.AsType[*client.Refusal](err)
+	switch {
+	case refused && !strings.Contains(refusal.Text, notFound):
+		r.Advice = "correct the document and apply it again"
+	case e.failed[parent]:
+		r.Below = parent
+	case parent != "":
+		r.Advice = fmt.Sprintf("create its parent and the documents that it refers to first; see: emcoctl get %s", parent)
 	}
-	return fmt.Sprintf("create its parent and the documents that it refers to first; see: emcoctl get %s", parent)
+	return r
 }
+
+// notFound is part of the texts of servers, ours and upstream's, for a missing parent and for a missing document that is referred to.
+const notFound = "not found"
 
 // replace replaces now with the document. If the entity tag or the visible content stays
 // the same, the document was unchanged: the client cannot compare secrets.
@@ -230,7 +239,8 @@ func (e *Executor) get(ctx context.Context, t documentRequest) output.Result {
 	r := e.done(t, path, output.Fetched, res.Status)
 	r.Body = res.Body
 	if e.o.SortBy != "" {
-		if r.Body, err = output.Sort(res.Body, "."+strings.TrimPrefix(e.o.SortBy, ".")); err != nil {
+		k, _ := kind.At(path)
+		if r.Body, err = output.Sort(res.Body, "."+strings.TrimPrefix(e.o.SortBy, "."), k.Members); err != nil {
 			return e.fail(t, path, err)
 		}
 	}

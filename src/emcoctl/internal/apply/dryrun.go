@@ -75,9 +75,7 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 		return e.fail(t, item, errs.E(errs.Exists, "create", item, errExists))
 	case d.Outcome == output.Created:
 		if err := e.exists(ctx, t, anchor.Parent(t.call.Path)); err != nil {
-			r := e.fail(t, item, err)
-			r.Advice = adviseRefused(t.call.Path)
-			return r
+			return e.failNew(t, item, err)
 		}
 	}
 	note := ""

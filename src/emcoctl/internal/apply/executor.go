@@ -48,11 +48,12 @@ type Executor struct {
 	clients map[config.Address]*client.Client
 	tries   map[*client.Client]bool // whether servers have dry runs of documents
 	changed []string                // paths created or configured so far
+	failed  map[string]bool         // paths that failed so far
 }
 
 // New returns an executor.
 func New(o Options) *Executor {
-	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}}
+	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}, failed: map[string]bool{}}
 }
 
 // documentRequest is a document with its request.
@@ -132,6 +133,7 @@ func (e *Executor) work(ctx context.Context, tasks []documentRequest) error {
 			continue
 		}
 		failures.Results = append(failures.Results, r)
+		e.failed[r.Path] = true
 		if e.o.Stop || client.StatusOf(r.Err) == 0 && !e.ownFault(ctx, r) {
 			failures.Left = len(tasks) - i - 1
 			break
@@ -237,6 +239,9 @@ func (e *Executor) fail(t documentRequest, path string, err error) output.Result
 	r.Outcome, r.Err, r.Status = output.Failed, err, client.StatusOf(err)
 	if meant, ok := kind.Suggest(path); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) {
 		r.Advice = fmt.Sprintf("the server has no such collection or action; did you mean %q?", meant)
+	}
+	if k, ok := kind.Nested(path); ok {
+		r.Advice = fmt.Sprintf("%s are below %s; name their whole anchor: %s", k.Collection, k.Parents[0], k.Path())
 	}
 	return r
 }

@@ -33,6 +33,16 @@ func Suggest(path string) (string, bool) {
 	return path, changed
 }
 
+// Nested returns the kind that a word names or resembles, if its documents are below others, so that the word is no anchor.
+func Nested(word string) (Kind, bool) {
+	k, ok := Named(word)
+	if !ok {
+		name, _ := nearest.To(word, collections())
+		k, ok = Of(name)
+	}
+	return k, ok && !slices.Contains(k.Parents, "")
+}
+
 // collectionOf returns the collection that a segment below an item of another one stands for; the segment
 // itself for actions.
 func collectionOf(parent, segment string) string {

@@ -22,6 +22,10 @@ func explain(w io.Writer, r Result) {
 	if name == "" {
 		name = "document"
 	}
+	if r.Below != "" {
+		fmt.Fprintf(w, "error: %s not %s (%s): neither is %s\n", name, intent(r), r.At, r.Below)
+		return
+	}
 	fmt.Fprintf(w, "error: %s not %s\n", name, intent(r))
 	if r.At.File != "" {
 		fmt.Fprintf(w, "  where: %s\n", r.At)

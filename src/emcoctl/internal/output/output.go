@@ -46,6 +46,7 @@ type Result struct {
 	Note    string // a note on a success
 	Err     error  // if Failed
 	Advice  string // what to do about Err; a general one is printed if empty
+	Below   string // the document above it that failed before, if Err follows from that
 }
 
 // Printer shows calls and results as they arrive. Begin is called once before, End once
@@ -93,7 +94,7 @@ type Options struct {
 func New(o Options) (Printer, error) {
 	switch o.Format {
 	case Human, Plain, Wide:
-		return &humanPrinter{o}, nil
+		return &humanPrinter{o: o, counts: map[Outcome]int{}}, nil
 	case Lines:
 		return &linePrinter{o}, nil
 	}

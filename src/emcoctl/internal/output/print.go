@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
@@ -51,14 +53,18 @@ func (p *linePrinter) Done(r Result) {
 
 func (p *linePrinter) End() error { return nil }
 
-// humanPrinter prints a line for each result.
-type humanPrinter struct{ o Options }
+// humanPrinter prints a line for each result, and counts many.
+type humanPrinter struct {
+	o      Options
+	counts map[Outcome]int
+}
 
 func (p *humanPrinter) Begin(string) {}
 func (p *humanPrinter) Called(Call)  {}
 
 // Done prints one line, the document that was read, or the explanation of a failure.
 func (p *humanPrinter) Done(r Result) {
+	p.counts[r.Outcome]++
 	switch r.Outcome {
 	case Failed:
 		explain(p.o.Err, r)
@@ -70,7 +76,22 @@ func (p *humanPrinter) Done(r Result) {
 	note(p.o, r)
 }
 
-func (p *humanPrinter) End() error { return nil }
+// countedFrom is the number of results from which people want their counts.
+const countedFrom = 20
+
+// End prints how many documents had each outcome, if they are many.
+func (p *humanPrinter) End() error {
+	var parts []string
+	all := 0
+	for _, outcome := range slices.Sorted(maps.Keys(p.counts)) {
+		all += p.counts[outcome]
+		parts = append(parts, fmt.Sprintf("%d %s", p.counts[outcome], outcome))
+	}
+	if all >= countedFrom {
+		fmt.Fprintf(p.o.Err, "%d documents: %s\n", all, strings.Join(parts, ", "))
+	}
+	return nil
+}
 
 // line returns a result in one line.
 func line(r Result) string {

@@ -30,10 +30,11 @@ const (
 // List is a list of clusters or deployments with their states, over all providers or
 // projects.
 type List struct {
-	View  string // "clusters" or "deployments"
-	Query url.Values
-	heads []string
-	wide  []string // more columns for -o wide
+	View    string // "clusters" or "deployments"
+	Query   url.Values
+	Members []v2.Member // of a row
+	heads   []string
+	wide    []string // more columns for -o wide
 }
 
 // Of returns the overview for an argument of get; ok is false for anchors.
@@ -45,11 +46,11 @@ func Of(word string) (o List, ok bool) {
 	o.Query = url.Values{"limit": {strconv.Itoa(PageRows)}}
 	switch k.Collection {
 	case "clusters":
-		o.View = "clusters"
+		o.View, o.Members = "clusters", v2.MembersOf[v2.ClusterView]()
 		o.heads = []string{"NAME", "STATE", "TYPE", "LABELS", "SEEN", "APPS"}
 		o.wide = []string{"BRANCH", "COUNTS", "WHY"}
 	case kind.Groups:
-		o.View = "deployments"
+		o.View, o.Members = "deployments", v2.MembersOf[v2.DeploymentView]()
 		o.heads = []string{"NAME", "STATE", "READY", "REVISION", "AGE", "CLUSTERS"}
 		o.wide = []string{"HEALTH", "APPS", "AUTHOR", "WHY"}
 	default:

@@ -142,7 +142,7 @@ func (g *getCommand) collection(ctx context.Context, s *session.Session, o overv
 	}
 	items, err := o.Read(ctx, c)
 	if err == nil && g.sort != "" {
-		items, err = sortItems(items, g.sort)
+		items, err = sortItems(o, items, g.sort)
 	}
 	if err != nil {
 		return false, nil // the documents can be read all the same
@@ -185,7 +185,7 @@ func (g *getCommand) overview(ctx context.Context, s *session.Session, o overvie
 		if err != nil || g.sort == "" {
 			return items, err
 		}
-		return sortItems(items, g.sort)
+		return sortItems(o, items, g.sort)
 	}
 	items, err := rows()
 	if err != nil {
@@ -249,12 +249,12 @@ func byPath(o overview.List, items []json.RawMessage) map[string]json.RawMessage
 }
 
 // sortItems orders rows by the value at a path.
-func sortItems(items []json.RawMessage, path string) (sorted []json.RawMessage, err error) {
+func sortItems(o overview.List, items []json.RawMessage, path string) (sorted []json.RawMessage, err error) {
 	text, err := json.Marshal(items)
 	if err != nil {
 		return nil, err
 	}
-	if text, err = output.Sort(text, "."+strings.TrimPrefix(path, ".")); err != nil {
+	if text, err = output.Sort(text, "."+strings.TrimPrefix(path, "."), o.Members); err != nil {
 		return nil, err
 	}
 	err = json.Unmarshal(text, &sorted)

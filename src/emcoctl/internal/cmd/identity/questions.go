@@ -57,7 +57,7 @@ func newWhoCanCommand(s *session.Session) *cobra.Command {
 		RunE: s.Own(func(c *cobra.Command, args []string) error {
 			_, err := ask(c.Context(), s, "auth/who-can", args, func(a v2.Holders) {
 				if len(a.Items) == 0 {
-					fmt.Fprintln(s.Sys.Out, "none")
+					fmt.Fprintln(s.Sys.Out, "none: no binding allows it")
 					return
 				}
 				t := output.NewTable(s.Sys.Out)
@@ -66,6 +66,9 @@ func newWhoCanCommand(s *session.Session) *cobra.Command {
 					t.Row(h.Subject, h.Role, h.Binding)
 				}
 				t.Flush()
+				if a.Items[0].Subject == v2.Everyone {
+					fmt.Fprintln(s.Sys.Err, "note: identity is off (auth.mode): everyone who reaches the server may do everything, which on loopback is everyone on its machine")
+				}
 			})
 			return err
 		}),

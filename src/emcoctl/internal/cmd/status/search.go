@@ -37,6 +37,12 @@ most 20 in all, and 6 of a kind.`,
 	}
 }
 
+// The limits of the server's answer.
+const (
+	mostHits   = 20
+	mostOfKind = 6
+)
+
 // nameOf returns the name of a hit as other commands take it.
 func nameOf(h v2.SearchHit) string {
 	switch h.Kind {
@@ -59,8 +65,14 @@ func showHits(w io.Writer, found v2.SearchView) {
 	}
 	t := output.NewTable(w)
 	t.Row("KIND", "NAME", "ABOUT")
+	of, most := map[string]int{}, 0
 	for _, h := range found.Hits {
 		t.Row(h.Kind, nameOf(h), h.Sub)
+		of[h.Kind]++
+		most = max(most, of[h.Kind])
 	}
 	t.Flush()
+	if most >= mostOfKind || len(found.Hits) >= mostHits {
+		fmt.Fprintf(w, "there may be more: search lists at most %d, and %d of a kind\n", mostHits, mostOfKind)
+	}
 }
