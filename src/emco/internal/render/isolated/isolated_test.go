@@ -162,7 +162,7 @@ func TestBadChildrenHarmNoOtherRendering(t *testing.T) {
 		kind      errs.Kind
 		change    func(*isolated.Limits)
 	}{
-		{"loops", "app web: rendering took more than 1s of processor time", errs.Invalid, func(l *isolated.Limits) { l.Work = time.Second }},
+		{"loops", "app web: rendering took more than 300ms of processor time", errs.Invalid, func(l *isolated.Limits) { l.Work = 300 * time.Millisecond }},
 		{"waits", "app web: rendering was not done after 200ms", errs.Unavailable, func(l *isolated.Limits) { l.Time = 200 * time.Millisecond }},
 		{"grows", "app web: rendering needs more than 256 MiB", errs.Invalid, nil},
 		{"recurses", "app web: ", errs.Invalid, nil},

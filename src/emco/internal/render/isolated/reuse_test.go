@@ -122,7 +122,7 @@ func TestAChildEndsWithAChartThatMisbehaves(t *testing.T) {
 		starts    int // with a chart before and one after
 		change    func(*isolated.Limits)
 	}{
-		{"loops", "took more than 1s of processor time", 3, func(l *isolated.Limits) { l.Work = time.Second }}, // short, then long; one more afterwards
+		{"loops", "took more than 300ms of processor time", 3, func(l *isolated.Limits) { l.Work = 300 * time.Millisecond }}, // short, then long; one more afterwards
 		{"waits", "was not done after 2s", 2, func(l *isolated.Limits) { l.Time = 2 * time.Second }},
 		{"grows", "needs more than 256 MiB", 3, nil}, // a new child confirms it
 		{"shouts", "renders to more than 1048576 bytes", 3, func(l *isolated.Limits) { l.Output = 1 << 20 }},
