@@ -76,8 +76,8 @@ func WithRenderingHere() Option { return func(a *App) { a.renderHere = true } }
 // WithBootstrapTo hands a new bootstrap token to f instead of printing it. It is for tests.
 func WithBootstrapTo(f func(token string)) Option { return func(a *App) { a.announce = f } }
 
-// WithoutFsync makes an embedded etcd not wait for the disk. It is for tests: what was
-// written survives the death of the process, but not that of the machine.
+// WithoutFsync makes an embedded etcd and the file of documents not wait for the disk. It is for tests:
+// what was written survives the death of the process, but not that of the machine.
 func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 
 // WithKeyWait shortens the time between the creation of a data key and its first use. It is for tests of

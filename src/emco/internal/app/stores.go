@@ -49,7 +49,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	}
 	name := documentDriver(c)
 	driver, blobs, err := a.openDocuments(ctx, name, drivers.Place{
-		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
+		File: documentsFile(c), Packages: c.Path("packages"), NoFsync: a.noFsync, URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
 		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request}),
 	})
 	if err != nil {

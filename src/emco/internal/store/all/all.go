@@ -23,6 +23,7 @@ type Driver interface {
 type Place struct {
 	File     string         // sqlite: the database file
 	Packages string         // sqlite: the folder of packages
+	NoFsync  bool           // sqlite, for tests only: writes may be lost when the machine stops
 	Etcd     *etcdkv.Client // etcd: the caller closes its connection after the driver
 	URI      string         // mongo: the address of the server, which may hold a password
 	Database string         // mongo: the name of the database
@@ -48,7 +49,11 @@ func Drivers() map[string]Opener {
 }
 
 func openSQLite(_ context.Context, p Place) (Driver, store.Blobs, error) {
-	d, err := sqlite.Open(p.File)
+	var options []sqlite.Option
+	if p.NoFsync {
+		options = append(options, sqlite.WithoutFsync())
+	}
+	d, err := sqlite.Open(p.File, options...)
 	if err != nil {
 		return nil, nil, err
 	}

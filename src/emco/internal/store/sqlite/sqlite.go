@@ -27,17 +27,30 @@ type Driver struct {
 
 var _ store.Driver = (*Driver)(nil)
 
+// Option changes how Open opens a file.
+type Option func(*openOptions)
+
+type openOptions struct{ synchronous string }
+
+// WithoutFsync makes commits not wait for the disk. It is for tests: what was committed last may be lost when the
+// machine stops, but not when the process does.
+func WithoutFsync() Option { return func(o *openOptions) { o.synchronous = "synchronous(off)" } }
+
 // Open opens the database file at path, and creates it and its folder if they do not exist.
-// Files are readable by their owner only. A file of a later version is refused. Close the
-// driver after use.
-func Open(path string) (*Driver, error) {
+// Files are readable by their owner only. A file of a later version is refused. A commit is on the disk when it
+// returns. Close the driver after use.
+func Open(path string, options ...Option) (*Driver, error) {
+	o := openOptions{synchronous: "synchronous(full)"}
+	for _, set := range options {
+		set(&o)
+	}
 	if err := createFile(path); err != nil {
 		return nil, errs.E(errs.Unavailable, "open", path, err)
 	}
 	d := &Driver{read: &reader{prepared: map[string]*sql.Stmt{}}}
 	var err error
-	if d.write, err = connect(path, 1, "immediate"); err == nil {
-		d.read.db, err = connect(path, readers, "deferred", "query_only(1)")
+	if d.write, err = connect(path, 1, "immediate", o.synchronous); err == nil {
+		d.read.db, err = connect(path, readers, "deferred", o.synchronous, "query_only(1)")
 	}
 	if err == nil {
 		err = migrate(context.Background(), d.write, path)
@@ -108,14 +121,13 @@ func createFile(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close(), durable.SyncDir(dir))
 }
 
-// connect opens at most n connections. A commit is on the disk when it returns
-// (synchronous FULL in WAL mode).
+// connect opens at most n connections.
 func connect(path string, n int, lock string, pragmas ...string) (*sql.DB, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	pragmas = append(pragmas, "busy_timeout(10000)", "journal_mode(wal)", "synchronous(full)")
+	pragmas = append(pragmas, "busy_timeout(10000)", "journal_mode(wal)")
 	q := url.Values{"_pragma": pragmas, "_txlock": {lock}}
 	u := url.URL{Scheme: "file", Path: full, RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())

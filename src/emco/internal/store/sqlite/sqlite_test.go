@@ -115,6 +115,14 @@ func TestCommitsAreSynced(t *testing.T) {
 	if err != nil || mode != "wal" || sync != 2 {
 		t.Errorf("journal_mode is %s, synchronous %d, %v, want wal and 2 (full)", mode, sync, err)
 	}
+	hasty, err := sqlite.Open(filepath.Join(t.TempDir(), "docs.db"), sqlite.WithoutFsync())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hasty.Close()
+	if mode, sync, err = hasty.Durability(t.Context()); err != nil || mode != "wal" || sync != 0 {
+		t.Errorf("without fsync: journal_mode is %s, synchronous %d, %v, want wal and 0 (off)", mode, sync, err)
+	}
 }
 
 // A consumer that stops half-way keeps neither writers nor the log from going on.
