@@ -10,11 +10,16 @@
 //
 // The server's own figures take precedence: nothing is spent before the time that it named, nor
 // more calls than it reported as left.
+//
+// Processes that use the same credentials share their limits by an Allowance: each takes a part of what is
+// left, and spends it without further requests. While the Allowance does not answer, a process spends
+// what it has taken, and then refuses with Unavailable.
 package budget
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/url"
 	"strconv"
@@ -28,13 +33,19 @@ import (
 
 // Options tune a Budget.
 type Options struct {
-	Rates func(git.Repo) Rates // of a repository's server; Published when nil
+	Rates     func(git.Repo) Rates // of a repository's server; Published when nil
+	Allowance Allowance            // of credentials that several processes use; nil: there is one process
 }
 
 // Budget limits spending. It forgets credentials and repositories once their buckets are full
 // again. Make it with New.
 type Budget struct {
-	rates func(git.Repo) Rates
+	rates     func(git.Repo) Rates
+	allowance Allowance // nil: there is one process
+
+	ctx      context.Context // of requests to the allowance
+	cancel   context.CancelFunc
+	requests sync.WaitGroup
 
 	mu    sync.Mutex
 	gates map[[sha256.Size]byte]*rateGate // guarded by mu, with all that they hold
@@ -49,7 +60,18 @@ func New(o Options) *Budget {
 	if o.Rates == nil {
 		o.Rates = Published
 	}
-	return &Budget{rates: o.Rates, gates: map[[sha256.Size]byte]*rateGate{}, sweep: firstSweep}
+	b := &Budget{rates: o.Rates, allowance: o.Allowance, gates: map[[sha256.Size]byte]*rateGate{}, sweep: firstSweep}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// Close ends the requests to the allowance. Call it after the last Spend has returned.
+func (b *Budget) Close() error {
+	b.mu.Lock()
+	b.cancel()
+	b.mu.Unlock()
+	b.requests.Wait()
+	return nil
 }
 
 // Spend waits until a cost may be spent. Repositories that wait for one credential take turns. It
@@ -84,8 +106,8 @@ func (b *Budget) enter(ctx context.Context, r git.Repo, c git.Cost) ([]gateTicke
 	now, rates := time.Now(), b.rates(r)
 	var steps []gateTicket
 	for _, g := range []*rateGate{
-		b.gateLocked(ofRepository(r), func() *rateGate { return newRateGate(rates.repository(), now) }),
-		b.gateLocked(ofCredential(r), func() *rateGate { return newRateGate(rates.credential(), now) }),
+		b.gateLocked(ofRepository(r), func() *rateGate { return newRateGate(rates.repository(), nil, now) }),
+		b.credentialLocked(r, rates, now),
 	} {
 		t := &queuedCost{repo: r.URL, cost: c, done: make(chan error, 1)}
 		t.end, t.bounded = ctx.Deadline()
@@ -110,7 +132,7 @@ func (b *Budget) wait(ctx context.Context, s gateTicket) error {
 	case err := <-s.ticket.done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return b.overdue(ctx, s)
 	}
 }
 
@@ -138,7 +160,9 @@ func (b *Budget) serveLocked(g *rateGate) {
 		g.timer.Stop()
 		g.timer = nil
 	}
-	if next := g.serve(time.Now()); next > 0 {
+	next := g.serve(time.Now())
+	b.refreshLocked(g)
+	if next > 0 {
 		g.timer = time.AfterFunc(next, func() {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -155,9 +179,21 @@ func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
 		return // it is over
 	}
-	g := b.gateLocked(ofCredential(r), func() *rateGate { return newRateGate(b.rates(r).credential(), now) })
+	g := b.credentialLocked(r, b.rates(r), now)
 	g.observe(s, now)
 	b.serveLocked(g)
+}
+
+// credentialLocked returns the gate of a repository's credential.
+func (b *Budget) credentialLocked(r git.Repo, rates Rates, now time.Time) *rateGate {
+	id := ofCredential(r)
+	return b.gateLocked(id, func() *rateGate {
+		var shared *sharing
+		if b.allowance != nil && rates.limited() {
+			shared = &sharing{credential: hex.EncodeToString(id[:])}
+		}
+		return newRateGate(rates.credential(), shared, now)
+	})
 }
 
 // gateLocked returns a gate, and makes it if it does not exist.
@@ -194,6 +230,9 @@ func (b *Budget) Size() int {
 func refusal(r git.Repo, err error) error {
 	if late, ok := errors.AsType[*exhaustedError](err); ok {
 		return errs.Throttle("spend", r.URL, late.after, late)
+	}
+	if unshared, ok := errors.AsType[*unsharedError](err); ok {
+		return errs.E(errs.Unavailable, "spend", r.URL, unshared)
 	}
 	return err
 }

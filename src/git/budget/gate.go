@@ -16,6 +16,7 @@ type rateGate struct {
 	left    int       // calls until reset; only if counted
 	counted bool
 	reset   time.Time
+	sharing *sharing // nil: no other process uses the limits
 
 	users  int        // Spend calls that use the gate
 	turns  []queueKey // next turn first
@@ -57,11 +58,11 @@ func (t *queuedCost) checkLate(at time.Time) error {
 	return &exhaustedError{after: time.Until(at)}
 }
 
-func newRateGate(bounds []rateBound, now time.Time) *rateGate {
-	g := &rateGate{queues: map[queueKey][]*queuedCost{}}
+func newRateGate(bounds []rateBound, shared *sharing, now time.Time) *rateGate {
+	g := &rateGate{queues: map[queueKey][]*queuedCost{}, sharing: shared}
 	for _, b := range bounds {
 		if b.limit > 0 {
-			g.buckets = append(g.buckets, newTokenBucket(b, now))
+			g.buckets = append(g.buckets, newTokenBucket(b, shared != nil, now))
 		}
 	}
 	return g
@@ -140,7 +141,7 @@ func (g *rateGate) waitFor(c git.Cost, held map[*tokenBucket]bool, now time.Time
 	wait = g.closedFor(c, now)
 	for _, b := range g.buckets {
 		w := b.waitOne(c, now)
-		if w > 0 || b.costOf(c) > 0 && held[b] {
+		if b.lacks(c, now) || b.costOf(c) > 0 && held[b] {
 			lacking = append(lacking, b)
 		}
 		wait = max(wait, w)
@@ -243,7 +244,7 @@ func (g *rateGate) observeRemaining(s git.RateStatus) {
 
 // idle reports whether the gate can be dropped without losing anything.
 func (g *rateGate) idle(now time.Time) bool {
-	if g.users > 0 || g.closedFor(git.Cost{Calls: 1}, now) > 0 || g.counted {
+	if g.users > 0 || g.sharing != nil && g.sharing.busy || g.closedFor(git.Cost{Calls: 1}, now) > 0 || g.counted {
 		return false
 	}
 	for _, b := range g.buckets {

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/git"
@@ -61,6 +62,7 @@ func ProviderOf(r git.Repo) string {
 
 // rateBound is one limit within a period.
 type rateBound struct {
+	name   string // among those of a gate
 	costOf func(git.Cost) int
 	limit  int
 	period time.Duration
@@ -70,17 +72,22 @@ func (r Rates) credential() []rateBound {
 	calls := func(c git.Cost) int { return c.Calls }
 	content := func(c git.Cost) int { return c.Content }
 	return []rateBound{
-		{calls, r.CallsMinute, time.Minute},
-		{calls, r.CallsHour, time.Hour},
-		{func(c git.Cost) int { return c.Points }, r.PointsMinute, time.Minute},
-		{content, r.ContentMinute, time.Minute},
-		{content, r.ContentHour, time.Hour},
+		{"callsMinute", calls, r.CallsMinute, time.Minute},
+		{"callsHour", calls, r.CallsHour, time.Hour},
+		{"pointsMinute", func(c git.Cost) int { return c.Points }, r.PointsMinute, time.Minute},
+		{"contentMinute", content, r.ContentMinute, time.Minute},
+		{"contentHour", content, r.ContentHour, time.Hour},
 	}
+}
+
+// limited reports whether a credential has a limit.
+func (r Rates) limited() bool {
+	return slices.ContainsFunc(r.credential(), func(b rateBound) bool { return b.limit > 0 })
 }
 
 func (r Rates) repository() []rateBound {
 	return []rateBound{
-		{func(c git.Cost) int { return c.Pushes }, r.PushesMinute, time.Minute},
-		{func(c git.Cost) int { return c.Reads }, r.ReadsSecond, time.Second},
+		{"pushesMinute", func(c git.Cost) int { return c.Pushes }, r.PushesMinute, time.Minute},
+		{"readsSecond", func(c git.Cost) int { return c.Reads }, r.ReadsSecond, time.Second},
 	}
 }
