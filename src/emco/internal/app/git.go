@@ -22,15 +22,16 @@ type gitHost struct {
 }
 
 // gitHost returns the host that talks to Git servers. All requests with one credential share
-// a budget.
-func (a *App) gitHost(c config.Config, p parts, m *metrics) gitHost {
+// a budget, those of all processes together.
+func (a *App) gitHost(c config.Config, p parts, st openStores, m *metrics) gitHost {
 	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
-	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of}), signer: p.signer}
+	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of, Allowance: st.allowance}), signer: p.signer}
 	h.Host = githosts.New(githosts.Options{
 		AllowFile: c.Git.AllowFile, Timeout: time.Duration(c.Git.Timeout), Log: a.log, Budget: h.budget, Admit: p.outward.Check,
 		SSH: c.Git.SSHProgram, SSHConfig: c.Git.SSHConfig,
 	})
 	m.transfers(h.Stats)
+	a.onClose(h.budget.Close)
 	a.onClose(h.Close)
 	return h
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/spend"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/keyrotation"
@@ -30,16 +31,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
+	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
 // openStores are the stores that services share.
 type openStores struct {
-	db       *store.DB
-	contexts *appcontext.Store
-	embedded *embedded.Server // nil for another etcd
-	source   backup.Source    // of an embedded etcd
-	keys     *keyrotation.Service
-	trail    *trail.Trail // nil: no audit log
+	db        *store.DB
+	contexts  *appcontext.Store
+	embedded  *embedded.Server // nil for another etcd
+	source    backup.Source    // of an embedded etcd
+	keys      *keyrotation.Service
+	trail     *trail.Trail     // nil: no audit log
+	allowance budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -48,9 +51,10 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	name := documentDriver(c)
+	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request})
 	driver, blobs, err := a.openDocuments(ctx, name, drivers.Place{
 		File: documentsFile(c), Packages: c.Path("packages"), NoFsync: a.noFsync, URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
-		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request}),
+		Etcd: kv,
 	})
 	if err != nil {
 		return openStores{}, err
@@ -73,8 +77,12 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err != nil {
 		return openStores{}, err
 	}
+	var allowance budget.Allowance
+	if server == nil {
+		allowance = spend.New(kv)
+	}
 	return openStores{
-		trail: records, db: db, contexts: contexts, embedded: server,
+		allowance: allowance, trail: records, db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil

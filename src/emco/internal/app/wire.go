@@ -143,7 +143,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	}
 	var lanes *views.Lanes // nil without rsync
 	if c.Runs("rsync") {
-		host := a.gitHost(c, p, m)
+		host := a.gitHost(c, p, st, m)
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		out.ahead = reports.mount(r, c.Status.WebhookSecret)

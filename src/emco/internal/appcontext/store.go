@@ -27,6 +27,7 @@
 //	progress                            etcd's revision at the last start or sweep: a jump shows a restore
 //	audit/…                             the audit log, see package trail
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
+//	spend/<sha256>                      what is left of the limits of a Git credential, see package spend
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //
 // Heads and operations have key spaces of their own, so that a list or a watch of them

@@ -48,7 +48,7 @@ var groups = map[string]packageGroup{
 	},
 	"port": {
 		packages: []string{
-			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
+			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/guard",                     // policies of projects
@@ -155,6 +155,8 @@ var exceptions = map[string][]string{
 	"internal/app": {module + "/internal/views/tally", module + "/internal/views/branchlog"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
+	// It stores what budgets have left.
+	"internal/appcontext/spend": {root + "git/budget"},
 	// It passes jobs to the writers of their kinds.
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud always limit a placement.
@@ -191,7 +193,7 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/trail"},
+	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/trail"},
 	"helm.sh/":                  {"internal/render/helm"},
 	"k8s.io/kms/":               {"internal/store/kek"},
 	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
