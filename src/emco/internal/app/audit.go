@@ -1,7 +1,6 @@
 package app
 
 import (
-	"crypto/tls"
 	"errors"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
 )
@@ -95,12 +95,8 @@ func auditHook(c config.AuditWebhook, p outbound.Policy) (*trail.Webhook, error)
 		return nil, err
 	}
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: outbound.Dialer(p.Check).DialContext, TLSHandshakeTimeout: outbound.DialTimeout, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
-	if c.CA != "" {
-		pool, err := outbound.ReadAuthorities(c.CA)
-		if err != nil {
-			return nil, err
-		}
-		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	if t.TLSClientConfig, err = (tlsfiles.Client{CA: c.CA}).Config(); err != nil {
+		return nil, err
 	}
 	w := &trail.Webhook{URL: u, Pause: time.Second, Client: &http.Client{
 		Transport: t, Timeout: hookTime,

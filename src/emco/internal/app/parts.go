@@ -83,8 +83,10 @@ func readParts(c config.Config) (parts, error) {
 		_, err = tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
 		read("http.cert", err)
 	}
-	p.etcdTLS, err = etcdTLS(c.Etcd)
-	errs = append(errs, err) // names its setting
+	p.etcdTLS, err = tlsfiles.Client{CA: c.Etcd.CA, Cert: c.Etcd.Cert, Key: c.Etcd.CertKey}.Config()
+	if err != nil {
+		errs = append(errs, fmt.Errorf("etcd.%w", err)) // the error names the setting
+	}
 	if c.Store.Driver == drivers.Mongo {
 		read("store.mongo.uri", mongo.CheckURI(c.Store.Mongo.URI.Reveal()))
 	}

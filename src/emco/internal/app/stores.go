@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
-	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
@@ -29,7 +28,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
-	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
@@ -156,27 +154,6 @@ func (a *App) dialEtcd(c config.Etcd, certs *tls.Config) (*clientv3.Client, erro
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
-}
-
-// etcdTLS returns nil without configured certificates; https endpoints then use the system's.
-func etcdTLS(c config.Etcd) (*tls.Config, error) {
-	if c.CA == "" && c.Cert == "" {
-		return nil, nil
-	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CA != "" {
-		var err error
-		if out.RootCAs, err = outbound.ReadAuthorities(c.CA); err != nil {
-			return nil, fmt.Errorf("etcd.ca: %w", err)
-		}
-	}
-	if c.Cert != "" {
-		var err error
-		if out.GetClientCertificate, err = tlsfiles.ClientCertificate(c.Cert, c.CertKey); err != nil {
-			return nil, fmt.Errorf("etcd.cert: %w", err)
-		}
-	}
-	return out, nil
 }
 
 // local returns the service for emco backup and emco keys.

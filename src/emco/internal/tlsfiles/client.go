@@ -1,10 +1,44 @@
 package tlsfiles
 
-import "crypto/tls"
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
 
-// ClientCertificate returns a function for tls.Config.GetClientCertificate with the certificate of two PEM files. Each
+	"github.com/emco-orchestrator/emco/src/api/outbound"
+)
+
+// Client names what a client needs, as PEM.
+type Client struct {
+	CA        string // authorities of servers; empty: those of the system
+	Cert, Key string // of the client, with its chain; both or none
+}
+
+// Config returns the TLS of connections; nil without files. An error begins with "ca" or "cert", the names of the settings.
+func (c Client) Config() (out *tls.Config, err error) {
+	if c == (Client{}) {
+		return nil, nil
+	}
+	out = &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		if out.RootCAs, err = outbound.ReadAuthorities(c.CA); err != nil {
+			return nil, fmt.Errorf("ca: %w", err)
+		}
+	}
+	if (c.Cert == "") != (c.Key == "") {
+		return nil, errors.New("cert and key: set both, or none")
+	}
+	if c.Cert != "" {
+		if out.GetClientCertificate, err = clientCertificate(c.Cert, c.Key); err != nil {
+			return nil, fmt.Errorf("cert and key: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// clientCertificate returns a function for tls.Config.GetClientCertificate with the certificate of two PEM files. Each
 // connection reads them, so that a renewed certificate needs no restart.
-func ClientCertificate(cert, key string) (func(*tls.CertificateRequestInfo) (*tls.Certificate, error), error) {
+func clientCertificate(cert, key string) (func(*tls.CertificateRequestInfo) (*tls.Certificate, error), error) {
 	read := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		return &pair, err

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +25,12 @@ func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	if _, err := tlsfiles.ClientCertificate(cert, key); err == nil {
-		t.Error("files that do not exist are no error")
+	files := tlsfiles.Client{Cert: cert, Key: key}
+	if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), "cert and key: ") {
+		t.Errorf("files that do not exist: %v", err)
 	}
 	writePair(t, "first", cert, key)
-	get, err := tlsfiles.ClientCertificate(cert, key)
+	config, err := files.Config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 	defer server.Close()
 	client := server.Client()
 	transport := client.Transport.(*http.Transport)
-	transport.TLSClientConfig.GetClientCertificate = get
+	transport.TLSClientConfig.GetClientCertificate = config.GetClientCertificate
 	transport.DisableKeepAlives = true
 	for _, want := range []string{"first", "second"} {
 		writePair(t, want, cert, key)
@@ -52,6 +54,28 @@ func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 		_ = res.Body.Close()
 		if got := res.Header.Get("Client"); got != want {
 			t.Errorf("the server sees the certificate of %q, not of %q", got, want)
+		}
+	}
+}
+
+// Without files there is no TLS; half of a pair, and authorities that are none, are errors.
+func TestFilesOfClients(t *testing.T) {
+	t.Parallel()
+	if c, err := (tlsfiles.Client{}).Config(); c != nil || err != nil {
+		t.Errorf("without files: %v, %v", c, err)
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	writePair(t, "one", cert, key)
+	if c, err := (tlsfiles.Client{CA: cert}).Config(); err != nil || c.RootCAs == nil || c.GetClientCertificate != nil || c.MinVersion < tls.VersionTLS12 {
+		t.Errorf("with an authority: %+v, %v", c, err)
+	}
+	for want, files := range map[string]tlsfiles.Client{
+		"cert and key: set both": {Cert: cert}, "cert and key: set both, or none": {CA: cert, Key: key},
+		"ca: no PEM certificate": {CA: key}, "ca: open ": {CA: filepath.Join(dir, "none")},
+	} {
+		if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", files, err, want)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -50,7 +51,7 @@ func New(c config.Temporal, admit func(netip.Addr) error, logger *slog.Logger) (
 	if len(c.TaskQueues) == 0 {
 		return nil, errors.New("taskQueues: missing; list the task queues that workflows may use, * for all")
 	}
-	secure, err := tlsOf(c)
+	secure, err := tlsfiles.Client{CA: c.CA, Cert: c.Cert, Key: c.Key}.Config()
 	if err != nil {
 		return nil, err
 	}
