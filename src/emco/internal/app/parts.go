@@ -101,8 +101,8 @@ func readParts(c config.Config) (parts, error) {
 	p.outward = outbound.Policy{DenyPrivate: c.Outbound.DenyPrivate}
 	p.values, err = httpvalue.New(c.Outbound.Values, p.outward.Check)
 	read("outbound.values", err)
-	p.engine, err = opa.New(c.Outbound.Engines, p.outward.Check)
-	read("outbound.engines", err)
+	p.engine, err = engine(c.Outbound, p.outward)
+	errs = append(errs, err) // names its setting
 	p.auditHook, err = auditHook(c.Audit.Webhook, p.outward)
 	read("audit.webhook", err)
 	p.azure, err = azure(c.Azure, p.outward)
@@ -131,6 +131,38 @@ func findPlugins(c config.Sync) (*execplugin.Programs, error) {
 	l := execplugin.DefaultLimits()
 	l.Time, l.Memory = time.Duration(c.Timeout), uint64(c.Memory)
 	return execplugin.Find(c.Plugins, l)
+}
+
+// engine returns what asks OPA servers.
+func engine(c config.Outbound, p outbound.Policy) (*opa.Engine, error) {
+	e, err := opa.New(c.Engines, p.Check)
+	if err != nil {
+		return nil, fmt.Errorf("outbound.engines: %w", err)
+	}
+	for _, s := range c.EngineAccess {
+		a, err := engineAccess(s)
+		if err == nil {
+			err = e.SetAccess(s.URL, a)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("outbound.engineAccess: %q: %w", s.URL, err)
+		}
+	}
+	return e, nil
+}
+
+func engineAccess(c config.EngineAccess) (a opa.Access, err error) {
+	if a.TLS, err = (tlsfiles.Client{CA: c.CA, Cert: c.Cert, Key: c.Key}).Config(); err != nil {
+		return a, err
+	}
+	if c.TokenFile == "" {
+		return a, nil
+	}
+	a.Token = func() (string, error) { return readToken(c.TokenFile) }
+	if _, err = a.Token(); err != nil {
+		return a, fmt.Errorf("tokenFile: %w", err)
+	}
+	return a, nil
 }
 
 func azure(c config.Azure, p outbound.Policy) (*arm.Client, error) {

@@ -229,6 +229,17 @@ type Outbound struct {
 	DenyPrivate bool     `json:"denyPrivate" help:"refuse servers on this machine and in private networks; a proxy of the environment must have a public address then"`
 	Values      []string `json:"values" help:"URLs, each ending in /, below which patches of the generic action controller may read values ($(http://…)$); none: no values are read"`
 	Engines     []string `json:"engines" help:"URLs, each ending in /, of OPA servers (http://opa.example.org:8181/), or of packages in them (…/v1/data/shop/), whose rules policy intents may ask for; none: they have expressions alone"`
+
+	EngineAccess []EngineAccess `json:"engineAccess" help:"tokens and certificates for servers of outbound.engines; only in the file"`
+}
+
+// EngineAccess is how one OPA server is asked.
+type EngineAccess struct {
+	URL       string `json:"url"`       // the server: https://HOST:PORT
+	TokenFile string `json:"tokenFile"` // with the bearer token; read for each question
+	CA        string `json:"ca"`        // file with authorities; empty: those of the system
+	Cert      string `json:"cert"`      // file with the client certificate
+	Key       string `json:"key"`       // file with the key of cert
 }
 
 // Workflows are what hooks, and workflows that users start, may use. Without a list nothing runs.
@@ -309,6 +320,7 @@ func Default() Config {
 
 		Projects: Projects{Weights: []string{}, Requests: 256},
 		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}},
+		Outbound: Outbound{EngineAccess: []EngineAccess{}},
 		Audit:    defaultAudit(),
 	}
 }

@@ -5,11 +5,14 @@ package opa
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -26,10 +29,12 @@ const (
 	maxAnswer   = 64 << 10
 )
 
-// Engine asks servers. It is safe for concurrent use.
+// Engine asks servers. After the calls of SetAccess, it is safe for concurrent use.
 type Engine struct {
 	allowed outbound.Prefixes
-	client  *http.Client
+	admit   func(netip.Addr) error
+	clients map[string]*http.Client // by scheme, host and port
+	others  *http.Client            // of servers without Access
 }
 
 // New returns an engine of rules whose URLs begin with one of the allowed prefixes, such as
@@ -39,9 +44,26 @@ func New(allowed []string, admit func(netip.Addr) error) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := outbound.Client(admit)
-	client.Timeout = timeout
-	return &Engine{allowed: prefixes, client: client}, nil
+	return &Engine{allowed: prefixes, admit: admit, clients: map[string]*http.Client{}, others: Access{}.client(admit)}, nil
+}
+
+// SetAccess says how the server of a URL is asked, before anything asks. The error is Invalid.
+func (e *Engine) SetAccess(to string, a Access) error {
+	u, err := outbound.ReadURL(to)
+	if err != nil {
+		return errs.New(errs.Invalid, err.Error())
+	}
+	at := outbound.Server(u)
+	switch {
+	case !slices.ContainsFunc(e.allowed, func(p *url.URL) bool { return outbound.Server(p) == at }):
+		return errs.New(errs.Invalid, "it is the server of none of the allowed URLs")
+	case u.Scheme != "https" && (a.TLS != nil || !outbound.Loopback(u.Hostname())):
+		return errs.New(errs.Invalid, "it must begin with https://: certificates need that, and tokens on other machines")
+	case e.clients[at] != nil:
+		return errs.New(errs.Invalid, "the server is listed twice")
+	}
+	e.clients[at] = a.client(e.admit)
+	return nil
 }
 
 // Admit returns Forbidden for a rule that the operator does not allow.
@@ -85,10 +107,12 @@ func (e *Engine) ask(ctx context.Context, rule string, question []byte) (bool, e
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Content-Type", "application/json")
-	resp, body, err := outbound.Exchange(e.client, req, maxAnswer)
+	resp, body, err := outbound.Exchange(cmp.Or(e.clients[outbound.Server(req.URL)], e.others), req, maxAnswer)
 	switch {
 	case err != nil:
 		return false, err
+	case resp.StatusCode == http.StatusUnauthorized:
+		return false, errs.New(errs.Invalid, fmt.Sprintf("%s: the server answers %s, not 200%s; the operator gives it a token with outbound.engineAccess", rule, resp.Status, outbound.Shown(body)))
 	case resp.StatusCode != http.StatusOK:
 		return false, errs.New(errs.Invalid, fmt.Sprintf("%s: the server answers %s, not 200%s", rule, resp.Status, outbound.Shown(body)))
 	case len(body) > maxAnswer:
@@ -108,5 +132,21 @@ func (e *Engine) ask(ctx context.Context, rule string, question []byte) (bool, e
 	case "":
 		return false, errs.New(errs.Invalid, rule+": the server has no such rule, or it is undefined for this event; give the rule a default")
 	}
-	return false, errs.New(errs.Invalid, fmt.Sprintf("%s: the rule is neither true nor false%s", rule, outbound.Shown(answer.Result)))
+	// The value is not shown: authors of intents may not read what the server knows.
+	return false, errs.New(errs.Invalid, fmt.Sprintf("%s: the rule is %s, neither true nor false", rule, typeOf(answer.Result)))
+}
+
+// typeOf names the type of a value that is neither true nor false.
+func typeOf(value json.RawMessage) string {
+	switch value[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a text"
+	case 'n':
+		return "null"
+	}
+	return "a number"
 }

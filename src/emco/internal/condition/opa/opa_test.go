@@ -48,6 +48,12 @@ func TestAnswersOfRules(t *testing.T) {
 			_, _ = w.Write([]byte(`{}`))
 		case "object":
 			_, _ = w.Write([]byte(`{"result":{"halt":true}}`))
+		case "null":
+			_, _ = w.Write([]byte(`{"result":null}`))
+		case "number":
+			_, _ = w.Write([]byte(`{"result": 4711}`))
+		case "list":
+			_, _ = w.Write([]byte(`{"result":["planted"]}`))
 		case "text":
 			_, _ = w.Write([]byte(`hello`))
 		case "long":
@@ -80,7 +86,10 @@ func TestAnswersOfRules(t *testing.T) {
 		"shop/yes":       {holds: true, asked: 1},
 		"shop/no":        {asked: 1},
 		"shop/undefined": {kind: errs.Invalid, text: "has no such rule, or it is undefined for this event", asked: 1},
-		"shop/object":    {kind: errs.Invalid, text: `neither true nor false: {"halt":true}`, asked: 1},
+		"shop/object":    {kind: errs.Invalid, text: "the rule is an object, neither true nor false", asked: 1},
+		"shop/null":      {kind: errs.Invalid, text: "the rule is null, neither", asked: 1},
+		"shop/number":    {kind: errs.Invalid, text: "the rule is a number, neither", asked: 1},
+		"shop/list":      {kind: errs.Invalid, text: "the rule is a list, neither", asked: 1},
 		"shop/text":      {kind: errs.Invalid, text: "no JSON object: hello", asked: 1},
 		"shop/long":      {kind: errs.Invalid, text: "more than 65536 bytes", asked: 1},
 		"shop/once":      {holds: true, asked: 2},
