@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -29,6 +30,7 @@ type metrics struct {
 	etcd     etcdCounts // but those of the audit log
 	commits  prometheus.Counter
 	lost     prometheus.Counter
+	renewals prometheus.Counter // of certificates, that failed
 	full     prometheus.Gauge
 	disk     prometheus.Gauge
 	panics   *prometheus.CounterVec
@@ -56,6 +58,7 @@ func newMetrics() *metrics {
 		}),
 		disk:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "emco_disk_free_bytes", Help: "Free bytes of the data folder's disk, as of the last look."}),
 		panics:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_panics_total", Help: "Faults of EMCO that stopped the work on one item, by part of the program."}, []string{"part"}),
+		renewals: counter("emco_ca_certs_renewals_failed_total", "Renewals of certificates that were refused, or that did not bring new certificates."),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
 		fenced:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_fenced_total", Help: "Writes refused because another process has taken over the work."}, []string{"store"}),
 		requests: histogram("emco_http_request_duration_seconds", "Requests below /v2, by template of the path; streams last until they end.", short, "route", "method", "status"),
@@ -69,7 +72,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcd.operations, m.etcd.bytes, m.commits, m.lost, m.full, m.disk, m.panics, m.fenced,
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcd.operations, m.etcd.bytes, m.commits, m.lost, m.renewals, m.full, m.disk, m.panics, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
@@ -212,6 +215,21 @@ func (m *metrics) resting(count func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "emco_git_resting", Help: "Repositories that are left alone for a while: the server is down, refuses the credential or throttles.",
 	}, func() float64 { return float64(count()) }))
+}
+
+// renewalFailed counts a renewal of certificates that failed.
+func (m *metrics) renewalFailed() { m.renewals.Inc() }
+
+// certificates shows when the first certificate on clusters ends; first returns zero if this process knows of none.
+func (m *metrics) certificates(first func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_ca_certs_first_end_timestamp_seconds", Help: "When the first certificate on clusters ends, in seconds since 1970; +Inf in processes that do not renew certificates, and if there is none.",
+	}, func() float64 {
+		if end := first(); !end.IsZero() {
+			return float64(end.Unix())
+		}
+		return math.Inf(1)
+	}))
 }
 
 // request counts an answered request.

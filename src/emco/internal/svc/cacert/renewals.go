@@ -31,14 +31,16 @@ var renewalGroup = shards.Group{Kind: "renewals", Shards: 1}
 // time: first the enrollment, and when the issuer has signed, the distribution. It follows the mirror, which hands over
 // all heads at the start, and looks at an authority when one of its heads changes and when it is due.
 type Renewals struct {
-	a     *Authorities
-	log   *slog.Logger
-	group *shards.Runner
+	a      *Authorities
+	log    *slog.Logger
+	failed func() // counts a renewal that was refused, or that changed nothing
+	group  *shards.Runner
 
 	mu      sync.Mutex
 	queue   dueQueue                        // guarded by mu
 	of      map[appcontext.HeadID]store.Key // certificate authorities by the heads of their stages; guarded by mu
 	waiting map[v2.DeploymentID]store.Key   // those that wait for an issuer, by the enrollment's deployment; guarded by mu
+	ends    map[store.Key]time.Time         // when the first certificate on clusters ends, by authority; guarded by mu
 	changed chan struct{}                   // signals that an authority was added to queue
 
 	asked map[store.Key]asked // by stage's document; only the run goroutine
@@ -46,14 +48,15 @@ type Renewals struct {
 
 // asked is the last renewal of a stage.
 type asked struct {
-	at    time.Time
-	pause time.Duration // until the next one
+	at      time.Time
+	pause   time.Duration // until the next one
+	counted bool          // it was refused, and counted
 }
 
 // NewRenewals returns the renewals of the authorities. They join the other processes as a member, and must observe the
-// mirror.
-func NewRenewals(a *Authorities, me shards.Member, log *slog.Logger) *Renewals {
-	r := &Renewals{a: a, log: log, changed: make(chan struct{}, 1), asked: map[store.Key]asked{}}
+// mirror. failed counts renewals that fail.
+func NewRenewals(a *Authorities, me shards.Member, log *slog.Logger, failed func()) *Renewals {
+	r := &Renewals{a: a, log: log, failed: failed, changed: make(chan struct{}, 1), ends: map[store.Key]time.Time{}, asked: map[store.Key]asked{}}
 	r.Restarted()
 	r.group = a.contexts.ShardRunner(renewalGroup, me, r.runShard)
 	return r
@@ -70,6 +73,27 @@ func (r *Renewals) State() string { return r.group.String() }
 
 // Run works until ctx ends.
 func (r *Renewals) Run(ctx context.Context) error { return r.group.Run(ctx) }
+
+// FirstEnd returns when the first certificate on clusters ends; zero if this process does not renew, or if there is none.
+func (r *Renewals) FirstEnd() (first time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, end := range r.ends {
+		first = earlier(first, end)
+	}
+	return first
+}
+
+// noteEnd notes when the first certificate of an authority on clusters ends; zero for none.
+func (r *Renewals) noteEnd(ca store.Key, end time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if end.IsZero() {
+		delete(r.ends, ca)
+		return
+	}
+	r.ends[ca] = end
+}
 
 // Restarted forgets which heads there are: all follow again.
 func (r *Renewals) Restarted() {
@@ -126,6 +150,11 @@ func (r *Renewals) runShard(ctx context.Context, _ int, _ *shards.Ownership) err
 		r.addLocked(ca, time.Time{})
 	}
 	r.mu.Unlock()
+	defer func() { // another process renews now
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		clear(r.ends)
+	}()
 	for ctx.Err() == nil {
 		r.mu.Lock()
 		ca, due, next := r.queue.take(r.a.now())
@@ -204,16 +233,22 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 		return next, err
 	}
 	r.follow(requests.head.Deployment(), "")
-	switch {
-	case requests.head.State != appcontext.Instantiated: // also before the authority is deleted
+	if requests.head.State != appcontext.Instantiated { // also before the authority is deleted
 		r.forget(key)
-		return next, nil
-	case !requests.renews():
 		return next, nil
 	}
 	held, err := r.standingOf(ctx, distribution, doc)
 	if err != nil {
 		return next, err
+	}
+	switch { // while an update is under way, the clusters have the certificates of before
+	case held.head.State != appcontext.Instantiated:
+		r.noteEnd(key, time.Time{})
+	case held.renews():
+		r.noteEnd(key, held.NotAfter)
+	}
+	if !requests.renews() {
+		return next, nil
 	}
 	now := r.a.now()
 	if requests.RenewAt.IsZero() { // it is not known, for example of a revision of an older version
@@ -257,6 +292,7 @@ func (r *Renewals) forget(ca store.Key) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.ends, ca)
 	maps.DeleteFunc(r.waiting, func(_ v2.DeploymentID, waits store.Key) bool { return waits == ca })
 }
 
@@ -290,9 +326,13 @@ func (r *Renewals) renew(ctx context.Context, s stage, due standing) (next time.
 	if !helped && at.Sub(last.at) < 2*last.pause {
 		pause = min(2*last.pause, longestPause)
 	}
-	r.asked[due.doc.Key] = asked{at, pause}
+	if !helped && !last.counted { // the one before was accepted, and nothing came of it
+		r.failed()
+	}
+	r.asked[due.doc.Key] = asked{at: at, pause: pause, counted: err != nil}
 	problem := ""
 	if err != nil {
+		r.failed()
 		problem = err.Error()
 		r.log.Warn("the renewal of certificates is refused", "stage", due.doc.Key, "err", err)
 	}

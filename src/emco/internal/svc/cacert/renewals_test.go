@@ -26,9 +26,17 @@ const (
 
 // renewals returns renewals that the test runs, and their clock.
 func (f stageFixture) renewals() (*cacert.Renewals, *time.Time) {
-	now := time.Now().UTC()
-	f.authorities.SetClock(func() time.Time { return now })
-	return cacert.NewRenewals(f.authorities, shards.Member{Holder: "me", TTL: time.Minute}, slog.New(slog.DiscardHandler)), &now
+	r, now, _ := f.countedRenewals()
+	return r, now
+}
+
+// countedRenewals returns renewals with their clock and the number of those that failed.
+func (f stageFixture) countedRenewals() (r *cacert.Renewals, now *time.Time, failed *int) {
+	now, failed = new(time.Time), new(int)
+	*now = time.Now().UTC()
+	f.authorities.SetClock(func() time.Time { return *now })
+	me := shards.Member{Holder: "me", TTL: time.Minute}
+	return cacert.NewRenewals(f.authorities, me, slog.New(slog.DiscardHandler), func() { *failed++ }), now, failed
 }
 
 // operation returns the operation of the enrollment that waits; nil if there is none.
@@ -62,7 +70,7 @@ func (f stageFixture) renewAt(at time.Time) {
 func TestCertificatesAreRenewedInTime(t *testing.T) {
 	t.Parallel()
 	f := newStageFixture(t)
-	r, now := f.renewals()
+	r, now, failed := f.countedRenewals()
 	look := func(what string, want time.Duration, renewed bool) {
 		t.Helper()
 		next, err := r.Look(t.Context(), theAuthority)
@@ -96,6 +104,9 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	*now = now.Add(40 * time.Second)
 	look("soon after a renewal that helped", 10*time.Minute, true)
 	f.publish()
+	if *failed != 0 {
+		t.Errorf("%d renewals failed, want none", *failed)
+	}
 
 	// What is refused is tried again after a while, and the status says why.
 	f.Run(t, step{Do: "DELETE " + ofProvider + "/ca/clusters/g", Status: 204})
@@ -108,6 +119,9 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 	*now = now.Add(5 * time.Minute)
 	look("again", 20*time.Minute, true)
 	f.publish()
+	if *failed != 1 {
+		t.Errorf("%d renewals failed, want the one that was refused", *failed)
+	}
 	f.Run(t, step{Do: "GET " + enrollment + "/status", Status: 200, Text: `"renewal":{"at":"` + now.Add(2*time.Hour).Format(time.RFC3339Nano) + `"}`})
 
 	f.Run(t, step{Do: "POST " + enrollment + "/terminate", Status: 202})
@@ -247,6 +261,64 @@ func TestRenewalsForget(t *testing.T) {
 	f.publish()
 	f.Run(t, step{Do: "POST " + enrollment + "/terminate", Status: 202})
 	look("the enrollment is terminated", 0, 0)
+}
+
+// A renewal that was accepted and brought no new certificates has failed. It counts once.
+func TestARenewalWithoutEffectIsCounted(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	r, now, failed := f.countedRenewals()
+	f.Run(t, step{Do: "POST " + enrollment + "/instantiate", Status: 202})
+	f.publish()
+	*now = now.Add(2 * time.Hour)
+	for i, pause := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
+		if next, err := r.Look(t.Context(), theAuthority); err != nil || !next.Equal(now.Add(pause)) {
+			t.Fatalf("renewal %d: look again at %s (%v), want in %s", i, next, err, pause)
+		}
+		if *failed != i {
+			t.Errorf("renewal %d: %d have failed", i, *failed)
+		}
+		f.publish()
+		f.renewAt(now.Add(-time.Hour)) // the certificates are the old ones
+		*now = now.Add(pause)
+	}
+}
+
+// The first end is that of the certificates on clusters, also while they are updated.
+func TestTheFirstEndIsThatOfCertificatesOnClusters(t *testing.T) {
+	t.Parallel()
+	f := newStageFixture(t)
+	r, now := f.renewals()
+	end := now.Add(3 * time.Hour)
+	look := func(what string, want time.Time) {
+		t.Helper()
+		if _, err := r.Look(t.Context(), theAuthority); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := r.FirstEnd(); !got.Equal(want) {
+			t.Errorf("%s: the first end is %s, want %s", what, got, want)
+		}
+	}
+	f.Run(t, step{Do: "POST " + enrollment + "/instantiate", Status: 202})
+	f.publish()
+	look("without a distribution", time.Time{})
+	body := `{"renewAt":"` + now.Add(2*time.Hour).Format(time.RFC3339Nano) + `","notAfter":"` + end.Format(time.RFC3339Nano) + `"}`
+	held, err := f.DB.Create(t.Context(), store.Write{Key: theDistribution, Parent: "cluster-providers/edge", Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	distributed, err := f.contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Subject: string(held.Key), State: appcontext.Instantiated}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	look("distributed", end)
+	f.Run(t, step{Do: "POST " + enrollment + "/update", Status: 202})
+	look("while the enrollment is updated", end)
+	f.publish()
+	if err := f.contexts.Remove(t.Context(), distributed); err != nil {
+		t.Fatal(err)
+	}
+	look("the distribution is gone", time.Time{})
 }
 
 // A process that starts renews what became due before, without being told.
