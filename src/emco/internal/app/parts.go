@@ -32,7 +32,9 @@ import (
 type parts struct {
 	charts  render.Renderer
 	sealing sealingParts
-	etcdTLS *tls.Config
+
+	etcdTLS, controllerTLS *tls.Config // nil: without files
+
 	tls     *tlsfiles.Files // nil: the API is plain HTTP
 	plugins *execplugin.Programs
 	azure   *arm.Client
@@ -103,6 +105,9 @@ func readParts(c config.Config) (parts, error) {
 	read("outbound.values", err)
 	p.engine, err = engine(c.Outbound, p.outward)
 	errs = append(errs, err) // names its setting
+	if p.controllerTLS, err = (tlsfiles.Client{CA: c.Controllers.CA, Cert: c.Controllers.Cert, Key: c.Controllers.Key}).Config(); err != nil {
+		errs = append(errs, fmt.Errorf("controllers.%w", err)) // the error names the setting
+	}
 	p.auditHook, err = auditHook(c.Audit.Webhook, p.outward)
 	read("audit.webhook", err)
 	p.azure, err = azure(c.Azure, p.outward)

@@ -78,6 +78,7 @@ func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {
 		"sync.plugins":       "-sync.plugins mine=" + file,
 		"git.signingKey":     "-git.signingKey " + file,
 		"etcd.ca":            "-etcd.endpoints https://127.0.0.1:1 -etcd.ca " + file,
+		"controllers.ca":     "-controllers.ca " + file,
 		"outbound.engines":   "-outbound.engines http://x",
 		"azure":              "-azure.manager http://plain.example",
 		"azure: ca":          "-azure.ca " + file + "x",
@@ -85,6 +86,8 @@ func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {
 		"etcd.quota":         "-etcd.quota 1",
 		"git.window":         "-git.window -1s",
 
+		"controllers.cert and key":   "-controllers.cert " + file,
+		"controllers.plainText":      "-controllers.plainText -controllers.ca " + file,
 		"outbound.engineAccess":      "-config " + write("access.yaml", "outbound: {engineAccess: [{url: \"https://opa.example.org\"}]}"),
 		"workflows.endpoints":        "-workflows.endpoints http://x",
 		"workflows.programs":         "-workflows.programs mine=" + file,

@@ -1,16 +1,25 @@
 package app_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	contextupdate "github.com/emco-orchestrator/emco/src/emco/internal/customize/contextupdatepb"
 )
 
 // file writes the authority's certificate to a file, for clients to trust.
@@ -23,6 +32,66 @@ func (a authority) file() string {
 
 func withCertificate(ca authority) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.issue("server")}}
+}
+
+// agreeing is an action controller without edits.
+type agreeing struct {
+	contextupdate.UnimplementedContextupdateServer
+	calls atomic.Int64
+}
+
+func (a *agreeing) UpdateAppContext(context.Context, *contextupdate.ContextUpdateRequest) (*contextupdate.ContextUpdateResponse, error) {
+	a.calls.Add(1)
+	return &contextupdate.ContextUpdateResponse{AppContextUpdated: true}, nil
+}
+
+// serve serves with a certificate of an authority, and returns the port.
+func (a *agreeing) serve(t *testing.T, ca authority) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(withCertificate(ca))))
+	contextupdate.RegisterContextupdateServer(server, a)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Errorf("the controller ended with %v", err)
+		}
+	})
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// Controllers are called by TLS with controllers.ca. Without it, those of other machines are not called.
+func TestControllersAreCalledByTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	var controller agreeing
+	port := controller.serve(t, ca)
+	s := newStageWith(t, func(c *config.Config) { c.Controllers.CA = ca.file() })
+	s.fleet("a")
+	s.onboard("web")
+	s.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"127.0.0.1","port":`+port+`,"type":"action","priority":1}}`)
+	g := s.group("autumn", appPlaces{"web": nil})
+	s.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	if controller.calls.Load() == 0 {
+		t.Error("the controller was not called")
+	}
+
+	plain := newStage(t)
+	plain.fleet("a")
+	plain.onboard("web")
+	plain.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"controller.example.org","port":9040,"type":"action","priority":1}}`)
+	g = plain.group("autumn", appPlaces{"web": nil})
+	plain.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	if got := plain.expect(403, "POST", g.path+"/instantiate", ""); !strings.Contains(got, "controllers.plainText") {
+		t.Errorf("a controller without TLS on another machine: %s", got)
+	}
 }
 
 // An OPA server that wants a token gets the one of its file, a renewed one without a restart. No answer shows it.

@@ -90,7 +90,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	seen := mirror.New(st.contexts, a.log)
 	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
-	dial := grpccall.Dialer{Admit: p.outward.Check}
+	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	networks := ncm.New(st.db, st.contexts).WithStatus(reader)

@@ -36,7 +36,9 @@ type Config struct {
 	S3     S3     `json:"s3"`
 	Retry  Retry  `json:"retry"`
 
-	Outbound  Outbound  `json:"outbound"`
+	Outbound    Outbound    `json:"outbound"`
+	Controllers Controllers `json:"controllers"`
+
 	Workflows Workflows `json:"workflows"`
 	Projects  Projects  `json:"projects"`
 	Auth      Auth      `json:"auth"`
@@ -240,6 +242,14 @@ type EngineAccess struct {
 	CA        string `json:"ca"`        // file with authorities; empty: those of the system
 	Cert      string `json:"cert"`      // file with the client certificate
 	Key       string `json:"key"`       // file with the key of cert
+}
+
+// Controllers say how external controllers are called. With ca or cert, all of them are called by TLS.
+type Controllers struct {
+	CA        string `json:"ca" help:"file with certificates in PEM that sign those of external controllers; empty: those of the system, or no TLS without cert"`
+	Cert      string `json:"cert" help:"file with the client certificate in PEM that external controllers see; it needs key"`
+	Key       string `json:"key" help:"file with the private key of cert"`
+	PlainText bool   `json:"plainText" help:"allow external controllers without TLS that are not on this machine"`
 }
 
 // Workflows are what hooks, and workflows that users start, may use. Without a list nothing runs.

@@ -60,6 +60,9 @@ func (c Config) Validate() error {
 	}
 	c.validateAuth(bad)
 	c.validateAudit(bad)
+	if c.Controllers.PlainText && c.Controllers.CA+c.Controllers.Cert != "" {
+		bad("controllers.plainText", "has no use with controllers.ca or controllers.cert, with which every controller is called by TLS")
+	}
 	notNegative(bad, "http.drain", c.HTTP.Drain)
 	notNegative(bad, "http.linger", c.HTTP.Linger)
 	notNegative(bad, "git.window", c.Git.Window)

@@ -4,6 +4,8 @@ package grpccall
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -33,17 +36,37 @@ const (
 type Dialer struct {
 	// Admit returns why an address must not be dialled.
 	Admit func(netip.Addr) error
+	// TLS secures all calls; nil: they are plain text.
+	TLS *tls.Config
+	// PlainText allows calls in plain text to other machines.
+	PlainText bool
+}
+
+// credentials returns how a controller's connection is secured. The error is Forbidden.
+func (d Dialer) credentials(address string) (credentials.TransportCredentials, error) {
+	if d.TLS != nil {
+		return credentials.NewTLS(d.TLS), nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || !d.PlainText && !outbound.Loopback(host) {
+		return nil, errs.E(errs.Forbidden, "call", address, errors.New("a controller on another machine needs TLS; the operator sets controllers.ca and controllers.cert, or allows plain text with controllers.plainText"))
+	}
+	return insecure.NewCredentials(), nil
 }
 
 // Call makes a call to the controller at an address, and makes it again while the controller is unavailable. An
-// error is Unavailable if the controller does not answer or ctx ends, Forbidden if the address must not be dialled, and
-// Invalid if the controller answers an error.
+// error is Unavailable if the controller does not answer or ctx ends, Forbidden if the address must not be dialled, or not
+// in plain text, and Invalid if the controller answers an error.
 func Call[A any](ctx context.Context, d Dialer, address string, call func(context.Context, grpc.ClientConnInterface) (A, error)) (answer A, err error) {
+	secure, err := d.credentials(address)
+	if err != nil {
+		return answer, err
+	}
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	wait := pause
 	for attempt := 1; ; attempt++ {
-		answer, err = try(within, d, address, call)
+		answer, err = try(within, d, address, secure, call)
 		code := status.Code(err)
 		switch {
 		case err == nil:
@@ -74,9 +97,9 @@ func Call[A any](ctx context.Context, d Dialer, address string, call func(contex
 
 // try makes one attempt over a connection of its own: a connection that could not be made fails further calls for a
 // second without dialling again. Forbidden and Invalid concern the address; other errors are those of call.
-func try[A any](ctx context.Context, d Dialer, address string, call func(context.Context, grpc.ClientConnInterface) (A, error)) (answer A, err error) {
+func try[A any](ctx context.Context, d Dialer, address string, secure credentials.TransportCredentials, call func(context.Context, grpc.ClientConnInterface) (A, error)) (answer A, err error) {
 	forbidden := make(chan error, 1)
-	conn, err := d.connect(address, forbidden)
+	conn, err := d.connect(address, secure, forbidden)
 	if err != nil {
 		return answer, errs.E(errs.Invalid, "call", address, err)
 	}
@@ -95,10 +118,10 @@ func try[A any](ctx context.Context, d Dialer, address string, call func(context
 
 // connect returns a connection that is made when it is used. gRPC keeps only the text of an error of the dialer, so
 // connect sends to forbidden why the address must not be dialled.
-func (d Dialer) connect(address string, forbidden chan<- error) (*grpc.ClientConn, error) {
+func (d Dialer) connect(address string, secure credentials.TransportCredentials, forbidden chan<- error) (*grpc.ClientConn, error) {
 	dialer := outbound.Dialer(d.Admit)
 	return grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(secure),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "tcp", address)
 			if errs.Is(err, errs.Forbidden) {

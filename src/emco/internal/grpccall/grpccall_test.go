@@ -2,8 +2,11 @@ package grpccall_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -14,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	pb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
@@ -53,9 +57,9 @@ func listen(t *testing.T, address string) net.Listener {
 }
 
 // serveAt serves until the test ends, and returns the address.
-func serveAt(t *testing.T, listener net.Listener, s *server) string {
+func serveAt(t *testing.T, listener net.Listener, s *server, options ...grpc.ServerOption) string {
 	t.Helper()
-	g := grpc.NewServer()
+	g := grpc.NewServer(options...)
 	pb.RegisterHealthServer(g, s)
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(listener) }()
@@ -169,6 +173,58 @@ func TestAddressesThatAreNotAllowedAreNotDialled(t *testing.T) {
 	err := serve(t, s, outbound.Policy{DenyPrivate: true}.Check)(t.Context())
 	if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "not allowed") || s.calls.Load() != 0 {
 		t.Errorf("after %d calls: %v", s.calls.Load(), err)
+	}
+}
+
+// Both sides show certificates. A call that fails for want of one reaches no controller.
+func TestCallsByTLS(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(nil) // for its certificate alone
+	t.Cleanup(certified.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(certified.Certificate())
+	pair := certified.TLS.Certificates
+	s := &server{answer: func(context.Context, int64) error { return nil }}
+	address := serveAt(t, listen(t, "127.0.0.1:0"), s, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: pair, ClientAuth: tls.RequireAnyClientCert})))
+	plain := serveAt(t, listen(t, "127.0.0.1:0"), s)
+	right := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: pair}
+	for name, tt := range map[string]struct {
+		address, text string
+		tls           *tls.Config
+	}{
+		"all of it":                {address: address, tls: right},
+		"another authority":        {address: address, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool(), Certificates: pair}, text: "certificate signed by unknown authority"},
+		"no certificate":           {address: address, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, text: "certificate required"},
+		"another name":             {address: strings.Replace(address, "127.0.0.1", "localhost", 1), tls: right, text: "not localhost"},
+		"plain text":               {address: address, text: "3 attempts"},
+		"a controller without TLS": {address: plain, tls: right, text: "handshake"},
+	} {
+		before := s.calls.Load()
+		_, err := grpccall.Call(t.Context(), grpccall.Dialer{Admit: outbound.Policy{}.Check, TLS: tt.tls}, tt.address, check)
+		switch reached := s.calls.Load() - before; {
+		case tt.text == "" && (err != nil || reached != 1):
+			t.Errorf("%s: %v", name, err)
+		case tt.text != "" && (!errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), tt.text) || reached != 0):
+			t.Errorf("%s: %v after %d calls; want Unavailable with %q", name, err, reached, tt.text)
+		}
+	}
+}
+
+// Plain text stays on this machine, unless the operator allows it.
+func TestPlainTextToOtherMachinesIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"labeller.example.org:9040", "10.0.0.1:9040", "[2001:db8::1]:9040"} {
+		d := grpccall.Dialer{Admit: outbound.Policy{}.Check}
+		call := func(context.Context, grpc.ClientConnInterface) (*pb.HealthCheckResponse, error) {
+			return nil, status.Error(codes.Internal, "called")
+		}
+		if _, err := grpccall.Call(t.Context(), d, address, call); !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "controllers.plainText") {
+			t.Errorf("%s: %v, want Forbidden", address, err)
+		}
+		d.PlainText = true
+		if _, err := grpccall.Call(t.Context(), d, address, call); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "called") {
+			t.Errorf("%s, which is allowed: %v", address, err)
+		}
 	}
 }
 
