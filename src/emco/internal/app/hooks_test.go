@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -164,7 +165,9 @@ func stalled(st v2.Status) string {
 func hookStage(t *testing.T) (*testStage, *workflowServer, testGroup) {
 	t.Helper()
 	w := newWorkflowServer(t)
-	s := newStageWith(t, func(c *config.Config) { c.Workflows.Endpoints = []string{w.URL + "/"} })
+	s := newStageWith(t, func(c *config.Config) {
+		c.Workflows.Endpoints, c.Status.Interval = []string{w.URL + "/"}, config.Duration(time.Second)
+	})
 	s.fleet("a")
 	s.onboard("web")
 	return s, w, s.group("autumn", appPlaces{"web": {"a"}})

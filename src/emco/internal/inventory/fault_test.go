@@ -74,7 +74,7 @@ type faultyInventory struct {
 
 func newFaultyInventory(t *testing.T) *faultyInventory {
 	t.Helper()
-	d, err := sqlite.Open(filepath.Join(t.TempDir(), "docs.db"))
+	d, err := sqlite.Open(filepath.Join(t.TempDir(), "docs.db"), sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (d *countingDriver) List(ctx context.Context, under store.Key, q store.Quer
 // lookup sees what was written before it began.
 func TestLookupsShareAListUntilAClusterIsWritten(t *testing.T) {
 	t.Parallel()
-	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "emco.db"))
+	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "emco.db"), sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}

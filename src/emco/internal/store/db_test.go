@@ -23,7 +23,7 @@ import (
 // openDriver opens the SQLite file at path until the test ends.
 func openDriver(t testing.TB, path string) *sqlite.Driver {
 	t.Helper()
-	d, err := sqlite.Open(path)
+	d, err := sqlite.Open(path, sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}

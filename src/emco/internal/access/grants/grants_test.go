@@ -31,7 +31,7 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"))
+	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"), sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (c *countedReads) Changes(ctx context.Context, mark int64) (store.Changes, 
 // A token that one process has made is valid in the others at once, and wrong ones cost few reads.
 func TestTokensOfOtherProcessesAreKnownAtOnce(t *testing.T) {
 	t.Parallel()
-	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"))
+	driver, err := sqlite.Open(filepath.Join(t.TempDir(), "documents.db"), sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func TestPointsAreNamedOnce(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	trial, ctx := newTrial(t), t.Context()
-	real, err := sqlite.Open(filepath.Join(t.TempDir(), "d.db"))
+	real, err := sqlite.Open(filepath.Join(t.TempDir(), "d.db"), sqlite.WithoutFsync())
 	trial.must(err)
 	defer real.Close()
 	d := Documents(trial.set, real)

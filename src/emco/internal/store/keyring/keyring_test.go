@@ -50,7 +50,7 @@ func join(t *testing.T, d store.Driver, key seal.Key, now *time.Time) *process {
 
 func openStore(t *testing.T, path string) store.Driver {
 	t.Helper()
-	d, err := sqlite.Open(path)
+	d, err := sqlite.Open(path, sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}
