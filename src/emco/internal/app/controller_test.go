@@ -53,6 +53,16 @@ func startController(t *testing.T) (port string, end func()) {
 	return port, end
 }
 
+// groupOfRegions makes a deployment of the app web everywhere, whose intents name an action controller.
+func (s *testStage) groupOfRegions(host, port string) testGroup {
+	s.Helper()
+	s.onboard("web")
+	s.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"`+host+`","port":`+port+`,"type":"action","priority":1}}`)
+	g := s.group("autumn", appPlaces{"web": nil})
+	s.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	return g
+}
+
 // The action controller of the example is called, and its edits are carried out. When it is gone, updates are refused and
 // nothing changes.
 func TestAControllerInAnotherProcess(t *testing.T) {
@@ -62,10 +72,7 @@ func TestAControllerInAnotherProcess(t *testing.T) {
 	s.fleet("a", "b", "c")
 	s.expect(201, "POST", provider+"/clusters/a/labels", `{"clusterLabel":"region-north"}`)
 	s.expect(201, "POST", provider+"/clusters/b/labels", `{"clusterLabel":"region-south"}`)
-	s.onboard("web")
-	s.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"127.0.0.1","port":`+port+`,"type":"action","priority":1}}`)
-	g := s.group("autumn", appPlaces{"web": nil})
-	s.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	g := s.groupOfRegions("127.0.0.1", port)
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	id := s.contextOf(g.path)

@@ -73,10 +73,7 @@ func TestControllersAreCalledByTLS(t *testing.T) {
 	port := controller.serve(t, ca)
 	s := newStageWith(t, func(c *config.Config) { c.Controllers.CA = ca.file() })
 	s.fleet("a")
-	s.onboard("web")
-	s.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"127.0.0.1","port":`+port+`,"type":"action","priority":1}}`)
-	g := s.group("autumn", appPlaces{"web": nil})
-	s.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	g := s.groupOfRegions("127.0.0.1", port)
 	g.act("instantiate")
 	g.becomes("Instantiated")
 	if controller.calls.Load() == 0 {
@@ -85,10 +82,7 @@ func TestControllersAreCalledByTLS(t *testing.T) {
 
 	plain := newStage(t)
 	plain.fleet("a")
-	plain.onboard("web")
-	plain.expect(201, "POST", "controllers", `{"metadata":{"name":"regions"},"spec":{"host":"controller.example.org","port":9040,"type":"action","priority":1}}`)
-	g = plain.group("autumn", appPlaces{"web": nil})
-	plain.expect(201, "POST", g.path+"/intents", `{"metadata":{"name":"regions"},"spec":{"intent":{"regions":"region"}}}`)
+	g = plain.groupOfRegions("controller.example.org", "9040")
 	if got := plain.expect(403, "POST", g.path+"/instantiate", ""); !strings.Contains(got, "controllers.plainText") {
 		t.Errorf("a controller without TLS on another machine: %s", got)
 	}
