@@ -42,6 +42,8 @@ func (e *Executor) apply(ctx context.Context, t documentRequest) output.Result {
 		return e.accepted(ctx, t, res.Status)
 	case res.OK():
 		return e.done(t, item, output.Created, res.Status)
+	case res.Status == http.StatusNotFound && e.failed[anchor.Parent(t.call.Path)]: // hidden from the caller
+		return e.failNew(t, item, res.Err(req.Method, req.Path))
 	case res.Status != http.StatusConflict || e.o.PostOnly:
 		return e.fail(t, item, res.Err(req.Method, req.Path))
 	case anchor.IsAction(t.call.Path):

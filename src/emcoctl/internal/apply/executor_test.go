@@ -171,3 +171,28 @@ func TestTheRunEndsWhenTheServerIsAway(t *testing.T) {
 		}
 	}
 }
+
+// What is below a document that failed names that one, also if the server hides both from the caller.
+func TestFailuresBelowAFailureNameIt(t *testing.T) {
+	t.Parallel()
+	docs := []document.Document{
+		{Anchor: "cluster-providers", Names: anchor.Names{Name: "edge"}, Body: []byte(`{}`)},
+		{Anchor: "cluster-providers/edge/clusters", Names: anchor.Names{Name: "c1"}, Body: []byte(`{}`)},
+		{Anchor: "cluster-providers/other/clusters", Names: anchor.Names{Name: "c2"}, Body: []byte(`{}`)},
+	}
+	out, err := run(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v2/cluster-providers" {
+			http.Error(w, "may not create cluster-providers", http.StatusForbidden)
+			return
+		}
+		http.Error(w, "not found, or hidden", http.StatusNotFound)
+	}, anchor.Apply, docs, false)
+	if err == nil || len(*out) != 3 {
+		t.Fatalf("%v, %v", *out, err)
+	}
+	for i, want := range []string{"", "cluster-providers/edge", ""} {
+		if got := (*out)[i].Below; got != want {
+			t.Errorf("%s is below %q, want %q", (*out)[i].Path, got, want)
+		}
+	}
+}

@@ -28,9 +28,17 @@ type completer struct{ *session.Session }
 func New(s *session.Session) completer { return completer{s} }
 
 // Anchor offers the next segment of an anchor: collections below an item, or the
-// names that a collection holds on the server.
+// names that a collection holds on the server. After "cluster" and "deployment" it offers their short names.
 func (p completer) Anchor(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	const quiet = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 1 {
+		switch k, _ := kind.Named(args[0]); k.Collection {
+		case "clusters":
+			return p.Cluster(c, nil, word)
+		case kind.Groups:
+			return p.Group(c, nil, word)
+		}
+	}
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

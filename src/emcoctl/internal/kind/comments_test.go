@@ -110,7 +110,9 @@ func TestLookup(t *testing.T) {
 	for path, want := range map[string]string{
 		"clusterz":                   `"clusterz" is no kind of documents; did you mean "clusters"?`,
 		"clusters.spec.gitOp":        `"gitOp" is no member of clusters.spec; did you mean "gitOps"?`,
-		"clusters.spec.gitOps.zebra": `"zebra" is no member of clusters.spec.gitOps`,
+		"clusters.spec.gitOps.zebra": `"zebra" is no member of clusters.spec.gitOps; there are gitOpsType, gitOpsReferenceObject, gitOpsResourceObject, gitOpsRefMode, gitOpsShard, gitOpsFanOut, gitOpsMoved`,
+		"zebras":                     `"zebras" is no kind of documents; list them with: emcoctl api-resources`,
+		"clusters.metadata.name.x":   `"x" is no member of clusters.metadata.name; it has no members`,
 	} {
 		if _, _, err := kind.Lookup(path); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%s): %v, want %s", path, err, want)

@@ -33,13 +33,17 @@ func Lookup(path string) (Kind, v2.Member, error) {
 	words := strings.Split(path, ".")
 	k, ok := Named(words[0])
 	if !ok {
-		return k, v2.Member{}, missing(words[0], "kind of documents", collections())
+		return k, v2.Member{}, missing(words[0], "kind of documents", collections(), "list them with: emcoctl api-resources")
 	}
 	members, found := k.Members, v2.Member{}
 	for i, word := range words[1:] {
 		next, ok := memberOf(members, word)
 		if !ok {
-			return k, found, missing(word, "member of "+strings.Join(words[:i+1], "."), memberNames(members))
+			names, rest := memberNames(members), "it has no members"
+			if len(names) > 0 {
+				rest = "there are " + strings.Join(names, ", ")
+			}
+			return k, found, missing(word, "member of "+strings.Join(words[:i+1], "."), names, rest)
 		}
 		found, members = next, next.Members
 	}
@@ -70,12 +74,12 @@ func collections() (names []string) {
 	return names
 }
 
-func missing(name, what string, known []string) error {
-	text := fmt.Sprintf("%q is no %s", name, what)
+// missing returns the error for a name that resembles one of the known names; rest is what helps otherwise.
+func missing(name, what string, known []string, rest string) error {
 	if similar, ok := nearest.To(name, known); ok {
-		text += fmt.Sprintf("; did you mean %q?", similar)
+		rest = fmt.Sprintf("did you mean %q?", similar)
 	}
-	return errs.New(errs.NotFound, text)
+	return errs.New(errs.NotFound, fmt.Sprintf("%q is no %s; %s", name, what, rest))
 }
 
 // Path returns the anchors of a kind, with the names of items in braces.

@@ -116,6 +116,9 @@ func Next(err error) string {
 	}
 	switch errs.KindOf(err) {
 	case errs.Unavailable:
+		if client.StatusOf(err) != 0 {
+			return "the server answers, but something that it needs does not; see: emcoctl doctor"
+		}
 		return "start the server (emco), or give its address with --server, --config or $EMCO_URL"
 	case errs.Unauthorized:
 		return "sign in with emcoctl login, or give a token with -t or $EMCO_TOKEN"

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -284,5 +285,11 @@ func (s *Session) SharedFlags(root *cobra.Command) {
 	f.BoolVarP(&s.Stop, "stop", "s", false, "stop at the first refusal")
 	f.IntVarP(&s.WaitTime, "waitTime", "w", 0, "seconds to sleep after each answer 202")
 	f.StringVarP(&s.output, "output", "o", "", "output format: "+strings.Join(output.Formats, ", ")+" (default human; emco in a pipe with upstream's configuration file)")
+	formats := slices.Clone(output.Formats)
+	for i, format := range formats {
+		formats[i], _, _ = strings.Cut(format, "TEMPLATE")
+		formats[i], _, _ = strings.Cut(formats[i], "HEAD")
+	}
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.DurationVar(&s.timeout, "request-timeout", client.DefaultTimeout, "time for the server to begin an answer")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/overview"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
@@ -27,7 +29,8 @@ func newDoctorCommand(s *session.Session) *cobra.Command {
 		Use: "doctor", Short: "Check the connection, the server and the fleet",
 		Long: `Doctor asks each address of the configuration: does it answer, may we read from it, is it
 ready, does its clock differ, has it our version. If all do well, it counts the clusters
-and deployments that are failed, not ready, unknown or blocked. It prints what to do about
+and deployments that are failed, not ready, unknown or blocked, and the Git branches that the
+server cannot write. It prints what to do about
 a failed check, and exits with 1 if there is one. It changes nothing, and does not reach
 clusters or Git servers itself.`,
 		Args: cobra.NoArgs,
@@ -66,7 +69,8 @@ func (d *doctor) report(mark, check, format string, args ...any) {
 // fail prints a failed check with what to do.
 func (d *doctor) fail(check string, err error) {
 	text := err.Error()
-	if next := output.Next(err); next != "" {
+	answered := errs.Is(err, errs.Unavailable) && client.StatusOf(err) != 0 // the advice is to ask the doctor
+	if next := output.Next(err); next != "" && !answered {
 		text += "; " + next
 	}
 	d.report(checkFail, check, "%s", text)
@@ -101,6 +105,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	if d.failed == 0 {
 		d.fleet(ctx)
+		d.branches(ctx)
 	}
 }
 
@@ -199,4 +204,32 @@ func (d *doctor) fleet(ctx context.Context) {
 		d.report(checkWarn, word, "%d failed, not ready, unknown or blocked: %s%s; see: emcoctl get %s -o wide",
 			len(items), strings.Join(names, ", "), map[bool]string{true: ", …"}[len(items) > len(names)], word)
 	}
+}
+
+// branches checks the states of the Git branches that the server writes. Servers without that view, and callers that may
+// not list branches, have no such check.
+func (d *doctor) branches(ctx context.Context) {
+	c, err := d.Dial("views")
+	if err != nil {
+		d.fail("branches", err)
+		return
+	}
+	var page v2.LaneViews // the worst first
+	_, err = fetch.Document(ctx, c, "views/git?limit="+strconv.Itoa(overview.PageRows), &page)
+	switch {
+	case errs.Is(err, errs.NotFound), errs.Is(err, errs.Forbidden):
+		return
+	case err != nil:
+		d.fail("branches", err)
+		return
+	}
+	wrong := slices.DeleteFunc(page.Items, func(l v2.LaneView) bool {
+		return !slices.Contains([]string{v2.LaneRewritten, v2.LaneRefused, v2.LaneResting}, l.State)
+	})
+	if len(wrong) == 0 {
+		d.report(checkGood, "branches", "the server can write to all Git branches")
+		return
+	}
+	first := wrong[0]
+	d.report(checkWarn, "branches", "%d cannot be written: branch %s of %s is %s: %s; see: emcoctl branches", len(wrong), first.Branch, first.URL, first.State, first.Why)
 }
