@@ -84,7 +84,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		{"one cluster more", (*workFleet).addCluster, size{12, 0}, size{9 * kib, 5}, size{60, 0}, size{34 * kib, 64}, "a revision, a new list of clusters, the records of one cluster; a look into roster and tables", none},
 		{"one app more", (*workFleet).addApp, size{15, 0}, size{21 * kib, 0}, size{60, 0}, size{38 * kib, 0}, "a revision, one content, one table; the new cluster joins a part of the roster, of up to 256 clusters", none},
 		{"a first report", (*workFleet).report, size{3, 0}, size{4 * kib, 0}, size{5, 0}, size{4 * kib, 0}, "what one cluster reports", none},
-		{"reports of all clusters, with the same news", (*workFleet).reportAll, size{20, 1}, size{kib, 1200}, size{30, 2}, size{30 * kib, 1500}, "each cluster's document; what they say of an app is one value, which each batch of reports writes", size{5 * kib, 6}},
+		{"reports of all clusters, with the same news", (*workFleet).reportAll, size{20, 1}, size{2 * kib, 1200}, size{30, 2}, size{30 * kib, 1500}, "each cluster's document; what they say of an app is one value, which each batch of reports writes", size{6.25 * kib, 2}},
 		{"the same report again", (*workFleet).report, size{2, 0}, size{kib / 2, 0}, size{2, 0}, size{kib, 0}, "the sign of life of one cluster", none},
 		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 0}, size{55, 0}, size{38 * kib, 0}, "a revision, which refers to the list of clusters; no pair", none},
 		{"a move to another sync type", (*workFleet).move, size{12, 0}, size{8 * kib, 0}, size{40, 0}, size{12 * kib, 120}, "the pairs of one cluster, one by one, and the progress of the move; looks into roster and tables", none},
