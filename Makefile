@@ -39,8 +39,8 @@ demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leave
 	@cd scripts/demo && GOWORK=off go build -o $(BIN)/demo . && exec $(BIN)/demo -bin $(BIN) $(if $(KEEP),-keep)
 
 .PHONY: images
-images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images
-	cd scripts/release && GOWORK=off go run . images -version "$(VERSION)" -out $(BIN)/release
+images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images; ONLY=emco,monitor for some
+	cd scripts/release && GOWORK=off go run . images -version "$(VERSION)" -only "$(ONLY)" -out $(BIN)/release
 
 .PHONY: release
 release: ## make the archives of HEAD for all platforms, with bills of materials and checksums, in bin/release

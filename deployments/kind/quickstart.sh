@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs EMCO's control plane on a kind cluster: assembles the images, starts the cluster, loads them and
+# Runs EMCO's control plane on a kind cluster: assembles the image, starts the cluster, loads it and
 # installs the manifests.
 #
 #   quickstart.sh             do it
@@ -36,7 +36,7 @@ need go 'install Go 1.26 or later'
 need kind 'install it from https://kind.sigs.k8s.io, or try the commands with --dry-run'
 need kubectl 'install it from https://kubernetes.io/docs/tasks/tools'
 
-run make images VERSION="$version"
+run make images VERSION="$version" ONLY=emco
 if [ -n "$dry" ] || ! kind get clusters | grep -qx "$cluster"; then
   run kind create cluster --name "$cluster" --wait 2m
 fi
