@@ -39,7 +39,7 @@ type Line struct {
 	Of      int64     `json:"of,omitempty"` // of an outcome: the number of its intent in the same stream; 0 if the process changed its stream in between, and Request is common to both
 
 	Request string `json:"request,omitempty"` // id of the request
-	Trace   string `json:"trace,omitempty"`   // id of the trace that the client sent
+	Trace   string `json:"trace,omitempty"`   // id of the trace that records the request, or else of the one that the client sent
 
 	Subject    string `json:"subject,omitempty"`    // who; empty: nobody said who
 	SubjectUID string `json:"subjectUid,omitempty"` // of an API token: the UID of its document, which later tokens of the same name do not have

@@ -13,6 +13,7 @@ type Event struct {
 	Revision int64     `json:"revision,omitempty"`
 	App      string    `json:"app,omitempty"`
 	Cluster  string    `json:"cluster,omitempty"` // <provider>+<cluster>
+	Trace    string    `json:"trace,omitempty"`   // id of the OpenTelemetry trace that the request began, if it is recorded
 }
 
 // EventsAnswer is the answer to GET …/events. With ?follow=true the answer is a stream

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -26,6 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
@@ -48,7 +50,8 @@ type App struct {
 	guard    *access.Guard    // of the API; nil: everyone may do everything
 	witness  *witness.Witness // of requests; nil: no audit log
 	announce func(bootstrapToken string)
-	linger   time.Duration // how long it goes on accepting when it stops
+	tracer   *tracing.Tracer // nil: nothing is traced
+	linger   time.Duration   // how long it goes on accepting when it stops
 	stopping atomic.Bool
 
 	temporal  OpenTemporal // nil: this program has none
@@ -114,6 +117,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+	if err := a.trace(c); err != nil {
+		return nil, err
+	}
 	m := newMetrics()
 	disk := diskspace.New(diskspace.Options{Dir: c.Data, Bytes: c.Disk, OnProbe: m.diskFree, Log: a.log})
 	if err := checkDisk(c, disk); err != nil {
@@ -154,7 +160,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		door.Refused = a.witness.Foreign
 	}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
-	identified := a.identified(c, shares.Wrap(api.routes))
+	identified := a.identified(c, web.Traced(a.tracer, shares.Wrap(api.routes)))
 	handler := a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(api.ahead(identified)))), m)
 	for _, s := range servers {
 		s.server.Handler = handler
@@ -171,6 +177,22 @@ func checkDisk(c config.Config, disk *diskspace.Reserve) error {
 	_, err := os.Stat(c.Path("etcd", "data"))
 	first := len(c.Etcd.Endpoints) == 0 && errors.Is(err, fs.ErrNotExist)
 	return disk.CheckStart(first)
+}
+
+// trace makes the tracer; none without trace.endpoint. It ends after all that is traced.
+func (a *App) trace(c config.Config) error {
+	if c.Trace.Endpoint == "" {
+		return nil
+	}
+	tracer, err := tracing.New(tracing.Options{
+		Endpoint: c.Trace.Endpoint, Ratio: float64(c.Trace.Ratio), Service: "emco", Version: version.Read().Version, Instance: holder(c), Log: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("trace.endpoint: %w", err)
+	}
+	a.tracer = tracer
+	a.onClose(func() error { tracer.Close(); return nil })
+	return nil
 }
 
 // servers returns the servers of the API: that of http.address, and those of the ports of

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -268,17 +270,20 @@ func (f fleetCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(silentDesc, prometheus.GaugeValue, float64(t.Silent))
 }
 
-// measuredRenderer counts and times renderings.
+// measuredRenderer counts, times and traces renderings.
 type measuredRenderer struct {
 	render.Renderer
 	metrics *metrics
+	tracer  *tracing.Tracer
 }
 
 // Render counts, then renders.
 func (r measuredRenderer) Render(ctx context.Context, req render.Request) (render.Result, error) {
 	r.metrics.renders.Inc()
 	start := time.Now()
+	ctx, span := r.tracer.Child(ctx, "render", slog.String("emco.app", req.App), slog.String("emco.package", string(req.Package.Digest)))
 	out, err := r.Renderer.Render(ctx, req)
+	span.End(err)
 	result := "ok"
 	if err != nil {
 		result = "failed"

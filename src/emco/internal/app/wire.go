@@ -140,7 +140,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
 			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: member(c), Log: a.log, Now: time.Now,
 		}))
-		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log).WithWitness(a.carriedOut))
+		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer))
 	}
 	var lanes *views.Lanes // nil without rsync
 	if c.Runs("rsync") {
@@ -242,7 +242,7 @@ func (a *App) renderer(c config.Config, p parts, m *metrics) (render.Renderer, e
 	if c.Render.Anew {
 		r = render.Uncached(r)
 	}
-	return a.faults.renderer(measuredRenderer{r, m}), nil
+	return a.faults.renderer(measuredRenderer{r, m, a.tracer}), nil
 }
 
 func renderLimits(c config.Config, weights func(project string) int) isolated.Limits {
@@ -265,7 +265,7 @@ func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: clusters, Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Log: a.log,
+		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
 	})
 }
 

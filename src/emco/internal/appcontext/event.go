@@ -28,6 +28,7 @@ type Event struct {
 	Rev     int64         `json:"rev,omitempty"`
 	App     string        `json:"app,omitempty"`
 	Cluster v2.ClusterKey `json:"cluster,omitempty"`
+	Trace   string        `json:"trace,omitempty"` // id of the trace of the request that caused it, if it is recorded
 }
 
 // The types of events, as in Kubernetes.

@@ -27,6 +27,8 @@ type Head struct {
 
 	Terminated time.Time `json:"terminated,omitzero"` // time of the last terminate; a failure before it is tried again
 
+	Traceparent string `json:"traceparent,omitempty"` // span of the last action, if it is recorded; deliveries continue its trace
+
 	Lost RevisionGap `json:"lost,omitzero"` // by the last restore from a backup
 
 	Use Use `json:"use,omitzero"` // what the desired revision puts on clusters; not known of revisions of older versions
@@ -77,20 +79,22 @@ func (h Head) TookOver() bool {
 
 // Operation is work that the orchestrator does after the API has answered 202.
 type Operation struct {
-	ID       string    `json:"id"`
-	UID      HeadID    `json:"uid"`
-	Kind     string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"; with hooks also "terminate"
-	Instance string    `json:"instance"` // upstream's context id of the revision to write
-	Rev      int64     `json:"rev"`
-	From     int64     `json:"from,omitempty"`    // for a rollback: the revision to restore
-	Force    bool      `json:"force,omitempty"`   // large removals are confirmed
-	Outcome  string    `json:"outcome,omitempty"` // digest of the only outcome that the user accepts; empty for any
-	Actor    string    `json:"actor,omitempty"`
-	Reason   string    `json:"reason,omitempty"` // in the user's words
-	At       time.Time `json:"at"`
-	Hooks    bool      `json:"hooks,omitempty"`   // hooks run before it: nothing is done until these are complete
-	Before   State     `json:"before,omitempty"`  // of a termination with hooks: the state that an abort returns to
-	Failure  string    `json:"failure,omitempty"` // of a termination with hooks: that of the deployment after an abort
+	ID          string    `json:"id"`
+	UID         HeadID    `json:"uid"`
+	Kind        string    `json:"kind"`     // "instantiate", "update", "rollback" or "migrate"; with hooks also "terminate"
+	Instance    string    `json:"instance"` // upstream's context id of the revision to write
+	Rev         int64     `json:"rev"`
+	From        int64     `json:"from,omitempty"`    // for a rollback: the revision to restore
+	Force       bool      `json:"force,omitempty"`   // large removals are confirmed
+	Outcome     string    `json:"outcome,omitempty"` // digest of the only outcome that the user accepts; empty for any
+	Actor       string    `json:"actor,omitempty"`
+	Reason      string    `json:"reason,omitempty"` // in the user's words
+	At          time.Time `json:"at"`
+	Traceparent string    `json:"traceparent,omitempty"` // span of the request, if it is recorded
+
+	Hooks   bool   `json:"hooks,omitempty"`   // hooks run before it: nothing is done until these are complete
+	Before  State  `json:"before,omitempty"`  // of a termination with hooks: the state that an abort returns to
+	Failure string `json:"failure,omitempty"` // of a termination with hooks: that of the deployment after an abort
 }
 
 // Terminates reports whether the operation ends the deployment. Others make a revision.

@@ -36,7 +36,8 @@ var groups = map[string]packageGroup{
 		"internal/failpoint", // where tests break the program
 		"internal/sops",      // Secrets for those who have the key
 		"internal/authn/apitoken",
-		"internal/authz", // who may do what
+		"internal/authz",   // who may do what
+		"internal/tracing", // spans of OpenTelemetry
 	}},
 	"kernel": {
 		may: []string{"ground"},
@@ -94,7 +95,7 @@ var groups = map[string]packageGroup{
 		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder
-		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest", "internal/sink/s3/s3test", "internal/syncer/azurearc/arctest"},
+		packages: []string{"internal/appcontext/contexttest", "internal/appcontext/etcdtest", "internal/resource/resourcetest", "internal/sink/s3/s3test", "internal/syncer/azurearc/arctest", "internal/tracing/tracingtest"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 	},
 	"seam": { // what tests put between the parts
@@ -207,6 +208,7 @@ var homes = map[string][]string{
 	"github.com/fluxcd/":        {"internal/syncer/flux"},
 	"filippo.io/age":            {"internal/sops"},
 	"modernc.org/":              {"internal/store/sqlite"},
+	"go.opentelemetry.io/":      {"internal/tracing", "internal/tracing/tracingtest"},
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
 	"go.mongodb.org/":           {"internal/store/mongo"},

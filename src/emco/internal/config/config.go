@@ -44,6 +44,7 @@ type Config struct {
 	Auth      Auth      `json:"auth"`
 	Audit     Audit     `json:"audit"`
 
+	Trace Trace `json:"trace"`
 	Debug Debug `json:"debug"`
 }
 
@@ -332,6 +333,7 @@ func Default() Config {
 		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}},
 		Outbound: Outbound{EngineAccess: []EngineAccess{}},
 		Audit:    defaultAudit(),
+		Trace:    Trace{Ratio: 0.01},
 	}
 }
 

@@ -63,6 +63,7 @@ func (c Config) Validate() error {
 	if c.Controllers.PlainText && c.Controllers.CA+c.Controllers.Cert != "" {
 		bad("controllers.plainText", "has no use with controllers.ca or controllers.cert, with which every controller is called by TLS")
 	}
+	c.Trace.validate(bad)
 	notNegative(bad, "http.drain", c.HTTP.Drain)
 	notNegative(bad, "http.linger", c.HTTP.Linger)
 	notNegative(bad, "git.window", c.Git.Window)

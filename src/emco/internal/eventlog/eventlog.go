@@ -75,7 +75,7 @@ func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.Head
 	var chosen []v2.Event
 	for _, e := range events {
 		if q.admits(e) {
-			chosen = append(chosen, event(e))
+			chosen = append(chosen, Shown(e))
 		}
 	}
 	out := v2.EventsAnswer{StatusSubject: who, Events: []v2.Event{}}
@@ -163,7 +163,7 @@ func (b eventBuffer) sendAll(send func([]byte) error) error {
 		select {
 		case <-b.ctx.Done():
 		case e := <-b.waiting:
-			text, err := json.Marshal(event(e))
+			text, err := json.Marshal(Shown(e))
 			if err == nil {
 				err = send(text)
 			}
@@ -187,9 +187,10 @@ func (l *Log) watch(ctx context.Context, head appcontext.HeadID, q eventQuery, y
 	}
 }
 
-func event(e appcontext.Event) v2.Event {
+// Shown returns an event as clients see it.
+func Shown(e appcontext.Event) v2.Event {
 	return v2.Event{
 		Time: e.At, Type: e.Type, Reason: e.Reason, Message: e.Message,
-		Actor: e.Actor, Revision: e.Rev, App: e.App, Cluster: string(e.Cluster),
+		Actor: e.Actor, Revision: e.Rev, App: e.App, Cluster: string(e.Cluster), Trace: e.Trace,
 	}
 }

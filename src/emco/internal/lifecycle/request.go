@@ -13,6 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -179,6 +180,7 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 	if req.DryRun {
 		return *last, nil
 	}
+	trace(tracing.Parent(ctx), changes)
 	heads, err := x.Contexts.ChangeHeads(ctx, changes...)
 	if err != nil {
 		return *last, err
@@ -187,6 +189,22 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 		err = x.confirmDocument(ctx, doc, heads[0])
 	}
 	return *last, err
+}
+
+// trace records the span that changes belong to; "" for none.
+func trace(parent string, changes []appcontext.HeadChange) {
+	for i := range changes {
+		c := &changes[i]
+		c.To.Traceparent = parent
+		for _, op := range []*appcontext.Operation{c.To.Op, c.Op} {
+			if op != nil && op != c.From.Op {
+				op.Traceparent = parent
+			}
+		}
+		for j := range c.Events {
+			c.Events[j].Trace = tracing.ID(parent)
+		}
+	}
 }
 
 // confirmDocument checks that the document of a head that was just created still exists:

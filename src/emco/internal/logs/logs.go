@@ -6,6 +6,7 @@
 //	deployment          the id of a deployment, as in Git paths and labels
 //	deploymentName      project/composite app/version/group of that id
 //	err                 what went wrong
+//	trace               the id of the trace that a request began, if it is recorded
 //	took                a duration, such as "1.5s"
 package logs
 

@@ -15,6 +15,7 @@ const (
 	Clusters    = "Emco-Clusters"
 	Deployments = "Emco-Deployment"
 	Revisions   = "Emco-Revision" // as DEPLOYMENT.REVISION
+	Spans       = "Traceparent"   // of the deliveries, in W3C Trace Context; only of traces that are recorded
 )
 
 const separator = ", "

@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -224,9 +225,7 @@ func (v *Views) eventPage(q pageQuery, f eventFilter, sees *sight) (out v2.Event
 }
 
 func eventView(e appcontext.Event, path string) v2.EventView {
-	return v2.EventView{Path: path, Event: v2.Event{
-		Time: e.At, Type: e.Type, Reason: e.Reason, Message: e.Message, Actor: e.Actor, Revision: e.Rev, App: e.App, Cluster: string(e.Cluster),
-	}}
+	return v2.EventView{Path: path, Event: eventlog.Shown(e)}
 }
 
 // wantsCSV reports whether the client accepts a table and not JSON.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
 
 // HeaderRequestID is the header that carries the id of a request, in and out.
@@ -31,8 +32,9 @@ type requestTrace struct {
 	route string            // template of the path; empty: no route
 	vars  map[string]string // of the path, escaped, if Ahead has found them
 
-	leave   func()       // ends the use of the project's slot; nil without one
-	observe func(Served) // called when the request is answered; may be nil
+	span    *tracing.Span // nil: it is not traced
+	leave   func()        // ends the use of the project's slot; nil without one
+	observe func(Served)  // called when the request is answered; may be nil
 }
 
 type traceKey struct{}
@@ -133,9 +135,11 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 				discard(w, r, body)
 			}
 			logRequest(log, r, seen, t, took)
+			served := t.served(r, seen, took)
 			if t.observe != nil {
-				t.observe(t.served(r, seen, took))
+				t.observe(served)
 			}
+			t.endSpan(served)
 			if aborted {
 				panic(http.ErrAbortHandler)
 			}
@@ -207,6 +211,9 @@ func logRequest(log *slog.Logger, r *http.Request, w *recorder, t *requestTrace,
 		slog.Duration("took", took),
 		slog.String("request", t.id),
 		slog.String("remote", r.RemoteAddr),
+	}
+	if t.span != nil {
+		attrs = append(attrs, slog.String("trace", t.span.Trace()))
 	}
 	if t.err != nil {
 		attrs = append(attrs, slog.String("kind", errs.KindOf(t.err).String()), slog.String("err", t.err.Error()))

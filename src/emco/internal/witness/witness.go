@@ -3,6 +3,7 @@
 package witness
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,7 +14,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +26,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -217,8 +218,6 @@ func (b *hashedBody) digest() string {
 	return hex.EncodeToString(b.sum.Sum(nil))
 }
 
-var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
-
 // line describes a request.
 func (w *Witness) line(r *http.Request, c authn.Caller, need authz.Permission) audit.Line {
 	l := audit.Line{
@@ -228,9 +227,7 @@ func (w *Witness) line(r *http.Request, c authn.Caller, need authz.Permission) a
 	if actor := web.Actor(r.Context()); l.Subject == "" && actor != web.Anonymous {
 		l.Subject, l.Via = actor, "header"
 	}
-	if m := traceParent.FindStringSubmatch(r.Header.Get("Traceparent")); m != nil {
-		l.Trace = m[1]
-	}
+	l.Trace = cmp.Or(tracing.ID(tracing.Parent(r.Context())), tracing.ID(r.Header.Get(tracing.Header)))
 	return l
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
 
 const (
@@ -56,6 +57,7 @@ type Worker struct {
 	panics   *contain.Panics
 	shares   *fairshare.Shares // one permit per running operation, by project
 	addons   addon.Publishers
+	tracer   *tracing.Tracer                                            // nil: nothing is traced
 	witness  func(op appcontext.Operation, subject string, failed bool) // nil: none
 
 	operations, sweep *shards.Runner
@@ -75,6 +77,12 @@ func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me 
 // WithWitness calls f for each operation that ended: what it made for which document, or that it failed.
 func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, failed bool)) *Worker {
 	w.witness = f
+	return w
+}
+
+// WithTracer has operations traced.
+func (w *Worker) WithTracer(t *tracing.Tracer) *Worker {
+	w.tracer = t
 	return w
 }
 
@@ -144,8 +152,15 @@ func (w *Worker) projectOf(ctx context.Context, contexts *appcontext.Store, op a
 // retry cannot fix are recorded in the head.
 func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.Operation) {
 	log := w.log.With("deployment", op.UID, "rev", op.Rev, "op", op.ID)
+	ctx, span := w.tracer.Continue(ctx, op.Traceparent, "operation "+op.Kind,
+		slog.String("emco.deployment", string(op.UID)), slog.Int64("emco.revision", op.Rev), slog.String("emco.operation", op.ID))
+	if span != nil {
+		log = log.With("trace", span.Trace())
+	}
+	var err error
+	defer func() { span.End(err) }()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err := w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op) })
+		err = w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op) })
 		switch {
 		case err == nil:
 			return
@@ -242,6 +257,7 @@ func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store
 
 // fail records why the head's operation failed, and notifies the witness once that is recorded.
 func (w *Worker) fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
+	tracing.Fail(ctx, cause)
 	err := recordFailure(ctx, contexts, head, cause)
 	if err == nil {
 		w.operationEnded(head, true)
@@ -263,7 +279,7 @@ func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcont
 	m := appcontext.HeadChange{From: head, To: to}
 	if head.Op != nil {
 		m.Events = []appcontext.Event{{
-			Type: appcontext.Warning, Reason: "OperationFailed", Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev,
+			Type: appcontext.Warning, Reason: "OperationFailed", Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev, Trace: tracing.ID(head.Op.Traceparent),
 		}}
 	}
 	_, err := contexts.ChangeHeads(ctx, m)
@@ -289,12 +305,12 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 				message = f.Stage + ": " + f.File + ": " + f.Reason
 			}
 			failed = append(failed, appcontext.Event{
-				UID: op.UID, Type: appcontext.Warning, Reason: "AppFailed", Message: message, Rev: op.Rev, App: a.Name,
+				UID: op.UID, Type: appcontext.Warning, Reason: "AppFailed", Message: message, Rev: op.Rev, App: a.Name, Trace: tracing.ID(op.Traceparent),
 			})
 		}
 	}
 	published := appcontext.Event{
-		UID: op.UID, Type: appcontext.Normal, Reason: "RevisionPublished", Actor: op.Actor, Rev: op.Rev,
+		UID: op.UID, Type: appcontext.Normal, Reason: "RevisionPublished", Actor: op.Actor, Rev: op.Rev, Trace: tracing.ID(op.Traceparent),
 		Message: fmt.Sprintf("revision %d is desired; %d apps rendered in %.1f s", op.Rev, rendered, took.Seconds()),
 	}
 	return contexts.AddEvents(ctx, append([]appcontext.Event{published}, failed...)...)

@@ -25,6 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/shard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
 
 // Parts are what the service works with.
@@ -44,6 +45,7 @@ type Parts struct {
 	Weight   func(string) int   // shares of a project while others wait; nil: one
 	Sources  []Source           // of reports on clusters that are not watched from here
 	Panics   *contain.Panics
+	Tracer   *tracing.Tracer // nil: nothing is traced
 	Log      *slog.Logger
 }
 
@@ -77,7 +79,7 @@ func New(p Parts) *Service {
 			Revisions: shard.NewRevisionCache(p.Contexts, routes.Shards), Loader: shard.NewPairLoader(p.Contexts, routes),
 			Branches: branchguard.NewRecords(p.Contexts, p.Log),
 			Git:      p.Git, Kube: p.Kube, Differ: p.Differ, Interval: p.Interval, Retry: p.Retry,
-			ApplyPermits: fairshare.New(fairshare.Options{Permits: p.Workers, Spare: spareClusters, NotFresh: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformPermits: make(chan struct{}, p.Workers), Panics: p.Panics, Log: p.Log,
+			ApplyPermits: fairshare.New(fairshare.Options{Permits: p.Workers, Spare: spareClusters, NotFresh: max(1, p.Workers*3/4), Weight: p.Weight}), Weight: p.Weight, PlatformPermits: make(chan struct{}, p.Workers), Panics: p.Panics, Tracer: p.Tracer, Log: p.Log,
 		},
 	}
 	if p.Mirror != nil {

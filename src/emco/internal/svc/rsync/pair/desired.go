@@ -14,6 +14,7 @@ import (
 type Desired struct {
 	Deployment v2.DeploymentID // the id that pairs carry
 	Head       appcontext.HeadID
+	Trace      string // span of the action that asked for it, see tracing.Parent; "" for none
 	Subject    string // key of the document that the deployment belongs to
 	Rev        int64
 	Rollback   bool

@@ -34,7 +34,7 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 		return p != nil && w.Holds(k, p.registration, p.state.Common())
 	}, s.cfg.Now())
 	s.updateDeployment(w.Deployment, func(d *deployment) {
-		d.head, d.wanted, d.stopped, d.order = w.Head, !w.Removed, false, order
+		d.head, d.trace, d.wanted, d.stopped, d.order = w.Head, w.Trace, !w.Removed, false, order
 	})
 	if err := s.gates.block(ctx, w.Deployment, have, due); err != nil {
 		return nil, err

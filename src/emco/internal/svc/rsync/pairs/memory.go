@@ -79,6 +79,7 @@ func (m *memory) addHandover() {
 // deployment is what is known of a deployment besides its pairs.
 type deployment struct {
 	head      appcontext.HeadID // "" if it is not known
+	trace     string            // span of the action that asked for what is desired; "" for none
 	subject   string            // key of its document
 	namespace string            // of its logical cloud
 	cloud     appcontext.Cloud
@@ -265,6 +266,13 @@ func (m *memory) Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted 
 	defer m.mu.Unlock()
 	d := m.deployments[deployment]
 	return d.head, d.wanted
+}
+
+// Trace returns the span of the action that asked for what is desired of a deployment; "" for none.
+func (m *memory) Trace(deployment v2.DeploymentID) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deployments[deployment].trace
 }
 
 // Address returns a target as backends see it when they plan.

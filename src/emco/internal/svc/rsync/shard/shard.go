@@ -38,6 +38,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/reportbatch"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -65,6 +66,7 @@ type Shared struct {
 
 	Alone  func() bool // this process has all shards
 	Panics *contain.Panics
+	Tracer *tracing.Tracer // nil: nothing is traced
 	Log    *slog.Logger
 }
 
@@ -126,7 +128,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 			Shard: fence.Shard(), Token: fence.Token(),
 			Check: func(ctx context.Context) error { return shared.Contexts.Holds(ctx, fence) },
 		},
-		StoreFence: fence, RecordCommit: s.recordCommit, Panics: shared.Panics, Log: shared.Log,
+		StoreFence: fence, RecordCommit: s.recordCommit, Panics: shared.Panics, Tracer: shared.Tracer, Log: shared.Log,
 	}
 	s.kube = kubeapplier.NewApplier(ctx, kubeapplier.Options{
 		Sink: shared.Kube, Content: shared.Content, Plans: plans, Pairs: s.pairs.Of, Cloud: s.pairs.Cloud,

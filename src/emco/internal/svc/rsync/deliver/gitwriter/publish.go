@@ -1,6 +1,7 @@
 package gitwriter
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -21,6 +22,7 @@ const maxPublishing = 8
 // hold: what a registry has lost comes back with the next delivery. Clusters do not wait
 // for each other, and fail alone.
 func (w *Writer) publish(ctx context.Context, routes map[pair.Target]route.Route, parts []contribution) []pair.Result {
+	spans := w.trace(ctx, parts)
 	var mu sync.Mutex
 	var all []publication // guarded by mu
 	var g errgroup.Group
@@ -42,13 +44,16 @@ func (w *Writer) publish(ctx context.Context, routes map[pair.Target]route.Route
 	slices.SortFunc(all, func(a, b publication) int { return pair.CompareTargets(a.parts[0].target, b.parts[0].target) })
 	log := commitLog{}
 	var out []pair.Result
+	var failed error
 	for _, p := range all {
 		if at := p.parts[0].target; p.err == nil {
 			log.add(w.Pairs, appcontext.RevisionCommit{Repository: routes[at].Settings.Repo.URL, Commit: string(p.digest), Cluster: at.Cluster}, p.parts)
 		}
+		failed = cmp.Or(failed, p.err)
 		out = append(out, results(p.parts, git.DerivedResult{Commit: p.digest}, p.err)...)
 	}
 	w.record(ctx, log)
+	spans.end("", failed)
 	return out
 }
 

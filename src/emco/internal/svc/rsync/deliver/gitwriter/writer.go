@@ -23,6 +23,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -57,6 +58,7 @@ type Writer struct {
 	InspectOwn func(ctx context.Context, on route.Branch, commits []git.Commit) error
 
 	Panics *contain.Panics
+	Tracer *tracing.Tracer // nil: nothing is traced
 	Log    *slog.Logger
 }
 
@@ -80,6 +82,7 @@ type Pairs interface {
 	On(cluster v2.ClusterKey) []pair.Target                              // in order
 	Subject(deployment v2.DeploymentID) string                           // for people
 	Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
+	Trace(deployment v2.DeploymentID) string                             // span of the action that asked for what is desired; "" for none
 	Needs(k appcontext.PairKey) []syncer.Dependency                      // apps that an app comes after
 	Address(t pair.Target, r route.Route) (at syncer.Target)             // a target as backends see it
 }
@@ -227,7 +230,11 @@ func derivedOf(t pair.Target, r route.Route) []git.DerivedBranch {
 // land commits the contributions together. If the commit is refused because of a path, the
 // contributions that own the path fail and the others are tried again, at most tries times.
 func (w *Writer) land(ctx context.Context, r route.Route, parts []contribution, tries int) []pair.Result {
-	derived, made, err := w.Submit(ctx, w.job(r, parts))
+	spans := w.trace(ctx, parts)
+	job := w.job(r, parts)
+	job.Trailers = append(job.Trailers, spans.trailers()...)
+	derived, made, err := w.Submit(ctx, job)
+	spans.end(made, err)
 	if offending, others := splitOffending(err, parts); tries > 0 && len(offending) > 0 && len(others) > 0 {
 		return append(results(offending, git.DerivedResult{}, err), w.land(ctx, r, others, tries-1)...)
 	}

@@ -58,6 +58,7 @@ func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 }
 func (f fakePairs) Subject(v2.DeploymentID) string                 { return subject }
 func (f fakePairs) Head(v2.DeploymentID) (appcontext.HeadID, bool) { return "70", true }
+func (f fakePairs) Trace(v2.DeploymentID) string                   { return "" }
 func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency   { return nil }
 func (f fakePairs) Address(t pair.Target, r route.Route) syncer.Target {
 	return r.Target(t.Cluster, t.Deployment)

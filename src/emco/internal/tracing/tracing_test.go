@@ -1,0 +1,164 @@
+package tracing_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
+)
+
+const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+func tracer(t *testing.T, endpoint string, ratio float64, log io.Writer) *tracing.Tracer {
+	t.Helper()
+	out, err := tracing.New(tracing.Options{Endpoint: endpoint, Ratio: ratio, Service: "emco", Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(out.Close)
+	return out
+}
+
+// Another process continues a trace by the stored text alone.
+func TestATraceGoesOnInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	c := tracingtest.Serve(t)
+	first, second := tracer(t, c.Endpoint, 1, io.Discard), tracer(t, c.Endpoint, 0, io.Discard)
+	ctx, request := first.Request(t.Context(), "", false)
+	stored := tracing.Parent(ctx)
+	request.End(nil)
+	first.Close()
+	later, work := second.Continue(t.Context(), stored, "work", slog.String("text", strings.Repeat("x", 1000)))
+	_, part := second.Child(later, "part", slog.Int("number", 7))
+	part.End(errs.New(errs.Conflict, "planted"))
+	work.End(nil)
+	second.Close()
+	top, below, lowest := c.One(t, "request"), c.One(t, "work"), c.One(t, "part")
+	if top.Parent != "" || below.Parent != top.ID || lowest.Parent != below.ID || below.Trace != top.Trace || lowest.Trace != top.Trace {
+		t.Errorf("not one trace: %+v, %+v, %+v", top, below, lowest)
+	}
+	if tracing.ID(stored) != top.Trace {
+		t.Errorf("%s is not of trace %s", stored, top.Trace)
+	}
+	if len(below.Facts["text"]) != 256 || lowest.Facts["number"] != "7" {
+		t.Errorf("the facts are %v and %v", below.Facts, lowest.Facts)
+	}
+	if lowest.Failure != errs.Conflict.String() {
+		t.Errorf("the failure is %q: it must be the kind, and not the text", lowest.Failure)
+	}
+}
+
+// A known caller decides that its trace goes on; what others send is a link to a trace that begins here.
+func TestTheParentOfAnUnknownCallerIsALink(t *testing.T) {
+	t.Parallel()
+	c := tracingtest.Serve(t)
+	all, none := tracer(t, c.Endpoint, 1, io.Discard), tracer(t, c.Endpoint, 0, io.Discard)
+	for _, tt := range []struct {
+		name     string
+		tracer   *tracing.Tracer
+		parent   string
+		known    bool
+		recorded bool
+	}{
+		{"known", none, foreign, true, true},
+		{"known, not recorded", all, strings.TrimSuffix(foreign, "1") + "0", true, false},
+		{"unknown", all, foreign, false, true},
+		{"unknown, by ratio", none, foreign, false, false},
+		{"malformed", all, "00-0-0-01", true, true},
+		{"none", none, "", true, false},
+	} {
+		ctx, span := tt.tracer.Request(t.Context(), tt.parent, tt.known)
+		span.Rename(tt.name)
+		span.End(nil)
+		if (span != nil) != tt.recorded || (tracing.Parent(ctx) != "") != tt.recorded {
+			t.Errorf("%s: span %v, parent %q", tt.name, span, tracing.Parent(ctx))
+		}
+	}
+	all.Close()
+	none.Close()
+	known, unknown, malformed := c.One(t, "known"), c.One(t, "unknown"), c.One(t, "malformed")
+	id := tracing.ID(foreign)
+	if known.Trace != id || known.Parent != "b7ad6b7169203331" || len(known.Links) > 0 {
+		t.Errorf("known: %+v", known)
+	}
+	if unknown.Trace == id || unknown.Parent != "" || len(unknown.Links) != 1 || unknown.Links[0] != id {
+		t.Errorf("unknown: %+v", unknown)
+	}
+	if malformed.Parent != "" || len(malformed.Links) > 0 {
+		t.Errorf("malformed: %+v", malformed)
+	}
+}
+
+// Without a tracer nothing happens, and nothing is allocated.
+func TestNilTracesNothing(t *testing.T) {
+	var off *tracing.Tracer
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		a, request := off.Request(ctx, foreign, true)
+		b, work := off.Continue(a, foreign, "work")
+		c, part := off.Child(b, "part")
+		if c != ctx || request != nil || work != nil || part != nil || request.Parent()+request.Trace()+tracing.Parent(c) != "" {
+			t.Error("nil traces")
+		}
+		part.Fail("x")
+		part.End(context.Canceled)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	off.Close()
+}
+
+// A collector that hangs holds a bounded number of spans, and delays neither work nor the end.
+func TestACollectorThatHangsHoldsABoundedNumberOfSpans(t *testing.T) {
+	t.Parallel()
+	c := tracingtest.Serve(t)
+	release := c.Hang()
+	hung := tracer(t, c.Endpoint, 1, io.Discard)
+	const made = 20000
+	for range made {
+		_, s := hung.Request(t.Context(), "", false)
+		s.End(nil)
+	}
+	release()
+	hung.Close()
+	if n := len(c.Spans()); n == 0 || n > 2048+2*512 {
+		t.Errorf("%d of %d spans arrived", n, made)
+	}
+	release = c.Hang()
+	defer release()
+	ends := tracer(t, c.Endpoint, 1, io.Discard)
+	_, s := ends.Request(t.Context(), "", false)
+	s.End(nil)
+	ends.Close() // returns, although the collector never answers
+}
+
+// A collector that refuses costs one line of the log, and not one for each batch.
+func TestACollectorThatRefusesIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refused.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer server.Close()
+	var log bytes.Buffer
+	refuses := tracer(t, server.URL+"/v1/traces", 1, &log)
+	for range 2048 {
+		_, s := refuses.Request(t.Context(), "", false)
+		s.End(errors.New("planted"))
+	}
+	refuses.Close()
+	if refused.Load() < 2 || strings.Count(log.String(), "spans are lost") != 1 || strings.Contains(log.String(), "planted") {
+		t.Errorf("%d batches were refused; the log is %s", refused.Load(), log.String())
+	}
+}
