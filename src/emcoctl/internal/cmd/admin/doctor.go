@@ -85,7 +85,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("config", err)
 		return
 	}
-	d.report(checkGood, "config", "%s", servers.Notice)
+	d.report(checkGood, "config", "%s", strings.TrimPrefix(servers.Notice, "Warning: ")) // upstream's word for the defaults
 	var seen []string
 	for _, path := range serviceAnchors {
 		address, err := servers.For(path)
