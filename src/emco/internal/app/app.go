@@ -60,6 +60,9 @@ type App struct {
 	renderHere bool // render in this process
 	noFsync    bool // do not wait for the disk
 
+	level  int           // of stored data that this program knows; 0: appcontext.Level
+	settle time.Duration // before a level is in force; 0: levelSettle
+
 	keyWait time.Duration // between the creation of a data key and its first use
 
 	closers  []func() error // in order of opening
@@ -86,6 +89,12 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // WithKeyWait shortens the time between the creation of a data key and its first use. It is for tests of
 // one process.
 func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d } }
+
+// WithLevel makes the program one that knows stored data up to a level, and raises the level of the stores when all
+// processes have known more for settle. It is for tests.
+func WithLevel(level int, settle time.Duration) Option {
+	return func(a *App) { a.level, a.settle = level, settle }
+}
 
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
@@ -150,7 +159,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk}, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
+	all := slices.Concat([]run.Service{disk, st.level}, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}

@@ -234,6 +234,13 @@ func (m *metrics) certificates(first func() time.Time) {
 	}))
 }
 
+// level shows the level of stored data.
+func (m *metrics) level(inForce func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_level", Help: "Level of stored data in force: the lowest that the processes know, and never less than before.",
+	}, func() float64 { return float64(inForce()) }))
+}
+
 // request counts an answered request.
 func (m *metrics) request(s web.Served) {
 	m.requests.WithLabelValues(s.Route, s.Method, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())

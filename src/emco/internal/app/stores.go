@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,9 +16,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/spend"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -34,6 +37,8 @@ import (
 
 // openStores are the stores that services share.
 type openStores struct {
+	member    shards.Member // this process, as the others see it
+	level     *shards.Level // of stored data
 	db        *store.DB
 	contexts  *appcontext.Store
 	embedded  *embedded.Server // nil for another etcd
@@ -48,8 +53,14 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err != nil {
 		return openStores{}, err
 	}
-	name := documentDriver(c)
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request})
+	self := member(c)
+	level, err := a.joinLevel(ctx, kv, self, server != nil)
+	if err != nil {
+		return openStores{}, err
+	}
+	m.level(level.InForce)
+	name := documentDriver(c)
 	driver, blobs, err := a.openDocuments(ctx, name, drivers.Place{
 		File: documentsFile(c), Packages: c.Path("packages"), NoFsync: a.noFsync, URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
 		Etcd: kv,
@@ -80,10 +91,30 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		allowance = spend.New(kv)
 	}
 	return openStores{
-		allowance: allowance, trail: records, db: db, contexts: contexts, embedded: server,
+		member: self, level: level, allowance: allowance, trail: records, db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil
+}
+
+// levelSettle is how long all processes must have known a level before it is in force. A process that restarts
+// with its old version, because the new one does not work, is back by then.
+const levelSettle = time.Minute
+
+// joinLevel announces the level of stored data that this process knows, before it writes anything, and refuses
+// stores of a higher one. A process that is alone raises it at once.
+func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, self shards.Member, alone bool) (*shards.Level, error) {
+	settle := cmp.Or(a.settle, levelSettle)
+	if alone {
+		settle = 0
+	}
+	own := shards.Program{Version: version.Read().Version, Level: cmp.Or(a.level, appcontext.Level), At: time.Now().UTC()}
+	level := shards.NewLevel(kv, self, own, settle)
+	if err := a.await(ctx, func() error { return level.Join(ctx) }); err != nil {
+		return nil, err
+	}
+	a.onClose(func() error { return level.Leave(context.Background()) })
+	return level, nil
 }
 
 // openDocuments opens a store. It waits until a server answers; a file that cannot be opened is an error.

@@ -122,7 +122,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
 		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
 		certificates.Mount(r)
-		renewals := cacert.NewRenewals(certificates, member(c), a.log, m.renewalFailed)
+		renewals := cacert.NewRenewals(certificates, st.member, a.log, m.renewalFailed)
 		m.certificates(renewals.FirstEnd)
 		seen.Observe(renewals)
 		services = append(services, renewals)
@@ -138,9 +138,9 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		groups.Mount(r)
 		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
-			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: member(c), Log: a.log, Now: time.Now,
+			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: st.member, Log: a.log, Now: time.Now,
 		}))
-		services = append(services, orchestrator.NewWorker(groups, addons, renderer, member(c), a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer))
+		services = append(services, orchestrator.NewWorker(groups, addons, renderer, st.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer))
 	}
 	var lanes *views.Lanes // nil without rsync
 	if c.Runs("rsync") {
@@ -265,7 +265,7 @@ func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: clusters, Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: member(c), Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
+		Member: st.member, Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
 	})
 }
 

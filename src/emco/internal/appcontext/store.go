@@ -28,6 +28,7 @@
 //	audit/…                             the audit log, see package trail
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	spend/<sha256>                      what is left of the limits of a Git credential, see package spend
+//	member/level                        the level of stored data in force, see package shards
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //
 // Heads and operations have key spaces of their own, so that a list or a watch of them
@@ -56,6 +57,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
+
+// Level is the level of stored data that this program reads and writes. It rises with a change after which a
+// stored value, of the AppContext or of the documents, may hold what a program of the level before loses or
+// misreads. Such a value must not be written before that level is in force, see shards.Level.
+//
+//	0  programs that do not announce a level
+//	1  the same values
+const Level = 1
 
 // Store is the whole shared state. It is safe for use by many goroutines, starts none,
 // and does not own the etcd client. Its errors have the kinds that package etcdkv

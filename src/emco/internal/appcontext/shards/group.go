@@ -5,6 +5,12 @@
 //
 //	member/<kind>/<holder>   a process that takes part, on its lease
 //	own/<shard>              the owner of a shard, on a lease
+//
+// Processes of several versions may run together. Each announces the level of stored data that it knows, and
+// all write what the lowest of them reads, see Level.
+//
+//	member/process/<holder>  the Program of a process, on its lease
+//	member/level             the level in force; it stays
 package shards
 
 import (

@@ -1,0 +1,76 @@
+package app_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+)
+
+// levelSettle is how long processes must have known a level in these tests.
+const levelSettle = 300 * time.Millisecond
+
+// knowing returns another process of an installation, which knows stored data up to a level.
+func (s *testStage) knowing(level int) *testStage {
+	other := s.beside(func(c *config.Config) { c.Data = s.config.Data })
+	other.options = append(slices.Clone(s.options), app.WithLevel(level, levelSettle))
+	return other
+}
+
+// wantLevels waits until /readyz describes the levels.
+func (s *testStage) wantLevels(want string) {
+	s.Helper()
+	s.eventually(want, func() string {
+		if got := string(s.do("GET", "/readyz?verbose", "").Body); !strings.Contains(got, "level: ready; "+want+"\n") {
+			return got
+		}
+		return ""
+	})
+}
+
+// An older and a newer program serve together at the older one's level. When the older one has ended, the level
+// rises, and the older program refuses to start; the newer one is none the worse.
+func TestMixedVersionsServeTogether(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	old := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() }, app.WithLevel(1, levelSettle))
+	old.wantLevels("stores at 1, this version knows 1, the oldest of 1 processes knows 1")
+	renewed := old.knowing(2)
+	for range 2 { // once more, because a downgrade works
+		renewed.start()
+		renewed.wantLevels("stores at 1, this version knows 2, the oldest of 2 processes knows 1")
+		old.wantLevels("stores at 1, this version knows 1, the oldest of 2 processes knows 1")
+		renewed.stop()
+		old.wantLevels("stores at 1, this version knows 1, the oldest of 1 processes knows 1")
+	}
+
+	renewed.start()
+	g := old.running("a")
+	testGroup{renewed, g.path}.becomes("Instantiated")
+	old.stop()
+	renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+	if got := string(renewed.do("GET", "/metrics", "").Body); !strings.Contains(got, "\nemco_level 2\n") {
+		t.Error("the metrics do not show level 2")
+	}
+	old.refused(old.config, "at level 2", "this version", "knows level 1", "restore the backup from before the upgrade")
+	testGroup{renewed, g.path}.act("terminate")
+	testGroup{renewed, g.path}.becomes("Terminated")
+	renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+	renewed.stop()
+}
+
+// Embedded stores are at the level of their program at once, and an older one refuses them.
+func TestAnOlderProgramRefusesEmbeddedStores(t *testing.T) {
+	t.Parallel()
+	s := newStageWith(t, func(*config.Config) {}, app.WithLevel(2, levelSettle))
+	s.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+	s.stop()
+	older := s.knowing(1)
+	older.refused(s.config, "at level 2", "knows level 1")
+	s.start()
+	s.expect(200, "GET", "projects", "")
+}

@@ -1,0 +1,249 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// levelProcess is a process that announces its level.
+type levelProcess struct {
+	*Level
+	stop func() error // ends it as SIGTERM does, and returns what Run returned
+}
+
+const quickSettle = 120 * time.Millisecond
+
+// newProcess returns a process before it joins.
+func newProcess(kv *etcdkv.Client, name string, level int) *Level {
+	return NewLevel(kv, Member{Holder: name, TTL: 10 * time.Second}, Program{Version: fmt.Sprintf("v%d", level), Level: level}, quickSettle)
+}
+
+// process starts a process.
+func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProcess {
+	t.Helper()
+	l := newProcess(kv, name, level)
+	must(t, l.Join(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	over := false
+	stop := func() error {
+		if over {
+			return nil
+		}
+		over = true
+		cancel()
+		return errors.Join(<-ended, l.Leave(context.Background()))
+	}
+	t.Cleanup(func() { _ = stop() })
+	return levelProcess{l, stop}
+}
+
+// wantLevel waits until a process sees a level in force.
+func (l levelProcess) wantLevel(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); l.InForce() != want; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
+		if time.Now().After(end) {
+			t.Fatalf("level %d is in force, want %d: %s", l.InForce(), want, l.State())
+		}
+	}
+}
+
+// staysAt wants that a level is in force when the processes have agreed for long enough, several times.
+func (l levelProcess) staysAt(t *testing.T, want int) {
+	t.Helper()
+	for range 3 {
+		now, err := l.read(t.Context())
+		must(t, err)
+		if now.record.Level != want {
+			t.Fatalf("level %d is in force, want %d: %s", now.record.Level, want, l.State())
+		}
+		time.Sleep(quickSettle) //nolint:forbidigo // longer than the time after which a level rises
+	}
+}
+
+// The level in force is the lowest of the processes, and rises when the last one that knows less has ended. A
+// process that knows less does not start afterwards; before, a downgrade works.
+func TestTheLevelIsTheLowestOfTheProcesses(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	old := process(t, kv, "old", 1)
+	old.wantLevel(t, 1)
+	renewed := process(t, kv, "new", 2)
+	renewed.staysAt(t, 1)
+	must(t, renewed.stop())
+	again := process(t, kv, "new", 1) // the way back
+	again.staysAt(t, 1)
+	must(t, again.stop())
+
+	renewed = process(t, kv, "new", 2)
+	other := process(t, kv, "other", 3)
+	renewed.staysAt(t, 1)
+	must(t, old.stop())
+	renewed.wantLevel(t, 2)
+	other.wantLevel(t, 2)
+	if got, want := other.State(), "stores at 2, this version knows 3, the oldest of 2 processes knows 2"; got != want {
+		t.Errorf("state %q, want %q", got, want)
+	}
+
+	late := newProcess(kv, "old", 1)
+	err := late.Join(t.Context())
+	if !errors.Is(err, ErrLevel) {
+		t.Fatalf("a process that knows less: %v, want ErrLevel", err)
+	}
+	for _, text := range []string{"at level 2", "v1, knows level 1", "restore the backup from before the upgrade", "Start version v"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %q in it", err, text)
+		}
+	}
+	if r, err := kv.Get(t.Context(), kv.Key("member", "process", "old")); err != nil || len(r.Kvs) > 0 {
+		t.Errorf("the refused process is announced: %v %v", r, err)
+	}
+	process(t, kv, "same", 2).wantLevel(t, 2)
+}
+
+// A process of a version without levels, which works and announces nothing, holds the level at 0.
+func TestProcessesWithoutALevelHoldIt(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	_, _, err := kv.Commit(t.Context(), "x", nil, []clientv3.Op{clientv3.OpPut(kv.Key("member", "rsync", "ancient"), time.Now().Format(time.RFC3339))})
+	must(t, err)
+	l := process(t, kv, "new", 1)
+	l.staysAt(t, 0)
+	_, _, err = kv.Commit(t.Context(), "x", nil, []clientv3.Op{
+		clientv3.OpDelete(kv.Key("member", "rsync", "ancient")), clientv3.OpPut(kv.Key("member", "rsync", "new"), "2026"),
+	})
+	must(t, err)
+	l.wantLevel(t, 1)
+}
+
+// A process that comes after a look is not overlooked: the level does not rise above it.
+func TestALevelDoesNotRiseAboveALateProcess(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	l := newProcess(kv, "new", 2)
+	must(t, l.Join(t.Context()))
+	seen, err := l.read(t.Context())
+	must(t, err)
+	late := newProcess(kv, "late", 1)
+	must(t, late.Join(t.Context()))
+	must(t, l.raise(t.Context(), seen))
+	now, err := l.read(t.Context())
+	must(t, err)
+	if now.record.Level != 0 || now.lowest != 1 || now.members != 2 {
+		t.Errorf("%+v, want level 0 in force", now)
+	}
+	must(t, errors.Join(l.Leave(t.Context()), late.Leave(t.Context())))
+}
+
+// A process that lost its lease while the level rose above it ends with the reason.
+func TestAProcessBelowTheLevelEnds(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	l := newProcess(kv, "old", 1)
+	must(t, l.Join(t.Context()))
+	_, err := etcd.Revoke(t.Context(), l.lease.id) // as by a pause that is longer than the lease
+	must(t, err)
+	renewed := process(t, kv, "new", 2)
+	renewed.wantLevel(t, 2)
+	if err := l.Run(t.Context()); !errors.Is(err, ErrLevel) {
+		t.Errorf("%v, want ErrLevel", err)
+	}
+}
+
+// A process that lost its lease announces itself again.
+func TestAProcessAnnouncesItselfAgain(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	l := process(t, kv, "one", 1)
+	key := kv.Key("member", "process", "one")
+	r, err := kv.Get(t.Context(), key)
+	must(t, err)
+	_, err = etcd.Revoke(t.Context(), clientv3.LeaseID(r.Kvs[0].Lease))
+	must(t, err)
+	for end := time.Now().Add(30 * time.Second); ; {
+		again, err := kv.Get(t.Context(), key)
+		must(t, err)
+		if len(again.Kvs) > 0 && again.Kvs[0].Lease != r.Kvs[0].Lease {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the process is not announced any more")
+		}
+	}
+	l.wantLevel(t, 1)
+}
+
+// A process that is alone raises the level as soon as it runs, and not by a start that fails later.
+func TestAProcessAloneRaisesTheLevelAtOnce(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	for _, level := range []int{1, 1, 3} {
+		l := NewLevel(kv, Member{Holder: "embedded", TTL: 10 * time.Second}, Program{Version: "v", Level: level}, 0)
+		must(t, l.Join(t.Context())) // finds the key of the run before, which was killed
+		if l.InForce() >= level && level == 3 {
+			t.Errorf("level %d before it runs", l.InForce())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		levelProcess{Level: l}.wantLevel(t, level)
+		cancel()
+		must(t, <-ended)
+		t.Cleanup(func() { _ = l.Leave(context.Background()) })
+	}
+}
+
+// fullLease refuses leases as an etcd whose quota is used up.
+type fullLease struct {
+	clientv3.Lease
+	full *atomic.Bool
+}
+
+func (f fullLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	if f.full.Load() {
+		return nil, rpctypes.ErrNoSpace
+	}
+	return f.Lease.Grant(ctx, ttl)
+}
+
+// A full etcd does not keep a process from starting, unless it knows too little. It announces itself when there is
+// space again.
+func TestAProcessStartsWhileEtcdIsFull(t *testing.T) {
+	t.Parallel()
+	direct := newKV(t)
+	var full atomic.Bool
+	full.Store(true)
+	c := clientv3.NewCtxClient(etcd.Ctx())
+	c.KV, c.Lease, c.Watcher = etcd.KV, fullLease{etcd.Lease, &full}, etcd.Watcher
+	kv := etcdkv.New(c, direct.Key(), etcdkv.Options{})
+	first := process(t, direct, "first", 2)
+	first.wantLevel(t, 2)
+	if err := newProcess(kv, "old", 1).Join(t.Context()); !errors.Is(err, ErrLevel) {
+		t.Errorf("a process that knows less: %v, want ErrLevel", err)
+	}
+	process(t, kv, "second", 3)
+	full.Store(false)
+	must(t, first.stop())
+	process(t, direct, "third", 3).wantLevel(t, 3)
+	for end := time.Now().Add(30 * time.Second); ; {
+		r, err := direct.Get(t.Context(), direct.Key("member", "process", "second"))
+		must(t, err)
+		if len(r.Kvs) > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the process is not announced")
+		}
+	}
+}
