@@ -20,6 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditfilter"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
@@ -30,29 +31,28 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
-	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
 // App is the program, ready to run.
 type App struct {
-	log      *slog.Logger
-	names    *logs.Names // of deployments, in log
-	faults   failpointWraps
-	sources  []rsync.Source
-	group    *run.Group
-	disk     *diskspace.Reserve
-	exposed  []string // settings of addresses that other machines reach
-	listener net.Listener
-	grpc     string           // address
-	ops      string           // address
-	tls      *tls.Config      // of listeners of the API; nil: plain HTTP
-	guard    *access.Guard    // of the API; nil: everyone may do everything
-	witness  *witness.Witness // of requests; nil: no audit log
-	announce func(bootstrapToken string)
-	tracer   *tracing.Tracer // nil: nothing is traced
-	linger   time.Duration   // how long it goes on accepting when it stops
-	stopping atomic.Bool
+	log         *slog.Logger
+	names       *logs.Names // of deployments, in log
+	faults      failpointWraps
+	sources     []rsync.Source
+	group       *run.Group
+	disk        *diskspace.Reserve
+	exposed     []string // settings of addresses that other machines reach
+	listener    net.Listener
+	grpc        string              // address
+	ops         string              // address
+	tls         *tls.Config         // of listeners of the API; nil: plain HTTP
+	guard       *access.Guard       // of the API; nil: everyone may do everything
+	auditFilter *auditfilter.Filter // of requests; nil: no audit log
+	announce    func(bootstrapToken string)
+	tracer      *tracing.Tracer // nil: nothing is traced
+	linger      time.Duration   // how long it goes on accepting when it stops
+	stopping    atomic.Bool
 
 	temporal  OpenTemporal // nil: this program has none
 	workflows workflow.Runners
@@ -165,8 +165,8 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	}
 	a.group = run.NewGroup(a.log, all...)
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
-	if a.witness != nil {
-		door.Refused = a.witness.Foreign
+	if a.auditFilter != nil {
+		door.Refused = a.auditFilter.Foreign
 	}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
 	identified := a.identified(c, web.Traced(a.tracer, shares.Wrap(api.routes)))

@@ -14,22 +14,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditfilter"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/audit"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
-	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
-	"github.com/emco-orchestrator/emco/src/emco/internal/witness"
 )
 
-// openTrail returns the audit log; nil with audit.mode off.
-func (a *App) openTrail(c config.Config, etcd *clientv3.Client, m *metrics) (*trail.Trail, error) {
+// openAuditLog returns the audit log; nil with audit.mode off.
+func (a *App) openAuditLog(c config.Config, etcd *clientv3.Client, m *metrics) (*auditlog.Log, error) {
 	if c.AuditMode() == config.AuditOff {
 		return nil, nil
 	}
-	o := trail.Options{
+	o := auditlog.Options{
 		KV:     etcdkv.New(etcd, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.auditEtcd(), OnFenced: m.etcdFenced}),
 		Holder: holder(c), TTL: time.Duration(c.Lease), Strict: c.AuditMode() == config.AuditStrict,
 		Keep: time.Duration(c.Audit.Keep), Bytes: c.Audit.Bytes, Now: time.Now, Log: a.log,
@@ -38,44 +38,44 @@ func (a *App) openTrail(c config.Config, etcd *clientv3.Client, m *metrics) (*tr
 		o.Spool = c.Path("audit.spool")
 	}
 	missed := m.audit(&o)
-	t, err := trail.New(o)
+	t, err := auditlog.New(o)
 	if err != nil {
 		return nil, err
 	}
-	a.witness = &witness.Witness{Trail: t, Reads: c.Audit.Reads, Veils: holdsValues, Now: time.Now, Count: missed}
+	a.auditFilter = &auditfilter.Filter{AuditLog: t, Reads: c.Audit.Reads, Veils: holdsValues, Now: time.Now, Count: missed}
 	return t, nil
 }
 
 // audit records the requests of a router, and serves the audit log. It must come after what refuses requests.
 func (a *App) audit(st openStores, r *mux.Router) {
-	if st.trail == nil {
+	if st.auditLog == nil {
 		return
 	}
 	if a.guard != nil {
-		a.guard.Witness = a.witness
+		a.guard.Witness = a.auditFilter
 	}
-	r.Use(a.witness.Route)
-	audit.New(st.trail).Mount(r)
+	r.Use(a.auditFilter.Route)
+	audit.New(st.auditLog).Mount(r)
 }
 
 // carriedOut records that the program did what a user had asked for.
 func (a *App) carriedOut(op appcontext.Operation, subject string, failed bool) {
-	if a.witness != nil {
-		a.witness.CarriedOut(op.Actor, op.Kind, subject, op.Rev, failed)
+	if a.auditFilter != nil {
+		a.auditFilter.CarriedOut(op.Actor, op.Kind, subject, op.Rev, failed)
 	}
 }
 
 // auditing returns the services that write the audit log. They end after those whose requests they record.
 func (a *App) auditing(c config.Config, p parts, st openStores, m *metrics) []run.Service {
-	if st.trail == nil {
+	if st.auditLog == nil {
 		return nil
 	}
-	out := []run.Service{st.trail, a.witness}
+	out := []run.Service{st.auditLog, a.auditFilter}
 	if c.Audit.File != "" {
-		out = append(out, &trail.Copy{Trail: st.trail, File: c.Audit.File, Bytes: c.Audit.FileBytes, Files: c.Audit.Files, Log: a.log})
+		out = append(out, &auditlog.Copy{AuditLog: st.auditLog, File: c.Audit.File, Bytes: c.Audit.FileBytes, Files: c.Audit.Files, Log: a.log})
 	}
 	if p.auditHook != nil {
-		p.auditHook.Trail, p.auditHook.Log = st.trail, a.log
+		p.auditHook.AuditLog, p.auditHook.Log = st.auditLog, a.log
 		p.auditHook.OnSent, p.auditHook.OnFailed = m.auditWebhook()
 		out = append(out, p.auditHook)
 	}
@@ -86,7 +86,7 @@ func (a *App) auditing(c config.Config, p parts, st openStores, m *metrics) []ru
 const hookTime = time.Minute
 
 // auditHook returns what posts the audit log; nil without an address.
-func auditHook(c config.AuditWebhook, p outbound.Policy) (*trail.Webhook, error) {
+func auditHook(c config.AuditWebhook, p outbound.Policy) (*auditlog.Webhook, error) {
 	if c.URL == "" {
 		return nil, nil
 	}
@@ -98,7 +98,7 @@ func auditHook(c config.AuditWebhook, p outbound.Policy) (*trail.Webhook, error)
 	if t.TLSClientConfig, err = (tlsfiles.Client{CA: c.CA}).Config(); err != nil {
 		return nil, err
 	}
-	w := &trail.Webhook{URL: u, Pause: time.Second, Client: &http.Client{
+	w := &auditlog.Webhook{URL: u, Pause: time.Second, Client: &http.Client{
 		Transport: t, Timeout: hookTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -127,11 +127,11 @@ func readToken(file string) (string, error) {
 func (a *App) recordLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case a.witness == nil:
+		case a.auditFilter == nil:
 		case r.URL.Path == backup.Target:
-			a.witness.Local(authz.Reveal, "backups")
+			a.auditFilter.Local(authz.Reveal, "backups")
 		case r.Method == http.MethodPost:
-			a.witness.Local(authz.Act(path.Base(r.URL.Path)), "keys")
+			a.auditFilter.Local(authz.Act(path.Base(r.URL.Path)), "keys")
 		}
 		next.ServeHTTP(w, r)
 	})

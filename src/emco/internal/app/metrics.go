@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/emco-orchestrator/emco/src/api/version"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
-	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git/batch"
@@ -145,7 +145,7 @@ func (m *metrics) documents() func(result string) {
 }
 
 // audit has the counts of an audit log counted, and returns what counts requests that it did not record.
-func (m *metrics) audit(o *trail.Options) (missed func(int)) {
+func (m *metrics) audit(o *auditlog.Options) (missed func(int)) {
 	written := counter("emco_audit_lines_total", "Lines written to the audit log.")
 	failures := counter("emco_audit_failed_total", "Writes of the audit log that failed; requests that change something are refused then.")
 	few := counter("emco_audit_missed_total", "Refused requests and sign-ins that the audit log counts and does not describe, because they were too many.")

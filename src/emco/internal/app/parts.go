@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/condition/opa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -21,7 +22,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/execplugin"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
-	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
@@ -44,9 +44,9 @@ type parts struct {
 	engine  *opa.Engine
 	signer  git.Signer // nil: commits are not signed
 
-	auditHook *trail.Webhook // nil: none
-	issuers   *oidc.Verifier // nil: none
-	bootstrap string         // token; empty: one is made if it is needed
+	auditHook *auditlog.Webhook // nil: none
+	issuers   *oidc.Verifier    // nil: none
+	bootstrap string            // token; empty: one is made if it is needed
 }
 
 // Check reports all that a start with this configuration would refuse, without changing

@@ -30,7 +30,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policyintents"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
@@ -65,7 +65,7 @@ func declaredRoutes() *mux.Router {
 	audit.New(nil).Mount(r)
 	hpa.Resources{}.Mount(r)
 	sfc.Resources{}.Mount(r)
-	(&policy.Service{}).Mount(r)
+	(&policyintents.Service{}).Mount(r)
 	ncm.New(nil, nil).Mount(r)
 	ovnaction.Resources{}.Mount(r)
 	rsyncapi.Branches{}.Mount(r)

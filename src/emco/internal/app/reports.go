@@ -9,12 +9,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/registration"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -40,7 +40,7 @@ type reportIntake struct {
 
 // newReportIntake builds both sources. Reads of repositories count against the credential's
 // budget, which writers share.
-func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules gitops.Rules, b git.Budget) reportIntake {
+func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirror, m *metrics, rules syncobjects.Rules, b git.Budget) reportIntake {
 	host := plain.New(plain.Options{
 		AllowFile: c.Git.AllowFile, Admit: rules.Outbound.Check, Timeout: time.Duration(c.Git.Timeout),
 		MaxRepos: reportRepos, MaxTrees: reportTrees, MaxFetch: reportFetch, MaxBlob: reportBlob, Budget: b, Log: a.log,

@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/spend"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/keyrotation"
@@ -31,7 +32,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
-	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
@@ -44,7 +44,7 @@ type openStores struct {
 	embedded  *embedded.Server // nil for another etcd
 	source    backup.Source    // of an embedded etcd
 	keys      *keyrotation.Service
-	trail     *trail.Trail     // nil: no audit log
+	auditLog  *auditlog.Log    // nil: no audit log
 	allowance budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
 
@@ -82,7 +82,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	if err := db.Settle(ctx); err != nil {
 		return openStores{}, fmt.Errorf("repair documents after a crash: %w", err)
 	}
-	records, err := a.openTrail(c, client, m)
+	records, err := a.openAuditLog(c, client, m)
 	if err != nil {
 		return openStores{}, err
 	}
@@ -91,7 +91,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		allowance = spend.New(kv)
 	}
 	return openStores{
-		member: self, level: level, allowance: allowance, trail: records, db: db, contexts: contexts, embedded: server,
+		member: self, level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil

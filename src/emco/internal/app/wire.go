@@ -12,7 +12,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/condition/opa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
@@ -26,7 +25,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
@@ -51,13 +49,15 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	ovnapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policy"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policyintents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	rsyncapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/api"
 	sfcapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/workflowmgr"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -79,7 +79,7 @@ type api struct {
 func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores, m *metrics) (api, []run.Service, error) {
 	r := web.NewRouter()
 	out := api{routes: r, ahead: func(next http.Handler) http.Handler { return next }}
-	rules := gitops.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
+	rules := syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules
 	stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
 	renderer, err := a.renderer(c, p, m)
@@ -179,8 +179,8 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 }
 
 // policies returns the service of policy intents, whose events act on groups.
-func (a *App) policies(db *store.DB, groups *orchestrator.Groups, engine *opa.Engine) *policy.Service {
-	s := &policy.Service{DB: db, Actions: eventActions{groups}, Engine: engine, Log: a.log, Now: time.Now}
+func (a *App) policies(db *store.DB, groups *orchestrator.Groups, engine *opa.Engine) *policyintents.Service {
+	s := &policyintents.Service{DB: db, Actions: eventActions{groups}, Engine: engine, Log: a.log, Now: time.Now}
 	if a.guard != nil {
 		s.Grants, s.Lives = a.guard.Grants.Current, a.guard.Grants.Lives
 	}
@@ -190,7 +190,7 @@ func (a *App) policies(db *store.DB, groups *orchestrator.Groups, engine *opa.En
 // eventActions has groups carry out what events ask for.
 type eventActions struct{ *orchestrator.Groups }
 
-func (e eventActions) Act(ctx context.Context, r policy.Request) error {
+func (e eventActions) Act(ctx context.Context, r policyintents.Request) error {
 	return e.Groups.Act(ctx, orchestrator.EventAction(r))
 }
 
@@ -221,8 +221,8 @@ func statusOptions(c config.Config) statusview.Options {
 }
 
 // archives returns the limits of uploads.
-func archives(c config.Config) archive.Limits {
-	l := archive.Default()
+func archives(c config.Config) tarball.Limits {
+	l := tarball.Default()
 	l.Compressed = c.HTTP.PackageLimit
 	return l
 }
@@ -260,7 +260,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules gitops.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
+func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
 	admit := rules.Outbound.Check
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,

@@ -21,18 +21,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Resolver makes lookups. It is safe for concurrent use.
 type Resolver struct {
 	DB       *store.DB
-	Rules    gitops.Rules     // which Git addresses are allowed
-	Backends *syncer.Registry // needed for routes, not for settings
-	Moves    Moves            // nil: no cluster moves
+	Rules    syncobjects.Rules // which Git addresses are allowed
+	Backends *syncer.Registry  // needed for routes, not for settings
+	Moves    Moves             // nil: no cluster moves
 
 	mu       sync.Mutex
 	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote; guarded by mu
@@ -52,8 +52,8 @@ type Moves interface {
 type Lookup struct {
 	*Resolver
 	listed  map[string]*listing // by provider
-	objects map[store.Key]gitops.Object
-	shared  map[sharedBy]gitops.Settings
+	objects map[store.Key]syncobjects.Object
+	shared  map[sharedBy]syncobjects.Settings
 	routes  map[v2.ClusterKey]Route // by cluster
 }
 
@@ -62,7 +62,7 @@ type sharedBy struct{ provider, kind, reference, resource string }
 
 // Lookup returns a lookup that has read nothing yet.
 func (r *Resolver) Lookup() *Lookup {
-	return &Lookup{Resolver: r, listed: map[string]*listing{}, objects: map[store.Key]gitops.Object{}, shared: map[sharedBy]gitops.Settings{}, routes: map[v2.ClusterKey]Route{}}
+	return &Lookup{Resolver: r, listed: map[string]*listing{}, objects: map[store.Key]syncobjects.Object{}, shared: map[sharedBy]syncobjects.Settings{}, routes: map[v2.ClusterKey]Route{}}
 }
 
 // Route returns how a cluster is reached. Errors are safe to show: NotFound if the cluster
@@ -142,7 +142,7 @@ func SyncObjectProvider(k store.Key) (provider string, ok bool) {
 // FedCluster is a cluster that is fed through Git.
 type FedCluster struct {
 	Name     v2.ClusterKey
-	Settings gitops.Settings
+	Settings syncobjects.Settings
 	Err      error // why its settings cannot be read
 }
 
@@ -187,10 +187,10 @@ func (l *Lookup) Repo(ctx context.Context, b Branch) (git.Repo, error) {
 
 // Settings reads what the sync objects of a cluster say about Git, and where in the
 // repository the cluster is. NotFound is about a sync object.
-func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (gitops.Settings, error) {
+func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (syncobjects.Settings, error) {
 	key, err := v2.ParseClusterKey(string(cluster))
 	if err != nil {
-		return gitops.Settings{}, err
+		return syncobjects.Settings{}, err
 	}
 	s, err := l.SharedSettings(ctx, key.Provider(), g)
 	return s.At(string(cluster), SlotOf(g)), err
@@ -198,19 +198,19 @@ func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOp
 
 // SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
 // sync objects share them, wherever in the repository each of them is.
-func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (gitops.Settings, error) {
+func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (syncobjects.Settings, error) {
 	by := sharedBy{provider, g.Type, g.Reference, g.Resource}
 	if s, known := l.shared[by]; known {
 		return s, nil
 	}
-	var objects [2]gitops.Object
+	var objects [2]syncobjects.Object
 	for i, name := range []string{g.Reference, g.Resource} {
 		var err error
 		if objects[i], err = l.syncObject(ctx, provider, name); err != nil {
-			return gitops.Settings{}, err
+			return syncobjects.Settings{}, err
 		}
 	}
-	s, err := gitops.Read(g.Type, objects[0], objects[1], l.Rules)
+	s, err := syncobjects.Read(g.Type, objects[0], objects[1], l.Rules)
 	if err == nil {
 		l.shared[by] = s
 	}
@@ -219,14 +219,14 @@ func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOp
 
 // Replace makes the lookup use a sync object instead of the stored one of its name.
 func (l *Lookup) Replace(provider string, o v2.SyncObject) {
-	l.objects[syncObjectKey(provider, o.Metadata.Name)] = gitops.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
+	l.objects[syncObjectKey(provider, o.Metadata.Name)] = syncobjects.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
 	clear(l.shared)
 }
 
 // syncObject reads a sync object with its secrets, once; the zero Object for an empty name.
-func (l *Lookup) syncObject(ctx context.Context, provider, name string) (gitops.Object, error) {
+func (l *Lookup) syncObject(ctx context.Context, provider, name string) (syncobjects.Object, error) {
 	if name == "" {
-		return gitops.Object{}, nil
+		return syncobjects.Object{}, nil
 	}
 	key := syncObjectKey(provider, name)
 	if o, ok := l.objects[key]; ok {
@@ -234,15 +234,15 @@ func (l *Lookup) syncObject(ctx context.Context, provider, name string) (gitops.
 	}
 	doc, err := l.DB.Get(ctx, key)
 	if err != nil {
-		return gitops.Object{}, err
+		return syncobjects.Object{}, err
 	}
 	plain, err := l.DB.Reveal(ctx, doc)
 	if err != nil {
-		return gitops.Object{}, err
+		return syncobjects.Object{}, err
 	}
 	o, err := v2.Decode[v2.SyncObject](plain, v2.Lenient)
 	if err != nil {
-		return gitops.Object{}, err
+		return syncobjects.Object{}, err
 	}
 	l.Replace(provider, o)
 	return l.objects[key], nil
@@ -274,7 +274,7 @@ func (l *Lookup) Git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (r
 }
 
 // backend returns the one backend of a type and its options.
-func (r *Resolver) backend(s gitops.Settings) (syncer.Backend, error) {
+func (r *Resolver) backend(s syncobjects.Settings) (syncer.Backend, error) {
 	id := s.Kind
 	for _, k := range slices.Sorted(maps.Keys(s.Options)) {
 		id += fmt.Sprintf("\x00%s\x00%s", k, s.Options[k])
@@ -296,8 +296,8 @@ func (r *Resolver) backend(s gitops.Settings) (syncer.Backend, error) {
 }
 
 // SlotOf returns the place that a registration gives a cluster in its repository.
-func SlotOf(g v2.GitOps) gitops.Slot {
-	return gitops.Slot{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
+func SlotOf(g v2.GitOps) syncobjects.Slot {
+	return syncobjects.Slot{Mode: g.RefMode, Shard: g.Shard, FanOut: g.FanOut}
 }
 
 func providerKey(provider string) store.Key {

@@ -7,11 +7,11 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 const provider = "cluster-providers/edge"
@@ -53,7 +53,7 @@ func syncObject(name, url, branch string) string {
 }
 
 func (f clusterFixture) resolver() *route.Resolver {
-	return &route.Resolver{DB: f.db, Rules: gitops.Rules{}, Backends: backends.Backends()}
+	return &route.Resolver{DB: f.db, Rules: syncobjects.Rules{}, Backends: backends.Backends()}
 }
 
 // Registrations that are read together are the same as if each had been read by itself.

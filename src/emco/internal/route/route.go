@@ -5,16 +5,16 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // Route is how a cluster is reached: through Git by a backend, or directly with a
 // kubeconfig.
 type Route struct {
 	Queue      string // key of the queue for its deliveries; those with equal keys go out together
-	Settings   gitops.Settings
+	Settings   syncobjects.Settings
 	Backend    syncer.Backend // nil if the cluster is reached directly
 	Kubeconfig seal.Secret
 

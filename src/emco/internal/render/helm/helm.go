@@ -16,22 +16,22 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 )
 
 // Options configure the rendering of charts.
 type Options struct {
 	KubeVersion string         // what templates see as .Capabilities.KubeVersion
 	APIVersions []string       // more group versions for .Capabilities.APIVersions, in addition to the stable ones
-	Archive     archive.Limits // for packages, profiles and sub-charts
+	Archive     tarball.Limits // for packages, profiles and sub-charts
 	Output      int            // size limit of a chart's output, in bytes
 }
 
 // Default returns the options that fit most clusters.
 func Default() Options {
-	return Options{KubeVersion: "v1.34.0", Archive: archive.Default(), Output: manifest.MaxText}
+	return Options{KubeVersion: "v1.34.0", Archive: tarball.Default(), Output: manifest.MaxText}
 }
 
 // New returns a renderer. The error is Invalid if the Kubernetes version is malformed.
@@ -86,7 +86,7 @@ func (r renderer) sources(ctx context.Context, req render.Request) (chartSources
 	if err != nil {
 		return chartSources{}, err
 	}
-	if err := archive.CheckChart(files, req.App); err != nil {
+	if err := tarball.CheckChart(files, req.App); err != nil {
 		return chartSources{}, fault(req, "", err)
 	}
 	src := chartSources{chart: sub(files, req.App)}
@@ -104,7 +104,7 @@ func (r renderer) sources(ctx context.Context, req render.Request) (chartSources
 
 // read reads an archive within the limits. A bad archive is the user's fault; an archive
 // that cannot be read is not, and its error keeps its kind.
-func (r renderer) read(ctx context.Context, req render.Request, what string, a render.Archive) (archive.Tree, error) {
+func (r renderer) read(ctx context.Context, req render.Request, what string, a render.Archive) (tarball.Tree, error) {
 	if a.Open == nil {
 		return nil, fault(req, "", errors.New("it has no "+what+"; upload one"))
 	}
@@ -112,7 +112,7 @@ func (r renderer) read(ctx context.Context, req render.Request, what string, a r
 	if err != nil {
 		return nil, fmt.Errorf("open %s of app %s: %w", what, req.App, err)
 	}
-	files, err := archive.Files(in, r.options.Archive)
+	files, err := tarball.Files(in, r.options.Archive)
 	err = errors.Join(err, in.Close())
 	switch k := errs.KindOf(err); {
 	case err == nil:

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 )
 
 // ignoreFile lists files next to the chart that are not part of it, such as editors'
@@ -16,9 +16,9 @@ const ignoreFile = ".helmignore"
 // ignore returns the files that .helmignore keeps. As in Helm, files in templates that
 // begin with "." are never kept (macOS packs "._" files next to real ones), and Chart.yaml
 // always is.
-func ignore(files archive.Tree) archive.Tree {
+func ignore(files tarball.Tree) tarball.Tree {
 	rules := append(readRules(files[ignoreFile]), ignoreRule{pattern: "templates/.?*"})
-	out := archive.Tree{}
+	out := tarball.Tree{}
 	for name, content := range files {
 		if name == "Chart.yaml" || !ignored(rules, name) {
 			out[name] = content

@@ -10,19 +10,19 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 )
 
 // chartSources are the input files of a rendering.
 type chartSources struct {
-	chart      archive.Tree // below the chart's directory
+	chart      tarball.Tree // below the chart's directory
 	valuesFile string       // of the profile; empty for none
 	values     []byte
 }
 
 // sub returns the files below a directory, by their path within it.
-func sub(files archive.Tree, dir string) archive.Tree {
-	out := archive.Tree{}
+func sub(files tarball.Tree, dir string) tarball.Tree {
+	out := tarball.Tree{}
 	for name, content := range files {
 		if rest, ok := strings.CutPrefix(name, dir+"/"); ok {
 			out[rest] = content
@@ -32,8 +32,8 @@ func sub(files archive.Tree, dir string) archive.Tree {
 }
 
 // apply reads a profile's values and copies its files into the chart.
-func (s *chartSources) apply(app string, profile archive.Tree) error {
-	p, err := archive.ReadProfile(profile)
+func (s *chartSources) apply(app string, profile tarball.Tree) error {
+	p, err := tarball.ReadProfile(profile)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *chartSources) apply(app string, profile archive.Tree) error {
 }
 
 // blocks returns a file of the chart that is a directory of path to, or lies below it.
-func blocks(files archive.Tree, to string) (string, bool) {
+func blocks(files tarball.Tree, to string) (string, bool) {
 	for dir := path.Dir(to); dir != "."; dir = path.Dir(dir) {
 		if _, ok := files[dir]; ok {
 			return dir, true
@@ -71,7 +71,7 @@ const maxNested = 5
 
 // load builds a chart. It unpacks packed sub-charts itself, because Helm has no limits of
 // ours; all of them share one budget.
-func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
+func load(files tarball.Tree, l tarball.Limits) (*chart.Chart, error) {
 	u := chartUnpacker{limits: l, left: l.Expanded}
 	files, err := u.unpack(ignore(files), 0)
 	if err != nil {
@@ -85,13 +85,13 @@ func load(files archive.Tree, l archive.Limits) (*chart.Chart, error) {
 }
 
 type chartUnpacker struct {
-	limits archive.Limits
+	limits tarball.Limits
 	left   int64 // bytes that archives may still expand to
 }
 
 // unpack replaces charts/*.tgz by their content, at each level.
-func (u *chartUnpacker) unpack(files archive.Tree, depth int) (archive.Tree, error) {
-	out := archive.Tree{}
+func (u *chartUnpacker) unpack(files tarball.Tree, depth int) (tarball.Tree, error) {
+	out := tarball.Tree{}
 	for _, name := range files.Names() {
 		if !packed(name) {
 			out[name] = files[name]
@@ -126,13 +126,13 @@ func packed(name string) bool {
 }
 
 // open reads one packed sub-chart, which has one directory at its top.
-func (u *chartUnpacker) open(name string, data []byte, depth int) (archive.Tree, error) {
+func (u *chartUnpacker) open(name string, data []byte, depth int) (tarball.Tree, error) {
 	if depth >= maxNested {
 		return nil, fmt.Errorf("archives lie more than %d deep in each other", maxNested)
 	}
 	l := u.limits
 	l.Expanded = u.left
-	files, err := archive.Files(bytes.NewReader(data), l)
+	files, err := tarball.Files(bytes.NewReader(data), l)
 	if err != nil {
 		return nil, err
 	}

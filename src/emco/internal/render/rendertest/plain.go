@@ -7,9 +7,9 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 )
 
 // Plain is a renderer for tests of packages that use renderers: its charts hold manifests instead
@@ -32,7 +32,7 @@ func (Plain) Render(ctx context.Context, req render.Request) (render.Result, err
 	if err != nil {
 		return render.Result{}, err
 	}
-	files, err := archive.Files(in, archive.Default())
+	files, err := tarball.Files(in, tarball.Default())
 	closed := in.Close()
 	if kind := errs.KindOf(err); err != nil && (kind == errs.Malformed || kind == errs.TooLarge) {
 		return render.Result{}, (&render.Fault{App: req.App, Reason: err.Error()}).Invalid()

@@ -4,7 +4,7 @@ package dispatch
 import (
 	"context"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -20,9 +20,9 @@ type Writers struct{ Branches, Artifacts, Buckets Writer }
 // Submit passes the job to the writer of its kind and returns what was written.
 func (w Writers) Submit(ctx context.Context, job batch.Job) (git.Hash, error) {
 	switch job.Repo.Provider {
-	case gitops.KindOCI:
+	case syncobjects.KindOCI:
 		return w.Artifacts.Submit(ctx, job)
-	case gitops.KindS3:
+	case syncobjects.KindS3:
 		return w.Buckets.Submit(ctx, job)
 	}
 	return w.Branches.Submit(ctx, job)

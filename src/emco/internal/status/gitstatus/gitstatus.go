@@ -22,15 +22,15 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Cluster is a cluster that reports through Git.
 type Cluster struct {
 	Name    v2.ClusterKey
-	Status  gitops.Status
+	Status  syncobjects.Status
 	Desired git.Repo // the branch with its desired state
 }
 

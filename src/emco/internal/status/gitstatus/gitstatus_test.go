@@ -20,9 +20,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
@@ -38,7 +38,7 @@ func (l *gitFixture) wantLook(what, results string, reports ...string) {
 
 func TestChangedReportsAreRead(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
+	l := newLab(t, syncobjects.StatusRef, "edge+a", "edge+b")
 	l.wantLook("nothing there", "")
 	l.send("edge+a", l.good("edge+a", 7))
 	l.send("edge+b", l.good("edge+b", 9))
@@ -88,7 +88,7 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t, gitops.StatusRef, "edge+a")
+			l := newLab(t, syncobjects.StatusRef, "edge+a")
 			l.fleet.pairs["edge+a"] = []intake.Pair{pair}
 			r := l.good("edge+a", 1)
 			c.change(&r)
@@ -102,7 +102,7 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 // that holds it.
 func TestUnreadObjectsCountByCommit(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	var line []string
 	for _, text := range []string{"1", "2", "3"} {
 		at, err := l.bare.CommitExternal(t.Context(), "main", map[string]gittest.File{"f": {Content: text}})
@@ -178,7 +178,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 		{"nothing", intake.Malformed, func(*gitFixture) []byte { return []byte{} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
+			l := newLab(t, syncobjects.StatusRef, "edge+a", "edge+b")
 			l.send("edge+a", l.good("edge+a", 10))
 			l.wantLook("the first report", "taken", "edge+a/web#10"+ready)
 			l.put("edge+a", c.text(l))
@@ -211,7 +211,7 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 
 func TestBranchesOfNoClusterAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	l.send("edge+x", l.good("edge+a", 5))
 	l.wantLook("a branch of no cluster", "unregistered")
 	l.wantLook("it is counted once", "")
@@ -224,7 +224,7 @@ func TestBranchesOfNoClusterAreLeftAlone(t *testing.T) {
 // has been silent for a day must not look alive.
 func TestARestartDoesNotMakeOldNewsFresh(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
+	l := newLab(t, syncobjects.StatusRef, "edge+a", "edge+b")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.wantLook("the first report", "taken", "edge+a/web#10"+ready)
 	l.send("edge+b", l.good("edge+b", 3)) // no poll has read it yet
@@ -248,7 +248,7 @@ func TestARestartDoesNotMakeOldNewsFresh(t *testing.T) {
 // be reached leaves the last known state as it is.
 func TestH59MonitorOfflineAndLate(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.wantLook("before", "taken", "edge+a/web#10"+ready)
 	l.server.Answer(2, http.StatusBadGateway, -1)
@@ -284,7 +284,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 
 func TestReportsWithoutNewsAreHandedOnNowAndThen(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	var handed []string
 	for i := range 7 {
 		l.send("edge+a", l.good("edge+a", uint64(i+1)))
@@ -301,7 +301,7 @@ func TestReportsWithoutNewsAreHandedOnNowAndThen(t *testing.T) {
 // Where the store cannot be read, nothing counts as dealt with.
 func TestAReportWaitsForTheStore(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.fleet.down = true
 	if err := l.poller.poll(t.Context()); err == nil {
@@ -315,7 +315,7 @@ func TestAReportWaitsForTheStore(t *testing.T) {
 // A report that causes a panic is refused, alone and once; the next one of the cluster counts.
 func TestF74AReportThatPanicsIsQuarantined(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a", "edge+b")
+	l := newLab(t, syncobjects.StatusRef, "edge+a", "edge+b")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.send("edge+b", l.good("edge+b", 10))
 	deliver := l.poller.notifier.Deliver
@@ -338,7 +338,7 @@ func TestF74AReportThatPanicsIsQuarantined(t *testing.T) {
 // Upstream's path: one file for each app next to the header, on the desired branch.
 func TestReportsInEMCOsPath(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusPath, "edge+a", "edge+b")
+	l := newLab(t, syncobjects.StatusPath, "edge+a", "edge+b")
 	put := func(r status.Report) {
 		t.Helper()
 		root, files := "clusters/"+r.Cluster+"/status/", map[string]gittest.File{}
@@ -399,7 +399,7 @@ func TestReportsInEMCOsPath(t *testing.T) {
 // A call of the Git server makes the look happen at once, if it is genuine.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, gitops.StatusRef, "edge+a")
+	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	delivered := make(chan appcontext.Report, 10)
 	done := make(chan error, 1)
 	go func() {

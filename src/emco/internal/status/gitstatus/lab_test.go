@@ -14,9 +14,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 	"github.com/emco-orchestrator/emco/src/git/plain"
@@ -99,11 +99,11 @@ func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 	}
 	l := &gitFixture{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[v2.ClusterKey][]intake.Pair{}, seq: map[v2.ClusterKey]uint64{}, at: map[v2.ClusterKey]time.Time{}}}
 	branch := status.DefaultPrefix
-	if mode == gitops.StatusPath {
+	if mode == syncobjects.StatusPath {
 		branch = "main"
 	}
 	for _, name := range clusters {
-		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, gitops.Status{Repo: l.repo, Mode: mode, Branch: branch}, l.repo})
+		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, syncobjects.Status{Repo: l.repo, Mode: mode, Branch: branch}, l.repo})
 		l.fleet.pairs[name] = []intake.Pair{webPair(name)}
 	}
 	l.host = plain.New(plain.Options{})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -58,7 +58,7 @@ func TestTWeALookFetchesWhatHasChanged(t *testing.T) {
 	for i := range names {
 		names[i] = v2.ClusterKey(fmt.Sprintf("edge+c%04d", i))
 	}
-	l := newLab(t, gitops.StatusRef, names...)
+	l := newLab(t, syncobjects.StatusRef, names...)
 	count := &counter{next: l.server}
 	front := httptest.NewServer(count)
 	t.Cleanup(front.Close)

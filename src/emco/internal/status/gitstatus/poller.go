@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -97,7 +97,7 @@ func (p *poller) poll(ctx context.Context) (err error) {
 			err = errs.New(errs.Internal, "panic")
 		}
 	}()
-	if p.location.mode == gitops.StatusPath {
+	if p.location.mode == syncobjects.StatusPath {
 		return p.readPaths(ctx)
 	}
 	return p.readBranches(ctx)

@@ -12,12 +12,12 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // Reader reads clusters and their pairs.
@@ -68,7 +68,7 @@ func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cl
 		return httpstatus.Cluster{Registration: doc.UID, Direct: err == nil}, err
 	}
 	s, err := lookup.Settings(ctx, name, c.Spec.GitOps)
-	return httpstatus.Cluster{Registration: doc.UID, Reports: s.Status.Mode == gitops.StatusHTTPS, Desired: s.Repo}, err
+	return httpstatus.Cluster{Registration: doc.UID, Reports: s.Status.Mode == syncobjects.StatusHTTPS, Desired: s.Repo}, err
 }
 
 // Pairs returns what a cluster should hold.

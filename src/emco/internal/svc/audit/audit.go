@@ -15,14 +15,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/audit"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
-	"github.com/emco-orchestrator/emco/src/emco/internal/trail"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Log serves the audit log.
 type Log struct {
-	trail   *trail.Trail
+	trail   *auditlog.Log
 	exports *web.Streams
 }
 
@@ -33,7 +33,7 @@ const (
 )
 
 // New returns the service.
-func New(t *trail.Trail) Log { return Log{t, web.NewStreams(maxExports)} }
+func New(t *auditlog.Log) Log { return Log{t, web.NewStreams(maxExports)} }
 
 // Mount adds the routes.
 func (l Log) Mount(r *mux.Router) {
@@ -57,7 +57,7 @@ func (l Log) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readQuery reads which lines a request selects.
-func readQuery(values url.Values) (q trail.Query, err error) {
+func readQuery(values url.Values) (q auditlog.Query, err error) {
 	if err := web.CheckQuery(values, "since", "until", "subject", "project", "path", "phase", "request", "limit", "continue"); err != nil {
 		return q, err
 	}

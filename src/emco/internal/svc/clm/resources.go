@@ -15,11 +15,11 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -29,8 +29,8 @@ const maxKubeconfig = 1 << 20
 // Resources are the documents that clm serves.
 type Resources struct {
 	DB       *store.DB
-	Rules    gitops.Rules     // which repositories may be named
-	Backends *syncer.Registry // which sync types can be delivered
+	Rules    syncobjects.Rules // which repositories may be named
+	Backends *syncer.Registry  // which sync types can be delivered
 
 	// Delivered reports whether a cluster holds anything.
 	Delivered func(ctx context.Context, cluster v2.ClusterKey) (bool, error)
@@ -134,7 +134,7 @@ func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 		return err
 	}
 	g := c.Spec.GitOps
-	if g.RefMode != gitops.RefCluster {
+	if g.RefMode != syncobjects.RefCluster {
 		return s.Moves.ForgetRelocation(ctx, key)
 	}
 	return s.Moves.LeaveRelocation(ctx, key, doc.UID, gitstate.LeftPlace{
@@ -223,14 +223,14 @@ func (s Resources) checkDeliverable(ctx context.Context, at resource.Place, c v2
 
 // readSettings reads the sync objects that g names. It uses changed in place of the stored
 // object of that name.
-func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (gitops.Settings, error) {
+func (s Resources) readSettings(ctx context.Context, at resource.Place, g v2.GitOps, changed *v2.SyncObject) (syncobjects.Settings, error) {
 	provider, clusters := path.Base(string(at.Parent)), (&route.Resolver{DB: s.DB, Rules: s.Rules}).Lookup()
 	if changed != nil {
 		clusters.Replace(provider, *changed)
 	}
 	settings, err := clusters.SharedSettings(ctx, provider, g)
 	if errs.Is(err, errs.NotFound) {
-		return gitops.Settings{}, nil
+		return syncobjects.Settings{}, nil
 	}
 	if err == nil {
 		_, err = s.Backends.Open(settings.Kind, settings.Options)

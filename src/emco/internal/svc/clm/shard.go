@@ -13,10 +13,10 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // A cluster's place in its repository is chosen when it is registered, and stored in the
@@ -84,19 +84,19 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 }
 
 // allocateLocked sets the members that a registration leaves open.
-func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s gitops.Settings, g *v2.GitOps) error {
-	if g.RefMode == "" && s.Sharding.Mode != gitops.RefBranch {
+func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
+	if g.RefMode == "" && s.Sharding.Mode != syncobjects.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
 	if g.RefMode == "" && g.Shard != "" {
-		g.RefMode = gitops.RefShard
+		g.RefMode = syncobjects.RefShard
 	}
 	if g.RefMode != "" {
 		if err := a.allocateShardLocked(cluster, s, g); err != nil {
 			return err
 		}
 	}
-	if g.RefMode == gitops.RefCluster {
+	if g.RefMode == syncobjects.RefCluster {
 		if err := a.checkClusterBranchLocked(cluster, s, *g); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s gitops.Settings
 
 // allocateShardLocked chooses a shard with room. It refuses a full shard that the registration
 // names.
-func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s gitops.Settings, g *v2.GitOps) error {
+func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
 		return a.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
@@ -123,10 +123,10 @@ func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s gitops.Set
 
 // openShardLocked returns the shard with room that has the highest rendezvous score for the
 // cluster, or the next new one if all are full.
-func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s gitops.Settings, room func(string) bool) string {
+func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
-		known[gitops.ShardName(i)] = true
+		known[syncobjects.ShardName(i)] = true
 	}
 	for b := range a.branches {
 		if b.url == s.Repo.URL && b.name == s.Branch && b.shard != "" {
@@ -145,10 +145,10 @@ func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s gitops.Setting
 		})
 	}
 	next := 0
-	for known[gitops.ShardName(next)] {
+	for known[syncobjects.ShardName(next)] {
 		next++
 	}
-	return gitops.ShardName(next)
+	return syncobjects.ShardName(next)
 }
 
 // rendezvousScore is the weight of a shard for a cluster in rendezvous hashing.
@@ -158,7 +158,7 @@ func rendezvousScore(shard string, cluster v2.ClusterKey) uint64 {
 }
 
 // checkClusterBranchLocked refuses a cluster that cannot have a branch of its own.
-func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s gitops.Settings, g v2.GitOps) error {
+func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s syncobjects.Settings, g v2.GitOps) error {
 	s = s.At(string(cluster), route.SlotOf(g))
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err
@@ -170,22 +170,22 @@ func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s gitop
 }
 
 // countOwnBranches returns how many branches a cluster has for itself.
-func countOwnBranches(s gitops.Settings) (many int) {
+func countOwnBranches(s syncobjects.Settings) (many int) {
 	if s.DerivedBranch != "" {
 		many++
 	}
-	if s.Status.Mode == gitops.StatusRef && s.Status.Repo.URL == s.Repo.URL {
+	if s.Status.Mode == syncobjects.StatusRef && s.Status.Repo.URL == s.Repo.URL {
 		many++
 	}
 	return many
 }
 
-func branchKeyOf(s gitops.Settings, g v2.GitOps) branchKey {
+func branchKeyOf(s syncobjects.Settings, g v2.GitOps) branchKey {
 	return branchKey{s.Repo.URL, s.Branch, g.Shard}
 }
 
 // addLocked counts a cluster.
-func (a *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
+func (a *shardAllocator) addLocked(s syncobjects.Settings, g v2.GitOps) {
 	t := a.branches[branchKeyOf(s, g)]
 	t.clusters++
 	if !g.FanOut {
@@ -197,7 +197,7 @@ func (a *shardAllocator) addLocked(s gitops.Settings, g v2.GitOps) {
 
 // warnIfCrowdedLocked logs when a branch holds more clusters than a shard should, once per
 // multiple of the shard size. The allocator moves none of them: clusters read the branch.
-func (a *shardAllocator) warnIfCrowdedLocked(s gitops.Settings, g v2.GitOps) {
+func (a *shardAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps) {
 	many := a.branches[branchKeyOf(s, g)].clusters
 	if a.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
@@ -226,7 +226,7 @@ func (a *shardAllocator) countLocked(ctx context.Context) error {
 
 // provider counts the clusters of a provider. It reads equal sync objects once.
 func (a *shardAllocator) provider(ctx context.Context, key store.Key) error {
-	known := map[v2.GitOps]gitops.Settings{}
+	known := map[v2.GitOps]syncobjects.Settings{}
 	at := resource.Place{Parent: key}
 	for item, err := range store.All[v2.Cluster](ctx, a.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
 		if err != nil {

@@ -17,8 +17,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
@@ -29,6 +27,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -71,11 +71,11 @@ func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
 	p.groups = NewGroups(p.db, p.contexts, p.renderer).WithUsage(p.usage).WithExternal(nil, p.placers)
-	clm.Resources{DB: p.db, Rules: gitops.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
+	clm.Resources{DB: p.db, Rules: syncobjects.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)
 	clouds.Mount(r)
-	Resources{DB: p.db, Archives: archive.Default(), Groups: p.groups.Guards(), Live: p.groups.Live}.Mount(r)
+	Resources{DB: p.db, Archives: tarball.Default(), Groups: p.groups.Guards(), Live: p.groups.Live}.Mount(r)
 	p.groups.Mount(r)
 	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
 }

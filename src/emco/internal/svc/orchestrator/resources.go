@@ -11,16 +11,16 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Resources are the documents that the orchestrator serves.
 type Resources struct {
 	DB       *store.DB
-	Archives archive.Limits  // for charts and profiles
+	Archives tarball.Limits  // for charts and profiles
 	Groups   resource.Guards // for deployment intent groups
 
 	Live func(ctx context.Context, group store.Doc) (bool, error) // reports whether a group is instantiated
@@ -80,20 +80,20 @@ func (s Resources) apps() resource.Def[v2.App] {
 				if err != nil {
 					return err
 				}
-				return archive.CheckChart(files, a.Metadata.Name)
+				return tarball.CheckChart(files, a.Metadata.Name)
 			},
 		},
 	}
 }
 
 // unpack reads an uploaded archive within the limits.
-func (s Resources) unpack(content func() (io.ReadCloser, error)) (archive.Tree, error) {
+func (s Resources) unpack(content func() (io.ReadCloser, error)) (tarball.Tree, error) {
 	file, err := content()
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return archive.Files(file, s.Archives)
+	return tarball.Files(file, s.Archives)
 }
 
 func (s Resources) profiles() resource.Def[v2.AppProfile] {
@@ -114,7 +114,7 @@ func (s Resources) profiles() resource.Def[v2.AppProfile] {
 				if err != nil {
 					return err
 				}
-				return archive.CheckProfile(files)
+				return tarball.CheckProfile(files)
 			},
 		},
 		Queries: []resource.Query{{Param: "app", Pick: s.profileOf}},

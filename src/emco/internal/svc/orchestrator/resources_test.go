@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/archive"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
 )
 
 type step = resourcetest.Step
 
 func serveDocs(t *testing.T, guards resource.Guards) *resourcetest.Server {
 	return resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
-		orchestrator.Resources{DB: db, Archives: archive.Default(), Groups: guards}.Mount(r)
+		orchestrator.Resources{DB: db, Archives: tarball.Default(), Groups: guards}.Mount(r)
 	})
 }
 
@@ -136,7 +136,7 @@ func TestAppsAndProfiles(t *testing.T) {
 
 func TestPackagesAboveTheLimit(t *testing.T) {
 	t.Parallel()
-	limits := archive.Default()
+	limits := tarball.Default()
 	limits.Compressed = 1000
 	s := resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
 		orchestrator.Resources{DB: db, Archives: limits}.Mount(r)

@@ -14,7 +14,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -25,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/shard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
 
@@ -34,7 +34,7 @@ type Parts struct {
 	Contexts *appcontext.Store
 	Mirror   *mirror.Mirror // of Contexts, which the caller runs; nil if no app waits for another one
 	Backends *syncer.Registry
-	Rules    gitops.Rules // which Git addresses are allowed
+	Rules    syncobjects.Rules // which Git addresses are allowed
 	Git      gitwriter.Committer
 	Kube     *kube.Sink
 	Member   shards.Member // this process among those that share the work

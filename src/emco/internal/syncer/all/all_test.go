@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // Every linked backend keeps the contract; a new line in Backends is tested by being there.
@@ -32,7 +32,7 @@ func TestBackendsKeepTheContract(t *testing.T) {
 func TestEveryBackendHasATypeOfItsName(t *testing.T) {
 	t.Parallel()
 	for _, name := range all.Backends().Names() {
-		if got, err := gitops.Canonical(name); err != nil || got != name {
+		if got, err := syncobjects.Canonical(name); err != nil || got != name {
 			t.Errorf("Canonical(%q) = %q, %v; want the name itself", name, got, err)
 		}
 	}
@@ -40,9 +40,9 @@ func TestEveryBackendHasATypeOfItsName(t *testing.T) {
 
 func TestEveryBackendAcceptsTheCommonKeys(t *testing.T) {
 	t.Parallel()
-	s, err := gitops.Read("flux", gitops.Object{Name: "repo", KV: []map[string]string{
+	s, err := syncobjects.Read("flux", syncobjects.Object{Name: "repo", KV: []map[string]string{
 		{"url": "https://git.example.org/fleet.git", "userName": "u", "gitToken": "t"},
-	}}, gitops.Object{}, gitops.Rules{})
+	}}, syncobjects.Object{}, syncobjects.Rules{})
 	if err != nil {
 		t.Fatalf("Read: %v", err)
 	}

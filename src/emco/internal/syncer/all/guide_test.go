@@ -42,7 +42,7 @@ import (
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
@@ -57,9 +57,9 @@ func TestNewBackend(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := gitops.Read(c.Spec.GitOps.Type, gitops.Object{Name: "repo", KV: []map[string]string{
+	s, err := syncobjects.Read(c.Spec.GitOps.Type, syncobjects.Object{Name: "repo", KV: []map[string]string{
 		{"url": "https://git.example.org/fleet.git", "userName": "u", "gitToken": "t"},
-	}}, gitops.Object{}, gitops.Rules{})
+	}}, syncobjects.Object{}, syncobjects.Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,21 +19,21 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Options are read from the cluster's sync objects.
 type Options struct {
 	// Interval is the time between two checks of the branch by Config Sync; default 60 s.
-	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`
 	// Timeout is the time that Config Sync waits for objects to become ready before it reports a failure; default 60 s.
-	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	Timeout syncobjects.Duration `json:"timeOut,omitempty"`
 	// Retry is not used: Config Sync chooses its own retry time.
-	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	Retry syncobjects.Duration `json:"retryInterval,omitempty"`
 	// Auth is Config Sync's login to the repository: none, token or ssh. Default: by the URL with secretRef,
 	// otherwise none.
 	Auth string `json:"auth,omitempty"`
@@ -82,7 +82,7 @@ func New(o Options) (syncer.Backend, error) {
 	o.Role = cmp.Or(o.Role, "admin")
 	return backend{
 		Options: o, writer: syncer.NewWriter(syncer.Keep()),
-		interval: o.Interval.Or(gitops.DefaultInterval), timeout: o.Timeout.Or(gitops.DefaultInterval),
+		interval: o.Interval.Or(syncobjects.DefaultInterval), timeout: o.Timeout.Or(syncobjects.DefaultInterval),
 	}, nil
 }
 

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/anthos"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -23,7 +23,7 @@ func TestPlan(t *testing.T) {
 
 func TestPlanWithOptions(t *testing.T) {
 	t.Parallel()
-	b := open(t, anthos.Options{Interval: gitops.Duration(15e9), Timeout: gitops.Duration(300e9), SecretRef: "emco-git", CASecretRef: "emco-ca"})
+	b := open(t, anthos.Options{Interval: syncobjects.Duration(15e9), Timeout: syncobjects.Duration(300e9), SecretRef: "emco-git", CASecretRef: "emco-ca"})
 	syncertest.Golden(t, b, "testdata/options.txtar", *update)
 }
 

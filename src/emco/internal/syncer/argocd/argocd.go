@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -27,11 +27,11 @@ import (
 type Options struct {
 	// Retry is the time that Argo CD waits after a failed attempt; it makes five attempts per
 	// commit; default 60 s.
-	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	Retry syncobjects.Duration `json:"retryInterval,omitempty"`
 	// Timeout is not used: Argo CD has one setting for all Applications, controller.sync.timeout.seconds.
-	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	Timeout syncobjects.Duration `json:"timeOut,omitempty"`
 	// Interval is not used: Argo CD has one setting for all Applications, timeout.reconciliation; a webhook is faster.
-	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`
 	// Namespace is the namespace of Argo CD; default argocd.
 	Namespace string `json:"argocdNamespace,omitempty"`
 	// Server is the target's API server, as in Argo CD's list of clusters; default: Argo CD's own cluster.
@@ -41,9 +41,9 @@ type Options struct {
 	// Project is your own AppProject for the Applications; default: EMCO writes one for the logical cloud.
 	Project string `json:"project,omitempty"`
 	// CreateNamespace is "true" if Argo CD must create the logical cloud's namespace.
-	CreateNamespace gitops.Flag `json:"createNamespace,omitempty"`
+	CreateNamespace syncobjects.Flag `json:"createNamespace,omitempty"`
 	// ServerSideApply is "false" if Argo CD must use client-side apply, as kubectl does by default; large objects then fail.
-	ServerSideApply *gitops.Flag `json:"serverSideApply,omitempty"`
+	ServerSideApply *syncobjects.Flag `json:"serverSideApply,omitempty"`
 	// DependsOn is "native" if Argo CD must also start dependencies first; see below.
 	DependsOn string `json:"dependsOn,omitempty"`
 }
@@ -75,7 +75,7 @@ func New(o Options) (syncer.Backend, error) {
 		return nil, err
 	}
 	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
-	return backend{Options: o, writer: syncer.NewWriter(syncer.Keep()), retry: o.Retry.Or(gitops.DefaultInterval)}, nil
+	return backend{Options: o, writer: syncer.NewWriter(syncer.Keep()), retry: o.Retry.Or(syncobjects.DefaultInterval)}, nil
 }
 
 type backend struct {

@@ -8,11 +8,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/argocd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -24,9 +24,9 @@ func TestPlan(t *testing.T) {
 
 func TestPlanWithOptions(t *testing.T) {
 	t.Parallel()
-	off := gitops.Flag(false)
+	off := syncobjects.Flag(false)
 	b := open(t, argocd.Options{
-		Retry: gitops.Duration(15e9), Namespace: "gitops", Name: "edge-1", Project: "shop", CreateNamespace: true, ServerSideApply: &off,
+		Retry: syncobjects.Duration(15e9), Namespace: "gitops", Name: "edge-1", Project: "shop", CreateNamespace: true, ServerSideApply: &off,
 	})
 	syncertest.Golden(t, b, "testdata/options.txtar", *update)
 }

@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/azurearc/arm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -43,9 +43,9 @@ type Options struct {
 	Cluster      string `json:"arcCluster,omitempty"`
 
 	// Timeout, Interval and Retry are those of Flux on the edge; default 60 s.
-	Timeout  gitops.Duration `json:"timeOut,omitempty"`
-	Interval gitops.Duration `json:"syncInterval,omitempty"`
-	Retry    gitops.Duration `json:"retryInterval,omitempty"`
+	Timeout  syncobjects.Duration `json:"timeOut,omitempty"`
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`
+	Retry    syncobjects.Duration `json:"retryInterval,omitempty"`
 
 	// SecretRef names the Secret on the edge with the credential for a private repository.
 	SecretRef string `json:"secretRef,omitempty"`
@@ -170,6 +170,8 @@ func (b backend) Plan(t syncer.Target, apps []syncer.App) (syncer.Change, error)
 }
 
 // seconds returns a timing in Azure's unit.
-func seconds(d gitops.Duration) int64 { return int64(d.Or(gitops.DefaultInterval) / time.Second) }
+func seconds(d syncobjects.Duration) int64 {
+	return int64(d.Or(syncobjects.DefaultInterval) / time.Second)
+}
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

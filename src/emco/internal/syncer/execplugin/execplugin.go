@@ -20,17 +20,17 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // Options are read from the cluster's sync objects.
 type Options struct {
 	// Plugin is the name of an executable in the operator's configuration.
-	Plugin   string          `json:"plugin,omitempty"`
-	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // passed to the executable; default 60 s
-	Interval gitops.Duration `json:"syncInterval,omitempty"`  // passed to the executable; default 60 s
-	Retry    gitops.Duration `json:"retryInterval,omitempty"` // passed to the executable; default 60 s
+	Plugin   string               `json:"plugin,omitempty"`
+	Timeout  syncobjects.Duration `json:"timeOut,omitempty"`       // passed to the executable; default 60 s
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`  // passed to the executable; default 60 s
+	Retry    syncobjects.Duration `json:"retryInterval,omitempty"` // passed to the executable; default 60 s
 	// Rest are all other keys; EMCO passes them to the executable.
 	Rest map[string]string `json:"*,omitempty"`
 }
@@ -105,9 +105,9 @@ const maxPrefix = 100
 // passedOptions returns the options that the executable receives.
 func passedOptions(o Options) map[string]string {
 	out := map[string]string{
-		"timeOut":       o.Timeout.Or(gitops.DefaultInterval).String(),
-		"syncInterval":  o.Interval.Or(gitops.DefaultInterval).String(),
-		"retryInterval": o.Retry.Or(gitops.DefaultInterval).String(),
+		"timeOut":       o.Timeout.Or(syncobjects.DefaultInterval).String(),
+		"syncInterval":  o.Interval.Or(syncobjects.DefaultInterval).String(),
+		"retryInterval": o.Retry.Or(syncobjects.DefaultInterval).String(),
 	}
 	maps.Copy(out, o.Rest)
 	return out

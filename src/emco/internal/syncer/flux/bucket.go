@@ -7,9 +7,9 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // BucketOptions are those of clusters that read objects of a bucket.
@@ -30,7 +30,7 @@ func NewBucket(o BucketOptions) (syncer.Backend, error) {
 	if err := pointer.CheckName("s3", "sourceName", o.Source); err != nil {
 		return nil, err
 	}
-	prefix, err := gitops.BucketPrefix(o.Prefix)
+	prefix, err := syncobjects.BucketPrefix(o.Prefix)
 	if err != nil {
 		return nil, errs.E(errs.Invalid, "open", "sync backend s3", errors.New("prefix: "+err.Error()))
 	}

@@ -22,20 +22,20 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/pointer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Options are read from the cluster's sync objects.
 type Options struct {
 	// Timeout limits one attempt to build and apply an app; seconds or a duration; default 60 s.
-	Timeout gitops.Duration `json:"timeOut,omitempty"`
+	Timeout syncobjects.Duration `json:"timeOut,omitempty"`
 	// Interval is the time between two checks: Flux reads the branch and compares the cluster with it; default 60 s.
-	Interval gitops.Duration `json:"syncInterval,omitempty"`
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`
 	// Retry is the time that Flux waits after a failed attempt; default 60 s.
-	Retry gitops.Duration `json:"retryInterval,omitempty"`
+	Retry syncobjects.Duration `json:"retryInterval,omitempty"`
 	// SecretRef names the Secret in flux-system on the edge with the credential
 	// for a private repository. EMCO never writes the credential.
 	SecretRef string `json:"secretRef,omitempty"`
@@ -49,7 +49,7 @@ type Options struct {
 	// DecryptionSecretRef names the Secret in flux-system on the edge with the decryption keys.
 	DecryptionSecretRef string `json:"decryptionSecretRef,omitempty"`
 	// Suspend is "true" if Flux must stop: it then applies nothing new and does not undo manual changes.
-	Suspend gitops.Flag `json:"suspend,omitempty"`
+	Suspend syncobjects.Flag `json:"suspend,omitempty"`
 }
 
 // Values of options.
@@ -66,9 +66,9 @@ func New(o Options) (syncer.Backend, error) {
 	return backend{
 		Options:  o,
 		writer:   syncer.NewWriterWith(syncer.Keep(), map[string][]byte{"kustomization.yaml": []byte(barrier)}),
-		timeout:  o.Timeout.Or(gitops.DefaultInterval),
-		interval: o.Interval.Or(gitops.DefaultInterval),
-		retry:    o.Retry.Or(gitops.DefaultInterval),
+		timeout:  o.Timeout.Or(syncobjects.DefaultInterval),
+		interval: o.Interval.Or(syncobjects.DefaultInterval),
+		retry:    o.Retry.Or(syncobjects.DefaultInterval),
 	}, nil
 }
 

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/flux"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer/syncertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	b := open(t, flux.Options{Interval: gitops.Duration(30e9), SecretRef: "emco-git", ServiceAccount: "tenant"})
+	b := open(t, flux.Options{Interval: syncobjects.Duration(30e9), SecretRef: "emco-git", ServiceAccount: "tenant"})
 	syncertest.Golden(t, b, "testdata/plan.txtar", *update)
 }
 
@@ -71,7 +71,7 @@ func TestAnAppWithoutObjectsHasNoKustomization(t *testing.T) {
 // The schema of a GitRepository takes no hours.
 func TestALongTimeoutIsCutForTheSource(t *testing.T) {
 	t.Parallel()
-	b := open(t, flux.Options{Timeout: gitops.Duration(2 * 3600e9)})
+	b := open(t, flux.Options{Timeout: syncobjects.Duration(2 * 3600e9)})
 	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
 	var repo sourcev1.GitRepository
 	if err := yaml.UnmarshalStrict([]byte(pointerOf(t, b, []syncer.App{{Name: "a", Objects: []manifest.Object{o}}}, "")), &repo); err != nil {
@@ -97,7 +97,7 @@ func TestF03AKindThatAnotherAppDefinesIsTriedAgainSoon(t *testing.T) {
 		{Name: "has", Objects: object(manifest.ID{Group: "example.org", Version: "v1", Kind: "Widget", Namespace: "n", Name: "w"})},
 		{Name: "other", Objects: object(manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: "d"})},
 	}
-	for retry, want := range map[gitops.Duration]string{0: "1m0s 5s 1m0s", gitops.Duration(2e9): "2s 2s 2s"} {
+	for retry, want := range map[syncobjects.Duration]string{0: "1m0s 5s 1m0s", syncobjects.Duration(2e9): "2s 2s 2s"} {
 		var got []string
 		for line := range strings.Lines(pointerOf(t, open(t, flux.Options{Retry: retry}), apps, "kust")) {
 			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "retryInterval: "); ok {

@@ -3,17 +3,17 @@
 package plaingit
 
 import (
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // Options are the timings that every sync object may hold. This backend does not use them,
 // but reports mistakes in them.
 type Options struct {
-	Timeout  gitops.Duration `json:"timeOut,omitempty"`       // validated, but not used
-	Interval gitops.Duration `json:"syncInterval,omitempty"`  // validated, but not used
-	Retry    gitops.Duration `json:"retryInterval,omitempty"` // validated, but not used
+	Timeout  syncobjects.Duration `json:"timeOut,omitempty"`       // validated, but not used
+	Interval syncobjects.Duration `json:"syncInterval,omitempty"`  // validated, but not used
+	Retry    syncobjects.Duration `json:"retryInterval,omitempty"` // validated, but not used
 }
 
 // New returns the backend.

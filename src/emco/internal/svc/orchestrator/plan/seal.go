@@ -9,8 +9,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // seal adds the edits that encrypt Secrets for the clusters that read files, by the recipients of these
@@ -51,7 +51,7 @@ func (p Planner) seal(ctx context.Context, policy string, apps []App) error {
 // cluster without keys, or whose sync objects cannot be used as they are, has none; a direct cluster is left
 // out. Errors are the store's.
 func (p Planner) Recipients(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error) {
-	resolver := route.Resolver{DB: p.db, Rules: gitops.Rules{AllowFile: true, PlainHTTP: true}} // whoever delivers checks the address
+	resolver := route.Resolver{DB: p.db, Rules: syncobjects.Rules{AllowFile: true, PlainHTTP: true}} // whoever delivers checks the address
 	lookup, out := resolver.Lookup(), map[v2.ClusterKey][]string{}
 	lookup.Prefetch(ctx, slices.Values(clusters))
 	for _, key := range clusters {
@@ -59,7 +59,7 @@ func (p Planner) Recipients(ctx context.Context, clusters []v2.ClusterKey) (map[
 		if errs.Is(err, errs.NotFound) || err == nil && c.Direct() {
 			continue
 		}
-		var s gitops.Settings
+		var s syncobjects.Settings
 		if err == nil {
 			s, err = lookup.Settings(ctx, key, c.Spec.GitOps)
 		}

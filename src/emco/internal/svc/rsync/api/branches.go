@@ -22,9 +22,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -36,7 +36,7 @@ const maxBody = 16 << 10
 type Branches struct {
 	Contexts *appcontext.Store
 	DB       *store.DB
-	Rules    gitops.Rules
+	Rules    syncobjects.Rules
 	Git      GitHost
 	Log      *slog.Logger
 }

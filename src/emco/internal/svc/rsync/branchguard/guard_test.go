@@ -15,13 +15,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/branchguard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -124,7 +124,7 @@ func newFixture(t *testing.T, shard int) *fixture {
 	}
 	for name, g := range map[string]v2.GitOps{
 		"h1": {Type: "git", Reference: "held"}, "o1": {Type: "git", Reference: "open"},
-		"own": {Type: "git", Reference: "open", RefMode: gitops.RefCluster},
+		"own": {Type: "git", Reference: "open", RefMode: syncobjects.RefCluster},
 	} {
 		c := v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: name}}}
 		c.Spec.GitOps = g

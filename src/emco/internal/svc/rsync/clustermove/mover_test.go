@@ -10,12 +10,12 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -43,7 +43,7 @@ func (f *fakeGit) Submit(_ context.Context, job batch.Job) (git.DerivedResult, g
 // unless the cluster was registered again and reads it.
 func TestTheBranchOfADeregisteredClusterIsRemoved(t *testing.T) {
 	t.Parallel()
-	own := v2.GitOps{Type: "git", Reference: "repo", RefMode: gitops.RefCluster}
+	own := v2.GitOps{Type: "git", Reference: "repo", RefMode: syncobjects.RefCluster}
 	for name, tt := range map[string]struct {
 		again   *v2.GitOps // as it is registered again
 		errs    []error
@@ -98,7 +98,7 @@ func TestTheBranchOfADeregisteredClusterIsRemoved(t *testing.T) {
 				t.Fatalf("%d jobs, want %d: %+v", len(writer.jobs), tt.removed, writer.jobs)
 			}
 			for _, job := range writer.jobs {
-				view := gitops.DefaultDerivedPrefix + "edge+c1"
+				view := syncobjects.DefaultDerivedPrefix + "edge+c1"
 				if (route.Branch{URL: job.Repo.URL, Name: job.Branch}) != fleet || len(job.Edits) > 0 || !slices.Equal(job.RemoveDerived, []string{view}) {
 					t.Errorf("submitted %+v, want the removal of %s", job, view)
 				}

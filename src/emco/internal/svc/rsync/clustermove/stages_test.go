@@ -13,7 +13,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -21,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/clustermove"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -74,7 +74,7 @@ func newMoving(t *testing.T) *moving {
 	})
 	must(err)
 	c := v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: "c1"}}}
-	c.Spec.GitOps = v2.GitOps{Type: "git", Reference: "repo", RefMode: gitops.RefCluster, Moved: v2.GitOpsMove{Number: 1, From: v2.GitOpsLocation{Type: "git"}}}
+	c.Spec.GitOps = v2.GitOps{Type: "git", Reference: "repo", RefMode: syncobjects.RefCluster, Moved: v2.GitOpsMove{Number: 1, From: v2.GitOpsLocation{Type: "git"}}}
 	body, err := json.Marshal(c)
 	must(err)
 	doc, err := db.Create(t.Context(), store.Write{Key: "cluster-providers/edge/clusters/c1", Parent: "cluster-providers/edge", Body: body})

@@ -14,7 +14,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -25,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
 )
@@ -43,7 +43,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []v2.Cluste
 	log := slog.New(slog.DiscardHandler)
 	s = New(t.Context(), Shared{
 		Contexts: contexts, Heads: contextHeads{contexts}, Revisions: NewRevisionCache(contexts, shards),
-		Routes:  &route.Resolver{DB: db, Backends: backends.Backends(), Rules: gitops.Rules{}},
+		Routes:  &route.Resolver{DB: db, Backends: backends.Backends(), Rules: syncobjects.Rules{}},
 		Content: content.NewReader(contexts), Branches: branchguard.NewRecords(contexts, log), Moves: clustermove.NewProgress(contexts, log),
 		Retry: retry, Alone: func() bool { return false }, Log: log,
 	}, number, contexttest.Own(t, contexts, route.Group.Shard(0), "a"), func() {})

@@ -11,7 +11,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
-	"github.com/emco-orchestrator/emco/src/emco/internal/gitops"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	deliver "github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/deliver/gitwriter"
@@ -19,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
@@ -32,7 +32,7 @@ type fleet struct {
 	bare     gittest.Bare
 	writer   *deliver.Writer
 	pairs    fakePairs
-	settings gitops.Settings
+	settings syncobjects.Settings
 	backend  syncer.Backend
 }
 
@@ -60,9 +60,9 @@ func newFleet(t *testing.T) *fleet {
 		Commits: writers, Content: reader, Plans: content.NewStepPlans(reader), Pairs: f.pairs, Branches: fakeBranches{},
 		Cancellations: queue.NewCancellations(t.Context()), Log: slog.New(slog.DiscardHandler),
 	}
-	f.settings = gitops.Settings{
+	f.settings = syncobjects.Settings{
 		Repo: git.Repo{URL: f.server.URL("fleet")}, Branch: "main",
-		Sharding: gitops.Sharding{Mode: gitops.RefCluster, DerivedPrefix: gitops.DefaultDerivedPrefix},
+		Sharding: syncobjects.Sharding{Mode: syncobjects.RefCluster, DerivedPrefix: syncobjects.DefaultDerivedPrefix},
 	}
 	return f
 }
@@ -92,7 +92,7 @@ func (f *fleet) due(bundle appcontext.Digest, first, last, size int) (map[route.
 	for i := first; i < last; i++ {
 		name := fmt.Sprintf("edge+c%05d", i)
 		t := pair.Target{Cluster: v2.ClusterKey(name), Deployment: "7"}
-		slot := gitops.Slot{Mode: gitops.RefCluster, Shard: gitops.ShardName(i / size)}
+		slot := syncobjects.Slot{Mode: syncobjects.RefCluster, Shard: syncobjects.ShardName(i / size)}
 		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
 		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), Deployment: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
 		routes[t] = r
