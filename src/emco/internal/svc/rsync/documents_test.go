@@ -1,6 +1,7 @@
 package rsync
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,8 @@ func TestARotatedKubeconfigIsUsedAtOnce(t *testing.T) {
 	w.must(err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(live.Kubeconfig())
 	w.must(err)
+	// With a dialer of its own this client shares no pool of connections with others, which may still hold one that Rotate cut.
+	config.Dial = new(net.Dialer).DialContext
 	client, err := dynamic.NewForConfig(config)
 	w.must(err)
 	w.must(client.Resource(configMaps).Namespace("default").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
