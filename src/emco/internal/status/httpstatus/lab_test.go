@@ -61,13 +61,13 @@ type etcdFixture struct {
 	book  AgentStore // the store, unless a test puts something before it
 	fleet *clusterMap
 
-	mu     sync.Mutex
-	passed time.Duration // since the start, besides what really passes
+	mu   sync.Mutex
+	time time.Time // guarded by mu; it passes when a test says so, however slow the machine is
 }
 
 func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {
 	t.Helper()
-	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}}}
+	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}}, time: time.Now()}
 	l.book = l.store
 	for _, name := range clusters {
 		l.fleet.clusters[name] = Cluster{Registration: "id of " + string(name), Reports: true}
@@ -78,13 +78,13 @@ func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {
 func (l *etcdFixture) now() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Add(l.passed)
+	return l.time
 }
 
 func (l *etcdFixture) passes(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.passed += d
+	l.time = l.time.Add(d)
 }
 
 // process is one that takes reports.
