@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,7 +79,10 @@ func (s releaseServer) install(t *testing.T, system, machine string, args ...str
 	t.Helper()
 	prefix, tools := filepath.Join(t.TempDir(), "prefix"), t.TempDir()
 	uname := fmt.Sprintf("#!/bin/sh\ncase $1 in -s) echo %s ;; -m) echo %s ;; esac\n", system, machine)
-	if err := os.WriteFile(filepath.Join(tools, "uname"), []byte(uname), 0o700); err != nil {
+	syscall.ForkLock.RLock() // a process that starts meanwhile would have the program open, and the kernel would not run it
+	err = os.WriteFile(filepath.Join(tools, "uname"), []byte(uname), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"../../install.sh", "--prefix", prefix, "--url", s.URL}, args...)...)
