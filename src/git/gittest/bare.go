@@ -281,6 +281,14 @@ func (b Bare) Hook(name, script string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+	return WriteProgram(path, script)
+}
+
+// WriteProgram writes a shell script that can run at once. The kernel does not run a file that is open for
+// writing, and a process that starts while the file is written has it open for a moment: none starts meanwhile.
+func WriteProgram(path, script string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755)
 }
 

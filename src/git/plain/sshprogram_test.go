@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -21,13 +22,17 @@ import (
 // script writes a program and returns its path.
 func script(t *testing.T, text string) string {
 	t.Helper()
-	return writeFile(t, "program", "#!/bin/sh\n"+text+"\n")
+	path := filepath.Join(t.TempDir(), "program")
+	if err := gittest.WriteProgram(path, text); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -61,9 +66,6 @@ func TestTheSSHProgramReadsTheOperatorsConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, hosts := writeFile(t, "key", repo.SSHKey.Reveal()), writeFile(t, "hosts", repo.KnownHosts)
-	if err := os.Chmod(key, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	config := writeFile(t, "config", "Host fleet.invalid\n  HostName 127.0.0.1\n  Port "+a.Port+"\n  HostKeyAlias [127.0.0.1]:"+a.Port+
 		"\n  IdentityFile "+key+"\n  UserKnownHostsFile "+hosts+"\n")
 	repo.URL = "ssh://git@fleet.invalid/repo.git"
@@ -122,15 +124,22 @@ func TestTheSSHProgramEndsWithItsChildren(t *testing.T) {
 	if err := syscall.Mkfifo(alive, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() { // until no program holds the pipe open; a failed test leaves it to the process's end
-		_, err := os.ReadFile(alive)
+		f, err := os.Open(alive) // waits until a program opens it
+		cancel()
+		if err == nil {
+			_, err = io.Copy(io.Discard, f)
+			_ = f.Close()
+		}
 		ended <- err
 	}()
-	h := newHost(t, plain.Options{Timeout: time.Second, SSH: script(t, "sleep 600 >"+alive+" &\nwait")})
-	_, err := h.Head(t.Context(), repo, "main")
-	if !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Head: %v, want Unavailable for the deadline", err)
+	h := newHost(t, plain.Options{SSH: script(t, "sleep 600 >"+alive+" &\nwait")})
+	_, err := h.Head(ctx, repo, "main")
+	if !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Head: %v, want Unavailable because the caller leaves", err)
 	}
 	select {
 	case err := <-ended:

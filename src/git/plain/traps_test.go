@@ -3,7 +3,6 @@ package plain_test
 import (
 	"crypto/rand"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -84,14 +83,9 @@ func TestTrapALostRaceEndsTheServer(t *testing.T) {
 
 func TestTrapChildrenHaveADeadline(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	silent := filepath.Join(dir, "git")
-	if err := os.WriteFile(silent, []byte("#!/bin/sh\nexec sleep 600\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	h := plain.New(plain.Options{AllowFile: true, Git: silent, Timeout: 300 * time.Millisecond})
+	h := plain.New(plain.Options{AllowFile: true, Git: script(t, "exec sleep 600"), Timeout: 300 * time.Millisecond})
 	start := time.Now()
-	_, err := h.Head(t.Context(), git.Repo{URL: "file://" + dir}, "main")
+	_, err := h.Head(t.Context(), git.Repo{URL: "file://" + t.TempDir()}, "main")
 	if took := time.Since(start); !errs.Is(err, errs.Unavailable) || took > 30*time.Second {
 		t.Errorf("a silent git: %v after %s, want Unavailable", err, took)
 	}
