@@ -61,3 +61,14 @@ func TestRatiosAreThoseOfRounds(t *testing.T) {
 		t.Errorf("ratio is %g (%g to %g), want 2", median, low, high)
 	}
 }
+
+// Figures of a machine that others used say so.
+func TestABusyMachineIsNamed(t *testing.T) {
+	t.Parallel()
+	for load, want := range map[float64]bool{1.9: false, 50: true} {
+		r := Run{Machine: Machine{Cores: 2, LoadBefore: load}}
+		if got := strings.Contains(r.Markdown("r.json"), "Other programs used the cores"); got != want {
+			t.Errorf("with a load of %g on two cores the tables warn: %t, want %t", load, got, want)
+		}
+	}
+}
