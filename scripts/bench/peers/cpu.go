@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
 // tick is the unit of the times in /proc; Linux shows 100 per second to all programs.
@@ -16,16 +18,38 @@ const tick = time.Second / 100
 // CPUOf is the processor time of a process and its children, which may be running.
 func CPUOf(pid int) time.Duration {
 	total := processTime(pid)
+	for _, id := range children(pid) {
+		total += processTime(id)
+	}
+	return total
+}
+
+// ResidentOf is the memory of a process and its children, in bytes.
+func ResidentOf(pid int) (int64, error) {
+	m, err := program.MemoryOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range children(pid) {
+		if of, err := program.MemoryOf(id); err == nil { // otherwise it has ended
+			m.Resident += of.Resident
+		}
+	}
+	return m.Resident, nil
+}
+
+// children are the ids of the running children of a process.
+func children(pid int) (ids []int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
 		list, _ := os.ReadFile(task)
 		for child := range strings.FieldsSeq(string(list)) {
 			if id, err := strconv.Atoi(child); err == nil {
-				total += processTime(id)
+				ids = append(ids, id)
 			}
 		}
 	}
-	return total
+	return ids
 }
 
 // processTime is the processor time of a process and its ended children; 0 if it has ended itself.

@@ -17,21 +17,34 @@ import (
 const (
 	converged  = 10 // measured changes
 	edgePeriod = time.Second
+	resting    = time.Minute
+	// memoryOfCluster is what a real cluster with Flux takes, in MiB.
+	memoryOfCluster = 800
 )
 
-// edge measures the way from Git to the last of some real clusters with real Flux: P17. It belongs to the full set.
+// edgeSizes are the fleets of P17, in clusters.
+func edgeSizes() []int { return []int{1, 3, 10, 30} }
+
+// edge measures the way of a change to the last of some real clusters: P17. It belongs to the full set.
 func (s *Suite) edge(ctx context.Context) error {
 	if !s.Full && !slices.Contains(s.Only, "P17") || !s.built(ctx, "P17", "etcd", "kube", "kwok", "flux") {
 		return nil
 	}
-	sizes := []int{1, 3}
+	sizes := edgeSizes()
 	if len(s.Sizes) > 0 {
 		sizes = s.Sizes
 	}
+	makers := []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
 		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod)
-		for _, m := range shuffled(s, []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge()}) {
+		if free, need := availableMiB(), clusters*memoryOfCluster; free < need {
+			if s.round == 1 {
+				s.time.omit(fmt.Sprintf("P17 %s: it needs %d MiB of memory, %d are available", of, need, free))
+			}
+			continue
+		}
+		for _, m := range shuffled(s, makers) {
 			s.turn("P17 "+of+", "+m.Name, func() {
 				sample := s.converge(ctx, m, spec)
 				sample.Metric, sample.Peer, sample.Case = "P17", m.Name, of
@@ -42,14 +55,14 @@ func (s *Suite) edge(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// converge changes a value repeatedly, and waits each time until the cluster has it.
+// converge changes a value repeatedly, and waits each time until the clusters have it. Then it lets the peer rest.
 func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec) (out figures.Sample) {
 	dir := s.folder()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return figures.Sample{Failed: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(15+spec.Clusters)*time.Minute)
 	defer cancel()
 	e := m.New(dir)
 	w := world.New(spec)
@@ -66,9 +79,51 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 		took = append(took, live.Seconds())
 		pace.Until(ctx, time.Now().Add(time.Duration(s.draw.Int64N(int64(edgePeriod))))) // otherwise all changes come at the same phase of Flux's period
 	}
+	values := map[string]float64{}
+	if err == nil {
+		values["install"], values["seconds"], values["worst"] = took[0], figures.Median(took[1:]), figures.Quantile(took[1:], 1)
+		err = rest(ctx, e.Processes(), values)
+	}
 	if err = errors.Join(err, e.Close(context.WithoutCancel(ctx))); err != nil {
 		return figures.Sample{Failed: err.Error()}
 	}
-	out.Values = map[string]float64{"install": took[0], "seconds": figures.Median(took[1:]), "worst": figures.Quantile(took[1:], 1)}
-	return out
+	return figures.Sample{Values: values}
+}
+
+// rest adds what processes use while nothing changes: processor seconds per minute, and resident MiB.
+func rest(ctx context.Context, p peers.Processes, values map[string]float64) error {
+	control, clusters := used(p.Control), used(p.Clusters)
+	began := time.Now()
+	if !pace.Until(ctx, began.Add(resting)) {
+		return ctx.Err()
+	}
+	minutes := time.Since(began).Minutes()
+	values["restCPU"] = (used(p.Control) - control).Seconds() / minutes
+	values["edgeCPU"] = (used(p.Clusters) - clusters).Seconds() / minutes
+	var err error
+	if values["restMiB"], err = residentMiB(p.Control); err != nil {
+		return err
+	}
+	values["edgeMiB"], err = residentMiB(p.Clusters)
+	return err
+}
+
+// used is the processor time of processes with their children so far.
+func used(ids []int) (sum time.Duration) {
+	for _, id := range ids {
+		sum += peers.CPUOf(id)
+	}
+	return sum
+}
+
+// residentMiB is the memory of processes with their children.
+func residentMiB(ids []int) (mib float64, err error) {
+	for _, id := range ids {
+		bytes, err := peers.ResidentOf(id)
+		if err != nil {
+			return 0, err
+		}
+		mib += float64(bytes) / (1 << 20)
+	}
+	return mib, nil
 }

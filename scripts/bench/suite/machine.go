@@ -16,13 +16,20 @@ import (
 
 func machine(dir string) figures.Machine {
 	m := figures.Machine{CPU: field("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), LoadBefore: load(), FileSystem: fileSystem(dir)}
-	if kib, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
-		m.MemoryMiB = kib / 1024
-	}
+	m.MemoryMiB = memoryMiB("MemTotal")
 	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.OS = runtime.GOOS + " " + strings.TrimSpace(string(text))
 	}
 	return m
+}
+
+// availableMiB is the memory that programs can still take.
+func availableMiB() int { return memoryMiB("MemAvailable") }
+
+// memoryMiB is a figure of the machine's memory; 0 if it is unknown.
+func memoryMiB(name string) int {
+	kib, _ := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", name), " kB"))
+	return kib / 1024
 }
 
 // field finds "name : value" in a file of /proc.

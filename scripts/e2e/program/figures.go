@@ -47,8 +47,11 @@ type Memory struct {
 }
 
 // Memory reads /proc.
-func (e *Emco) Memory() (Memory, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.PID()))
+func (e *Emco) Memory() (Memory, error) { return MemoryOf(e.PID()) }
+
+// MemoryOf reads the figures of a process from /proc.
+func MemoryOf(pid int) (Memory, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return Memory{}, err
 	}

@@ -91,6 +91,12 @@ func (c *Cluster) Bed() *bed.Bed { return c.bed }
 // certificate authority.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
 
+// CA returns the certificate authority, in PEM.
+func (c *Cluster) CA() []byte { return c.keys.CA }
+
+// Token returns the token of the administrator.
+func (c *Cluster) Token() string { return c.tokens.admin }
+
 // PIDs returns the process ids by program.
 func (c *Cluster) PIDs() map[string]int {
 	ids := map[string]int{}

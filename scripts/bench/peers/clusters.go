@@ -1,0 +1,180 @@
+package peers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/bed"
+	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
+
+	"github.com/emco-orchestrator/emco/scripts/bench/world"
+)
+
+// most is the largest size of an answer of an API server: a world has some hundred KiB.
+const most = 64 << 20
+
+// agent is what a peer runs in a cluster.
+type agent interface {
+	Stop()
+	PIDs() map[string]int
+}
+
+// startAgent starts the agent of the cluster of a number; without one it returns nil.
+type startAgent func(ctx context.Context, i int, c *cluster.Cluster) (agent, error)
+
+// realClusters are real clusters that a peer changes.
+type realClusters struct {
+	dir string
+	all []*realCluster
+}
+
+// start starts n clusters with their agents.
+func (l *realClusters) start(ctx context.Context, n int, start startAgent) error {
+	for i := range n {
+		one := &realCluster{dir: filepath.Join(l.dir, "cluster"+strconv.Itoa(i))}
+		l.all = append(l.all, one)
+		if err := one.start(ctx); err != nil {
+			return err
+		}
+		var err error
+		if one.agent, err = start(ctx, i, one.cluster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *realClusters) stop() {
+	for _, one := range l.all {
+		one.stop()
+	}
+}
+
+// agents are the ids of the processes of all agents.
+func (l *realClusters) agents() (ids []int) {
+	for _, one := range l.all {
+		if one.agent != nil {
+			ids = slices.AppendSeq(ids, maps.Values(one.agent.PIDs()))
+		}
+	}
+	return ids
+}
+
+// live waits until all clusters have the desired objects, and returns the time since a moment.
+func (l *realClusters) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
+	failed := make([]error, len(l.all))
+	var all sync.WaitGroup
+	for i, one := range l.all {
+		all.Go(func() { failed[i] = one.live(ctx, w) })
+	}
+	all.Wait()
+	return time.Since(since), errors.Join(failed...)
+}
+
+// realCluster is a cluster with its own etcd.
+type realCluster struct {
+	dir     string
+	bed     *bed.Bed
+	cluster *cluster.Cluster
+	client  *http.Client // kubectl would take longer than the measured time
+	agent   agent        // nil without one
+}
+
+func (l *realCluster) start(ctx context.Context) (err error) {
+	if err = os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	if l.bed, l.cluster, err = OpenCluster(ctx, l.dir); err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(l.cluster.CA())
+	l.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}, Timeout: 10 * time.Second}
+	return nil
+}
+
+func (l *realCluster) stop() {
+	if l.agent != nil {
+		l.agent.Stop()
+	}
+	if l.cluster != nil {
+		l.cluster.Stop()
+		l.bed.Close()
+	}
+}
+
+// control are the processes of a cluster that serves others: its agent with the store, API server and controllers. They
+// leave out the scheduler and the nodes, which it does not need.
+func (l *realCluster) control() []int {
+	kube := l.cluster.PIDs()
+	ids := []int{l.bed.EtcdPID(), kube["kube-apiserver"], kube["kube-controller-manager"]}
+	return slices.AppendSeq(ids, maps.Values(l.agent.PIDs()))
+}
+
+// live waits until the cluster has the desired objects.
+func (l *realCluster) live(ctx context.Context, w *world.World) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	return program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
+}
+
+func (l *realCluster) holds(ctx context.Context, w *world.World) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.cluster.Server()+"/api/v1/namespaces/default/configmaps", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+l.cluster.Token())
+	res, err := l.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the API server answers %s", res.Status)
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Data     map[string]string
+		}
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, most)).Decode(&list); err != nil {
+		return err
+	}
+	versions := map[string]string{}
+	for _, o := range list.Items {
+		versions[o.Metadata.Name] = o.Data["version"]
+	}
+	return holdsAll(versions, w)
+}
+
+func holdsAll(versions map[string]string, w *world.World) error {
+	var missing []string
+	for a := range w.Spec.Apps {
+		for r := range w.Spec.Resources {
+			name := world.App(a) + "-" + world.Resource(r)
+			if versions[name] != fmt.Sprint(w.Version(a)) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the cluster does not have %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
