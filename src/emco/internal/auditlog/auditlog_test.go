@@ -98,6 +98,13 @@ func (b *bed) serve(t *auditlog.Log, path string) {
 	t.Conclude(b.Context(), at, line)
 }
 
+// tidy compresses and removes lines. The outcome of a request that was served may still wait to be written.
+func (b *bed) tidy(t *auditlog.Log) {
+	b.Helper()
+	b.must(t.Flush(b.Context()))
+	b.must(t.Tidy(b.Context()))
+}
+
 func (b *bed) export(t *auditlog.Log) string {
 	b.Helper()
 	var out bytes.Buffer
@@ -278,7 +285,7 @@ func TestPagesShowAllLinesOnce(t *testing.T) {
 		b.serve(two, fmt.Sprintf("/v2/projects/b%d", i))
 	}
 	b.later.Store(int64(25 * time.Hour))
-	b.must(one.Tidy(b.Context()))
+	b.tidy(one)
 	b.serve(one, "/v2/projects/last")
 	if n := len(etcdtest.KeysBelow(t, b.kv, "audit/segment/")); n == 0 {
 		t.Error("nothing was compressed")
@@ -328,7 +335,7 @@ func TestRetentionKeepsTheLogVerifiable(t *testing.T) {
 			b.serve(log, fmt.Sprintf("/v2/projects/d%d-%d", day, i))
 		}
 		b.later.Add(int64(25 * time.Hour))
-		b.must(log.Tidy(b.Context()))
+		b.tidy(log)
 		b.verify(log)
 	}
 	r := b.verify(log)
@@ -336,8 +343,8 @@ func TestRetentionKeepsTheLogVerifiable(t *testing.T) {
 		t.Errorf("streams %+v, %d lines were removed early", r.Streams, b.early.Load())
 	}
 	b.later.Add(int64(91 * 24 * time.Hour))
-	b.must(log.Tidy(b.Context()))
-	b.must(log.Tidy(b.Context()))
+	b.tidy(log)
+	b.tidy(log)
 	r = b.verify(log)
 	if r.Lines > 3 { // the lines that record the removals
 		t.Errorf("after 91 days there are %d lines", r.Lines)
@@ -384,7 +391,7 @@ func TestASpoiltEntryOfTheIndexHidesNoLine(t *testing.T) {
 			for day := range 3 {
 				b.serve(log, fmt.Sprintf("/v2/projects/%d", day))
 				b.later.Add(int64(25 * time.Hour))
-				b.must(log.Tidy(b.Context()))
+				b.tidy(log)
 			}
 			b.serve(log, "/v2/projects/last")
 			whole := b.export(log)
@@ -410,8 +417,8 @@ func TestASpoiltEntryOfTheIndexHidesNoLine(t *testing.T) {
 				t.Errorf("%d lines are listed, %v", len(page.Items), err)
 			}
 			b.later.Add(int64(91 * 24 * time.Hour))
-			b.must(log.Tidy(b.Context()))
-			b.must(log.Tidy(b.Context()))
+			b.tidy(log)
+			b.tidy(log)
 			if n := len(b.keys("audit/segment/00")); n > 1 {
 				t.Errorf("%d segments are left", n)
 			}
@@ -441,7 +448,7 @@ func TestASpoiltHeadStopsNothing(t *testing.T) {
 	if err != nil || len(page.Items) != 2 {
 		t.Errorf("%d lines are listed, %v", len(page.Items), err)
 	}
-	b.must(log.Tidy(b.Context()))
+	b.tidy(log)
 }
 
 // Whoever can write etcd leaves traces: each change is found and the first line that is wrong is named.
@@ -487,7 +494,7 @@ func TestChangesInEtcdAreFound(t *testing.T) {
 				b.serve(log, fmt.Sprintf("/v2/projects/%d", i))
 			}
 			b.later.Store(int64(25 * time.Hour))
-			b.must(log.Tidy(b.Context()))
+			b.tidy(log)
 			two, _ := b.start(b.options("b")) // it records the head of the other stream
 			for i := range 10 {
 				b.serve(log, fmt.Sprintf("/v2/projects/later-%d", i))
@@ -545,7 +552,7 @@ func TestLateLinesHideNoNewerOnes(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		if compressed {
 			b.later.Store(int64(28 * time.Hour))
-			b.must(log.Tidy(b.Context()))
+			b.tidy(log)
 			if len(b.keys("audit/segment/00")) == 0 {
 				t.Fatal("nothing was compressed")
 			}
@@ -568,7 +575,7 @@ func TestAListUntilATimeSkipsNewerSegments(t *testing.T) {
 	for day := range 3 {
 		b.serve(log, fmt.Sprintf("/v2/projects/%d", day))
 		b.later.Add(int64(25 * time.Hour))
-		b.must(log.Tidy(b.Context()))
+		b.tidy(log)
 	}
 	stop()
 	segments := b.keys("audit/segment/00")
@@ -592,7 +599,7 @@ func TestDamageIsLoggedOnce(t *testing.T) {
 	log, stop := b.start(o)
 	b.serve(log, "/v2/projects/x")
 	b.later.Add(int64(25 * time.Hour))
-	b.must(log.Tidy(b.Context()))
+	b.tidy(log)
 	stop()
 	b.edit(b.keys("audit/index/00")[0], func(string) string { return "{" })
 	for range 3 {
@@ -613,12 +620,12 @@ func TestOnlyRemovedLinesAreCounted(t *testing.T) {
 	b.must(log.Flush(b.Context()))
 	b.later.Add(int64(25 * time.Hour))
 	b.edit(b.kv.Key("audit", "anchor", "00"), func(string) string { return `{"stream":"00","seq":1000}` })
-	b.must(log.Tidy(b.Context()))
+	b.tidy(log)
 	if n := b.early.Load(); n != 0 {
 		t.Errorf("%d lines are counted as removed", n)
 	}
 	b.drop(b.kv.Key("audit", "anchor", "00"))
-	b.must(log.Tidy(b.Context()))
+	b.tidy(log)
 	if n := b.early.Load(); n != 3 {
 		t.Errorf("%d lines are counted as removed, want 3", n)
 	}

@@ -121,7 +121,7 @@ func TestTheWebhookGetsAllLines(t *testing.T) {
 	}
 	clients.Wait()
 	b.later.Store(int64(25 * time.Hour))
-	b.must(one.Tidy(b.Context()))
+	b.tidy(one)
 	b.serve(one, "/v2/projects/new")
 	r := newReceiver(b, 503, 429, 302, 500)
 	stop := b.post(one, r)
