@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"net/netip"
@@ -54,6 +55,27 @@ func listen(t *testing.T, address string) net.Listener {
 		t.Fatal(err)
 	}
 	return listener
+}
+
+// lingeringListener accepts connections that end when the client has read all. A client by TLS 1.3 learns after its
+// handshake that its certificate is missing: if what it sends by then is not read, the reason is lost with the connection.
+type lingeringListener struct{ net.Listener }
+
+func (l lingeringListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return lingeringConn{conn.(*net.TCPConn)}, nil
+}
+
+type lingeringConn struct{ *net.TCPConn }
+
+func (c lingeringConn) Close() error {
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.Copy(io.Discard, c.TCPConn)
+	return c.TCPConn.Close()
 }
 
 // serveAt serves until the test ends, and returns the address.
@@ -185,7 +207,7 @@ func TestCallsByTLS(t *testing.T) {
 	pool.AddCert(certified.Certificate())
 	pair := certified.TLS.Certificates
 	s := &server{answer: func(context.Context, int64) error { return nil }}
-	address := serveAt(t, listen(t, "127.0.0.1:0"), s, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: pair, ClientAuth: tls.RequireAnyClientCert})))
+	address := serveAt(t, lingeringListener{listen(t, "127.0.0.1:0")}, s, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: pair, ClientAuth: tls.RequireAnyClientCert})))
 	plain := serveAt(t, listen(t, "127.0.0.1:0"), s)
 	right := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: pair}
 	for name, tt := range map[string]struct {
