@@ -215,6 +215,9 @@ func TestALostStreamIsReplaced(t *testing.T) {
 	two, _ := b.start(b.options("b"))
 	b.serve(two, "/v2/projects/other")
 	b.serve(one, "/v2/projects/after")
+	if n := b.failed.Load(); n != 0 {
+		t.Errorf("%d failures, after which requests are refused for a moment", n)
+	}
 	b.verify(one)
 	all := lines(b, b.export(one))
 	for _, path := range []string{"before", "other", "after"} {

@@ -102,6 +102,8 @@ func (w *writer) write(ctx context.Context, group []*pendingLine) {
 	w.emptySpool()
 }
 
+// writeOnce writes a group. If another process took the stream, it writes the group to another one at once: no request
+// is refused meanwhile.
 func (w *writer) writeOnce(ctx context.Context, group []*pendingLine, spool string) error {
 	if w.stream == nil {
 		if err := w.open(ctx); err != nil {
@@ -112,10 +114,15 @@ func (w *writer) writeOnce(ctx context.Context, group []*pendingLine, spool stri
 		return nil
 	}
 	err := w.stream.write(ctx, group, spool)
-	if errors.Is(err, errMoved) {
-		w.leave(ctx)
+	if !errors.Is(err, errMoved) {
+		return err
 	}
-	return err
+	w.o.Log.Warn("another process took the stream of the audit log that this one wrote; it goes on with another stream", "stream", w.stream.name)
+	w.leave(ctx)
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	return w.stream.write(ctx, group, spool)
 }
 
 // leave gives the stream up.
