@@ -307,6 +307,6 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
   first. 422 if it asks for something else. ` + "`?reason=TEXT`" + ` is stored in the history.
 - **` + "`X-Request-Id`" + `** is echoed, or made; it stands in the log.
 - **Errors** are plain text. With ` + "`Accept: application/problem+json`" + ` they are problem documents (RFC 9457) with ` + "`type`, `title`, `status`," + `
-  ` + "`detail`, `instance` and `requestId`" + `; branch on ` + "`type`" + `. 429 and 503 carry ` + "`Retry-After`" + ` when the server knows the time.
+  ` + "`detail`, `instance` and `requestId`" + `; branch on ` + "`type`" + `. 429 and 503 carry ` + "`Retry-After`" + `: the time, if the server knows it, else a second.
 
 `

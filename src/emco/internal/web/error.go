@@ -77,8 +77,8 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	header.Del("Content-Disposition")
 	if after := errs.RetryAfter(err); after > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
-	} else if status == http.StatusTooManyRequests {
-		header.Set("Retry-After", "1")
+	} else if (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && header.Get("Retry-After") == "" {
+		header.Set("Retry-After", "1") // soon: most outages end within seconds
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
 		writeProblem(w, r, status, p.Type, text, p.Members)

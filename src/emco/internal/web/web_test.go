@@ -94,6 +94,25 @@ func TestThrottledSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
+// An outage and a limit say when to come again, also if the server does not know; other refusals do not.
+func TestOutagesSayWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	known := &errs.Error{Kind: errs.Unavailable, Err: errors.New("away"), After: 3 * time.Second}
+	for want, err := range map[string]error{"1": errs.New(errs.Unavailable, "away"), "3": known, "": errs.New(errs.NotFound, "gone")} {
+		w, _ := serve(failing(err), httptest.NewRequest("GET", "/", nil))
+		if got := w.Header().Get("Retry-After"); got != want {
+			t.Errorf("%v: Retry-After = %q, want %q", err, got, want)
+		}
+	}
+	w, _ := serve(web.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Retry-After", "10")
+		return errs.New(errs.Unavailable, "away")
+	}), httptest.NewRequest("GET", "/", nil))
+	if got := w.Header().Get("Retry-After"); got != "10" {
+		t.Errorf("a time of the handler: Retry-After = %q, want 10", got)
+	}
+}
+
 func TestProblemDocuments(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest("GET", "/v2/x", nil)

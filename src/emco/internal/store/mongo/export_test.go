@@ -31,3 +31,6 @@ func (d *Driver) Announce(ctx context.Context, k store.Key, at, tag int64, shift
 	j := newJournal(d.journal.db, func() time.Time { return time.Now().Add(shift) })
 	return j.announce(ctx, k, at, tag)
 }
+
+// Classify gives an error a kind.
+func Classify(err error) error { return classify("get", "a", err) }

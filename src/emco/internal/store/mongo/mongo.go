@@ -13,6 +13,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -317,6 +319,20 @@ func (t table) drop(ctx context.Context, upTo int64) error {
 // codes of errors that pass without help: no primary, a server that stops, time-outs.
 var passing = map[int]bool{6: true, 7: true, 50: true, 64: true, 89: true, 91: true, 189: true, 262: true, 9001: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true}
 
+// poolError is an error of a client's connections, which it drops when one of them fails.
+type poolError interface {
+	error
+	Retryable() bool
+}
+
+// unreachable reports errors on the way to the server that the client does not call errors of the network: those
+// before a request has a connection.
+func unreachable(err error) bool {
+	pool, ok := errors.AsType[poolError](err)
+	_, network := errors.AsType[net.Error](err)
+	return ok && pool.Retryable() || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // classify gives an error of MongoDB or of the context a kind. A write may have been made after an
 // Unavailable.
 func classify(op string, k store.Key, err error) error {
@@ -327,7 +343,7 @@ func classify(op string, k store.Key, err error) error {
 		return err
 	}
 	kind := errs.Internal
-	if mongo.IsTimeout(err) || mongo.IsNetworkError(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mongo.ErrClientDisconnected) {
+	if mongo.IsTimeout(err) || mongo.IsNetworkError(err) || unreachable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, mongo.ErrClientDisconnected) {
 		kind = errs.Unavailable
 	}
 	if s, ok := errors.AsType[mongo.ServerError](err); ok {

@@ -3,6 +3,10 @@ package mongo_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	driver "go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -100,6 +105,35 @@ func TestAnAnnouncedWriteThatIsOverdueFails(t *testing.T) {
 	}
 	if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 2}, 1); !errs.Is(err, errs.Conflict) {
 		t.Errorf("the late write: %v", err)
+	}
+}
+
+// droppedPool is an error of the client's connections, as the client has one that others cannot make.
+type droppedPool struct{}
+
+func (droppedPool) Error() string   { return "the connections were dropped" }
+func (droppedPool) Retryable() bool { return true }
+
+// What keeps requests from the server is Unavailable, also before a request has a connection; other errors are faults.
+func TestErrorsOnTheWayToTheServer(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for _, err := range []error{
+		droppedPool{},
+		fmt.Errorf("list: %w", droppedPool{}), refused,
+		topology.ConnectionError{ConnectionID: "a", Wrapped: refused},
+		topology.ConnectionError{ConnectionID: "a", Wrapped: io.EOF},
+		topology.ServerSelectionError{Wrapped: context.DeadlineExceeded},
+		context.Canceled,
+	} {
+		if got := errs.KindOf(mongo.Classify(err)); got != errs.Unavailable {
+			t.Errorf("%v: %s, want unavailable", err, got)
+		}
+	}
+	for _, err := range []error{errors.New("no such index"), driver.CommandError{Code: 2, Message: "bad value"}} {
+		if got := errs.KindOf(mongo.Classify(err)); got != errs.Internal {
+			t.Errorf("%v: %s, want internal", err, got)
+		}
 	}
 }
 
