@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +15,8 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/ferretdb"
 )
 
-// Two processes on different machines have nothing in common but their servers and the sealing key. They serve
-// the same project: one takes a deployment in and is killed, the other delivers and changes it; the first
+// S-04: two processes on different machines have nothing in common but their servers and the sealing key. They serve
+// the same project: one takes a deployment with a large package in and is killed, the other delivers and changes it; the first
 // comes back with an empty folder and continues.
 func TestReplicasWithSeparateFolders(t *testing.T) { serveFromSeparateFolders(t) }
 
@@ -82,6 +84,9 @@ func serveFromSeparateFolders(t *testing.T, settings ...string) {
 	s.must("register clusters", f.Register(t.Context(), 3))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
 	d := apps("shared", 2, 3)
+	for i := range 5 { // files that do not shrink: the package has nearly 20 MiB, the limit
+		d.Apps[1].Chart = d.Apps[1].Chart.With(fmt.Sprintf("files/%d.bin", i), noise(39<<20/10, uint64(i)))
+	}
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 	one.Kill()
 
@@ -116,6 +121,15 @@ func serveFromSeparateFolders(t *testing.T, settings ...string) {
 	s.must("end", three.Stop())
 	s.emco = nil
 	do.next("done")
+}
+
+// noise returns bytes that no compression makes fewer.
+func noise(n int, seed uint64) string {
+	out, r := make([]byte, n), rand.New(rand.NewPCG(seed, seed))
+	for i := range out {
+		out[i] = byte(r.Uint32())
+	}
+	return string(out)
 }
 
 // wantColour checks the value in the repository.

@@ -21,14 +21,14 @@ export GOWORK=off
 lanes="
 git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet TestFaultsAtOnce | | Git clusters without Kubernetes: writers, restarts, simulated fleets
 docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
-services  | default | etcd                   | TestReplicas TestAMoveIsFinished | | several processes on one etcd
+services  | default | etcd                   | TestReplicas TestAMoveIsFinished TestS03 | | several processes on one etcd
 identity  | default | etcd                   | TestS10 TestS11 TestS16 TestS17 TestS18 | | who may do what, over one and several processes; services/run.sh runs single cases
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestLogicalCloud TestFluxReadsABranch TestF03 TestGenericActions TestTrafficController TestNetworks TestServiceFunctionChains TestCertificateAuthorities TestWorkflowHooks TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
 images    | default |                        | TestImages TestInstallGuide | | images of the Dockerfiles, assembled without an engine and started (as root); the commands of docs/install.md
 published | default | etcd kube kwok flux versitygw registry sops opa | TestPolicyIntents TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts, encrypted files, and rules of an OPA server
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
-mongo     | full    | etcd ferretdb          | TestMongo | | documents in a server that speaks MongoDB's protocol (two minutes: FerretDB is slow)
+mongo     | full    | etcd ferretdb          | TestMongo TestS28 | | documents in a server that speaks MongoDB's protocol, also while it is away (three minutes: FerretDB is slow)
 temporal  | full    | temporal               | TestTemporal | | workflow hooks on a real Temporal server (a quarter of an hour to build)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
 gateway   | full    | caddy                  | TestF35GatewayPage | EMCO_GATEWAY=1 | docs/guides/gateway.md with Caddy, and with nginx if it is installed

@@ -17,7 +17,12 @@ type Result struct {
 
 // Emcoctl runs the CLI against this emco, in a folder without a configuration.
 func (e *Emco) Emcoctl(ctx context.Context, args ...string) Result {
-	cmd := exec.CommandContext(ctx, filepath.Join(e.options.Bin, "emcoctl"), append(args, "--server", e.URL())...)
+	return e.EmcoctlAt(ctx, e.URL(), args...)
+}
+
+// EmcoctlAt runs the CLI in the same folder against another address, such as that of a proxy.
+func (e *Emco) EmcoctlAt(ctx context.Context, server string, args ...string) Result {
+	cmd := exec.CommandContext(ctx, filepath.Join(e.options.Bin, "emcoctl"), append(args, "--server", server)...)
 	cmd.Dir = e.options.Dir
 	cmd.Env = append(os.Environ(), "HOME="+e.options.Dir, "EMCO_URL=", "EMCO_TOKEN=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

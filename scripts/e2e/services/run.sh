@@ -1,34 +1,68 @@
 #!/usr/bin/env bash
 # Runs cases of the acceptance list of several services with identity, by their numbers.
 #
-#   run.sh                 all cases
-#   run.sh S-17 S-11       these cases
-#   run.sh cases           list the cases: which tests each runs
+#   run.sh                 list the cases: one line for each set of tests
+#   run.sh S-17 S-11       run these cases
+#   run.sh all             run all cases
 #
-# The exit code is that of the tests. Cases of "e2e" run the programs in ../../../bin (make build), or those in
-# $EMCO_BIN; the lane identity of ../run.sh runs them as well. The others run packages of the control plane.
+# The exit code is that of the tests. docs/reliability.md says how much of each case its tests show. A lane "test"
+# is `make test`; other lanes are those of ../run.sh, which runs the programs in ../../../bin (make build), or those
+# in $EMCO_BIN.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null
 
-# cases: number | package below src/emco/internal, or e2e | tests | what it shows
+# cases: number | lane | folder of the packages | prefixes of tests | what they show
 cases="
-S-10 | e2e              | TestS10 | an address that others reach needs a decision
-S-11 | e2e              | TestS11 | people, programs of CI and robots sign in and do what their roles allow
-S-11 | app              | TestEveryRouteNeedsAPermission TestQuestionsAboutPermissions TestCertificatesWithIdentity | each route needs a permission
-S-12 | authn/oidc       | Test    | forged tokens, unknown keys, outages of a provider
-S-14 | app              | TestProjectsAreApart TestViewsAreConfined | what belongs to others looks as if it did not exist
-S-15 | authz            | Test    | nobody gives more than it has
-S-15 | access/grants    | Test    | the bootstrap token ends for good
-S-15 | app              | TestTheBootstrapTokenEndsForGood TestAPITokens | the same through the API
-S-16 | e2e              | TestS16 | no spelling of a path passes unchecked
-S-17 | e2e              | TestS17 | what is revoked under load is refused by all processes
-S-17 | app              | TestS17 | open streams end; a project of the same name inherits nothing
-S-18 | e2e              | TestS18 | web pages and headers are not believed
-S-18 | app              | TestF60 | the same without identity
+S-01 | test      | src/emco/internal/store/...     | Test | the contract of all stores, on SQLite, three members of etcd, and a model of the driver for MongoDB
+S-01 | mongo     | scripts/e2e                     | TestMongoContract | the contract on FerretDB
+S-02 | test      | src/emco/internal/app           | TestF22ASecondDataFolder TestF10LostDocuments TestTwoFoldersShareDocuments | stores that do not belong together are refused
+S-03 | services  | scripts/e2e                     | TestS03 | three processes without a common disk give the same bytes
+S-04 | services  | scripts/e2e                     | TestReplicasWithSeparateFolders | one process takes a large package in and is killed, another delivers it
+S-05 | services  | scripts/e2e                     | TestReplicasShareWork TestAMoveIsFinished | processes that are killed or paused are replaced
+S-05 | git       | scripts/e2e                     | TestFaultsAtOnce | faults of all kinds at once, on one process
+S-05 | test      | src/emco/internal/appcontext    | TestHeadsAreLinearizable TestH34 | concurrent steps have one order; the leader of etcd is paused and killed
+S-06 | test      | src/emco/internal/app           | TestDeliveriesSpendASharedBudget | deliveries of two processes spend one limit
+S-06 | test      | src/git/budget                  | TestProcessesShareALimit TestTheServersTimeHolds | one limit, and no call before Retry-After
+S-06 | test      | src/emco/internal/appcontext/spend | Test | the limit in etcd
+S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram | two levels of stored data side by side, before and after the raise
+S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow | who raises the level, and who refuses
+S-09 | services  | scripts/e2e                     | TestReplicasRestart | processes restart in turn behind a load balancer
+S-10 | identity  | scripts/e2e                     | TestS10 | an address that others reach needs a decision
+S-11 | identity  | scripts/e2e                     | TestS11 | people, programs of CI and robots sign in and do what their roles allow
+S-11 | test      | src/emco/internal/app           | TestEveryRouteNeeds TestQuestionsAbout TestCertificatesWithIdentity | each route needs a permission
+S-12 | test      | src/emco/internal/authn/oidc    | Test | forged tokens, unknown keys, outages of a provider
+S-13 | test      | src/emco/internal/authn/oidc    | TestClocksMayDiffer | tokens, when clocks differ
+S-13 | test      | src/emco/internal/store         | TestNoPromiseHangsOnClocks | documents, in all orders of two writers
+S-13 | faults    | scripts/e2e                     | TestClockJumps | leases and deliveries of one process whose clock jumps by a day
+S-14 | test      | src/emco/internal/app           | TestProjectsAreApart TestViewsAreConfined | what belongs to others looks as if it did not exist
+S-15 | test      | src/emco/internal/authz         | Test | nobody gives more than it has
+S-15 | test      | src/emco/internal/access/grants | Test | the bootstrap token ends for good
+S-15 | test      | src/emco/internal/app           | TestTheBootstrapToken TestAPITokens TestATokenInherits TestATokensName | the same through the API
+S-16 | identity  | scripts/e2e                     | TestS16 | no spelling of a path passes unchecked
+S-17 | identity  | scripts/e2e                     | TestS17 | what is revoked under load is refused by all processes
+S-17 | test      | src/emco/internal/app           | TestS17 | open streams end; a project of the same name inherits nothing
+S-18 | identity  | scripts/e2e                     | TestS18 | web pages and headers are not believed
+S-18 | test      | src/emco/internal/app           | TestF60 | the same without identity
+S-19 | test      | src/emco/internal/app           | TestWithoutTheAuditLog | without the audit log nothing changes, and reading goes on
+S-19 | test      | src/emco/internal/auditlog      | TestAnUnwritableLog TestWithoutAStream TestARefusedRequest | the log refuses, and leaves no half of a pair of lines
+S-20 | test      | src/api/audit                   | Test | what verify finds in exported lines
+S-20 | test      | src/emco/internal/auditlog      | TestChangesInEtcd TestASpoilt TestALostStream | what it finds in etcd
+S-21 | clusters  | scripts/e2e                     | TestAcceptance6 | planted secrets are in no log, answer, error or Git object
+S-22 | test      | src/emco/internal/store/keyring | TestS22 | keys are replaced while it serves, with kills at each write
+S-22 | test      | src/emco/internal/app           | TestF70ValuesAreSealed TestKeysWithoutAProcess | the same by command
+S-23 | test      | src/emco/internal/app           | TestABackupOfARunning TestADamagedBackup TestDoctorCompares | a backup under load goes on elsewhere; a damaged one is refused
+S-24 | clusters  | scripts/e2e                     | TestControlPlaneChart | a real API server takes the chart in a restricted namespace
+S-25 | test      | scripts/release/image           | TestBuildIsReproducible | two builds of an image are equal
+S-25 | images    | scripts/e2e                     | TestImages | the images start with their users and restrictions
+S-26 | test      | scripts/rules                   | TestF55 | rules and dashboards parse with Prometheus's own parsers
+S-26 | test      | src/emco/internal/app           | TestF55 | each metric that they name exists; the metrics pass Prometheus's checks
+S-27 | docs      | scripts/e2e                     | TestF35ThreeMachines | three processes on three members of etcd, with certificates on both sides
+S-27 | test      | src/emco/internal/tlsfiles      | TestFilesOfClients TestRenewedClientCertificates | files that do not fit are refused; renewed ones are used
+S-28 | mongo     | scripts/e2e                     | TestS28 | documents away: 503 with Retry-After, and ready soon after their return
 "
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' run.sh; }
+usage() { sed -n '2,10s/^# \{0,1\}//p' run.sh; }
 
 fail() { echo "run.sh: $*" >&2; exit 2; }
 
@@ -36,22 +70,31 @@ chosen=()
 for word in "$@"; do
   case $word in
     help | -h | --help) usage; exit 0 ;;
-    cases) printf '%s\n' "$cases" | sed '/^$/d'; exit 0 ;;
-    *) grep -q "^$word |" <<<"$cases" || fail "no case $word; run.sh cases lists them"; chosen+=("$word") ;;
+    all) mapfile -t -O "${#chosen[@]}" chosen < <(sed -n 's/^\(S-[0-9]*\) .*/\1/p' <<<"$cases" | sort -u) ;;
+    *) grep -q "^$word |" <<<"$cases" || fail "no case $word; run.sh lists them"; chosen+=("$word") ;;
   esac
 done
-[ ${#chosen[@]} -gt 0 ] || mapfile -t chosen < <(sed -n 's/^\(S-[0-9]*\) .*/\1/p' <<<"$cases" | sort -u)
+if [ ${#chosen[@]} -eq 0 ]; then
+  printf '%s\n' "$cases" | sed '/^$/d'
+  exit 0
+fi
 
 failed=()
 for number in "${chosen[@]}"; do
-  while IFS='|' read -r _ package tests what; do
-    package=${package// /} tests=$(xargs <<<"$tests" | tr ' ' '|')
-    echo "run.sh: $number:$what"
-    if [ "$package" = e2e ]; then
-      (cd .. && GOWORK=off go test -count=1 -timeout 10m -run "^($tests)" .) || failed+=("$number")
-    else
-      (cd "../../../src/emco/internal/$package" && go test -count=1 -timeout 20m -run "^($tests)" .) || failed+=("$number")
-    fi
+  while IFS='|' read -r _ lane folder tests what; do
+    lane=${lane// /} folder=${folder// /} tests=$(xargs <<<"$tests" | tr ' ' '|')
+    echo "run.sh: $number, lane $lane:$what"
+    case $lane in
+      test)
+        work= packages=.
+        case $folder in
+          scripts/*) work=off ;; # modules outside of the workspace
+          */...) packages=./... ;;
+        esac
+        (cd "../../../${folder%/...}" && GOWORK=$work go test -count=1 -timeout 20m -run "^($tests)" "$packages") || failed+=("$number")
+        ;;
+      *) ../run.sh "$lane" -- -run "^($tests)" || failed+=("$number") ;;
+    esac
   done < <(grep "^$number |" <<<"$cases")
 done
 [ ${#failed[@]} -eq 0 ] || { echo "run.sh: failed: ${failed[*]}" >&2; exit 1; }

@@ -113,6 +113,59 @@ func TestSecurityIsShownByTests(t *testing.T) {
 	}
 }
 
+// acceptanceCase is a line of scripts/e2e/services/run.sh: number, lane, folder of packages, prefixes of tests, text.
+type acceptanceCase struct{ number, lane, folder, tests string }
+
+// Each case of the acceptance list of several processes is in docs/reliability.md, with tests or as open, and
+// run.sh runs those tests: it finds each in its folder, and each of its prefixes finds one.
+func TestTheAcceptanceListIsRun(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(repository, "docs/reliability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := os.ReadFile(filepath.Join(repository, "scripts/e2e/services/run.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]map[string]bool{} // by number
+	for _, m := range regexp.MustCompile(`(?m)^(S-\d\d) +\| (\S+) +\| (\S+) +\| ([^|]+?) +\|`).FindAllStringSubmatch(string(script), -1) {
+		c := acceptanceCase{m[1], m[2], m[3], m[4]}
+		if runs[c.number] == nil {
+			runs[c.number] = map[string]bool{}
+		}
+		tests := testsIn(t, strings.TrimSuffix(c.folder, "/..."))
+		for prefix := range strings.FieldsSeq(c.tests) {
+			found := false
+			for test := range tests {
+				if strings.HasPrefix(test, prefix) {
+					runs[c.number][test], found = true, true
+				}
+			}
+			if !found {
+				t.Errorf("run.sh: %s: no test of %s begins with %s", c.number, c.folder, prefix)
+			}
+		}
+	}
+	for n := 1; n <= 28; n++ {
+		number := fmt.Sprintf("S-%02d", n)
+		row := regexp.MustCompile(`(?m)^\| ` + number + ` \|.*$`).FindString(string(page))
+		cells := strings.Split(strings.Trim(row, "|"), " | ")
+		named := 0
+		for _, m := range quoted.FindAllStringSubmatch(cells[len(cells)-1], -1) {
+			if named++; !runs[number][m[1]] {
+				t.Errorf("docs/reliability.md: %s: run.sh does not run %s", number, m[1])
+			}
+		}
+		switch open := strings.Contains(row, "**open**"); {
+		case row == "":
+			t.Errorf("%s is in no row of docs/reliability.md", number)
+		case open != (named == 0), open == (runs[number] != nil):
+			t.Errorf("%s: %d tests are named, open: %t, run.sh runs %d", number, named, open, len(runs[number]))
+		}
+	}
+}
+
 // numbered finds the numbers of threats.
 var numbered = regexp.MustCompile(`\b([HS]-\d+|[EF]\d+)\b`)
 

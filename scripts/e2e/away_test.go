@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+
+	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
+)
+
+// outage is how long the documents are away: EMCO_OUTAGE, 10 seconds unless given.
+func outage(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("EMCO_OUTAGE")
+	if text == "" {
+		return 10 * time.Second
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("EMCO_OUTAGE: %v", err)
+	}
+	return d
+}
+
+// S-28: while the server of the documents is away, requests are answered 503 with Retry-After, and what is on the
+// branch stays. An update that was accepted before waits, because the program cannot tell whether the cluster and its
+// credentials are still the same. Within ten seconds after the return the program is ready; the update is delivered
+// once, and what was refused was not done.
+func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
+	do := steps{TB: t}
+	do.next("documents in FerretDB, behind a proxy; the Git server behind another one")
+	mongo, err := url.Parse(startFerretDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := newProxy(t, mongo.Host)
+	mongo.Host = documents.address()
+	s := newStage(t, "-store.driver", "mongo", "-store.mongo.uri", mongo.String(), "-retry.first=100ms", "-retry.longest=1s", "-git.rest=1s", "-git.timeout=5s")
+	at, err := url.Parse(s.git.URL(repoName))
+	s.must("read the address", err)
+	network := newProxy(t, at.Host)
+	at.Host = network.address()
+	f := s.fleet()
+	s.must("register the fleet", f.Found(t.Context(), fleet.Repository{URL: at.String(), User: writer, Token: s.writeToken}))
+	s.must("register clusters", f.Register(t.Context(), 2))
+	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	d := apps("till", 2, 3)
+	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
+	s.phase(d, "instantiate", v2.StatusInstantiated)
+
+	for round, silent := range []bool{false, true} {
+		do.next("an update is accepted while the Git server is away; then the documents are away, too (connections hang: %t)", silent)
+		colour := fmt.Sprintf("green%d", round)
+		network.cut(false)
+		s.must("change a value", f.Revalue(t.Context(), d, d.Apps[0].Chart, "colour: "+colour+"\n"))
+		s.must("update", f.Act(t.Context(), d.Path(), "update"))
+		eventually(t, "the delivery has failed", func() error {
+			st, err := f.Status(t.Context(), d.Path(), true)
+			if err == nil && attempts(st) == 0 {
+				err = fmt.Errorf("no attempt has failed: %s", st.DeployedStatus)
+			}
+			return err
+		})
+		head := s.head()
+		documents.cut(silent)
+		network.heal()
+		asked := 0
+		for began := time.Now(); asked == 0 || time.Since(began) < outage(t); asked++ {
+			s.unavailable()
+		}
+		if _, err := s.emco.Get(t.Context(), "/readyz"); err == nil {
+			t.Error("the program says that it is ready")
+		}
+		if s.head() != head {
+			t.Error("the branch has moved")
+		}
+		commits := len(s.history())
+		do.next("the documents are back; %d times each kind of request got 503", asked)
+		documents.heal()
+		back := time.Now()
+		eventually(t, "the program is ready", func() error { _, err := s.emco.Get(t.Context(), "/readyz"); return err })
+		if took := time.Since(back); took > 10*time.Second {
+			t.Errorf("ready %s after the return, want 10 s at most", took)
+		} else {
+			t.Logf("    ready %.1f s after the return", took.Seconds())
+		}
+		eventually(t, "the branch has the update", func() error {
+			text, err := s.bare.Git(t.Context(), "", "grep", "-h", "colour", branch, "--", "*app00-00*")
+			if err == nil && !strings.Contains(text, colour) {
+				err = fmt.Errorf("it has %q", text)
+			}
+			return err
+		})
+		s.follow(d, v2.StatusInstantiated)
+		if made := len(s.history()) - commits; made > 2 {
+			t.Errorf("%d commits, want at most one for each cluster", made)
+		}
+		if code, _ := s.answer("GET", "projects/meanwhile", ""); code != http.StatusNotFound {
+			t.Errorf("a project that was refused: %d, want 404", code)
+		}
+		s.phase(d, "update", v2.StatusInstantiated)
+	}
+	s.phase(d, "terminate", v2.StatusTerminated)
+	s.sound()
+	do.next("done")
+}
+
+// unavailable sends requests of several kinds at once, and wants 503 with Retry-After.
+func (s *testStage) unavailable() {
+	s.Helper()
+	var all sync.WaitGroup
+	for _, r := range []struct{ method, path, body string }{
+		{"GET", "projects", ""}, {"GET", "projects/shop", ""}, {"POST", "projects", `{"metadata":{"name":"meanwhile"}}`}, {"DELETE", "projects/shop/logical-clouds/stores", ""},
+	} {
+		all.Go(func() {
+			if code, after := s.answer(r.method, r.path, r.body); code != http.StatusServiceUnavailable || after == "" {
+				s.Errorf("%s %s: %d with Retry-After %q, want 503 with a time", r.method, r.path, code, after)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// answer sends a request and returns the status with the value of Retry-After; 0 if there is no answer.
+func (s *testStage) answer(method, path, body string) (code int, after string) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), method, s.emco.URL()+"/v2/"+path, strings.NewReader(body))
+	if err != nil {
+		s.Error(err)
+		return 0, ""
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.Error(err)
+		return 0, ""
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body) // only the status counts
+	return res.StatusCode, res.Header.Get("Retry-After")
+}
