@@ -19,6 +19,7 @@ var arrows = map[string][]string{
 	"nearest":  {},
 	"oidctest": {},
 	"outbound": {"errs"},
+	"rest":     {"audit", "client", "errs", "v2"},
 	"status":   {"errs", "jsonread", "v2"},
 	"version":  {},
 	"archtest": {},

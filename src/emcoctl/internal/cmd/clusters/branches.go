@@ -18,6 +18,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/rest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
@@ -154,7 +155,7 @@ func completeBranch(s *session.Session) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		all, err := client.Get[[]v2.GitBranch](ctx, server, gitBranches)
+		all, err := rest.Branches.Get(ctx, server, nil)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/rest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/logins"
@@ -122,7 +122,7 @@ func chooseIssuer(ctx context.Context, place session.Place, f loginFlags) (signi
 	if err != nil {
 		return signin.Issuer{}, err
 	}
-	all, err := client.Get[[]v2.SignIn](ctx, c, "auth/issuers")
+	all, err := rest.Issuers.Get(ctx, c, nil)
 	if err != nil {
 		return signin.Issuer{}, err
 	}
@@ -132,7 +132,7 @@ func chooseIssuer(ctx context.Context, place session.Place, f loginFlags) (signi
 		names = append(names, i.Name)
 	}
 	known := printable.Line(strings.Join(names, ", "))
-	if who, err := client.Get[v2.WhoAmI](ctx, c, "auth/whoami"); err == nil && who.Via == "off" {
+	if who, err := rest.WhoAmI.Get(ctx, c, nil); err == nil && who.Via == "off" {
 		return signin.Issuer{}, errs.New(errs.Invalid, place.Server+" has auth.mode off: all callers may do everything, without a sign-in")
 	}
 	at := slices.IndexFunc(all, func(i v2.SignIn) bool { return i.Name == f.issuer })
