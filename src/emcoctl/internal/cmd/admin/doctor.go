@@ -164,6 +164,9 @@ func (d *doctor) version(ctx context.Context, c *client.Client) {
 		mark = checkWarn
 	}
 	d.report(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
+	if level := readLevel(ctx, c); level != "" {
+		d.report(checkGood, "level", "%s", level)
+	}
 }
 
 // fleet checks the states of clusters and deployments.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,26 +13,33 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
 // versionReport is the output of version.
 type versionReport struct {
-	Client version.Info  `json:"client"`
-	Server *version.Info `json:"server,omitempty"`
+	Client version.Info   `json:"client"`
+	Server *serverVersion `json:"server,omitempty"`
+}
+
+// serverVersion is the version of the server, and the level of what it stores, in its words.
+type serverVersion struct {
+	version.Info
+	Level string `json:"level,omitempty"` // empty for servers that do not say it
 }
 
 // newVersionCommand returns the command that shows both versions.
 func newVersionCommand(s *session.Session) *cobra.Command {
 	var own bool
 	c := &cobra.Command{
-		Use: "version", Short: "Show the versions of emcoctl and of the server",
+		Use: "version", Short: "Show the versions of emcoctl and of the server, and the level of what it stores",
 		Args: cobra.NoArgs,
 		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			v := versionReport{Client: version.Read()}
 			var unknown error
 			if !own {
-				v.Server, unknown = serverVersion(c.Context(), s)
+				v.Server, unknown = readServerVersion(c.Context(), s)
 			}
 			return showVersions(s, v, unknown)
 		}),
@@ -40,21 +48,35 @@ func newVersionCommand(s *session.Session) *cobra.Command {
 	return c
 }
 
-// serverVersion requests the orchestrator's version; "unknown" for a server without that
+// readServerVersion requests the orchestrator's version; "unknown" for a server without that
 // route.
-func serverVersion(ctx context.Context, s *session.Session) (*version.Info, error) {
+func readServerVersion(ctx context.Context, s *session.Session) (*serverVersion, error) {
 	c, err := s.Dial("projects")
 	if err != nil {
 		return nil, err
 	}
 	p, err := client.Get[version.Info](ctx, c, "/version")
 	if errs.Is(err, errs.NotFound) {
-		return &version.Info{Version: "unknown"}, nil
+		return &serverVersion{Info: version.Info{Version: "unknown"}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &p, nil
+	return &serverVersion{Info: p, Level: readLevel(ctx, c)}, nil
+}
+
+// readLevel returns what the server says about the level of what it stores; empty if it says nothing.
+func readLevel(ctx context.Context, c *client.Client) string {
+	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz?verbose"})
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(res.Body)) { // also of a server that is not ready
+		if text, ok := strings.CutPrefix(line, "level: "); ok {
+			return printable.Line(strings.TrimPrefix(strings.TrimSpace(text), "ready; "))
+		}
+	}
+	return ""
 }
 
 // showVersions prints the known versions. An unreachable server is reported, but is no
@@ -70,6 +92,9 @@ func showVersions(s *session.Session, v versionReport, unknown error) error {
 	fmt.Fprintf(s.Sys.Out, "client  %s\n", v.Client)
 	if v.Server != nil {
 		fmt.Fprintf(s.Sys.Out, "server  %s\n", strings.TrimSpace(v.Server.Version+" "+v.Server.Commit))
+		if v.Server.Level != "" {
+			fmt.Fprintf(s.Sys.Out, "level   %s\n", v.Server.Level)
+		}
 	}
 	if unknown != nil {
 		fmt.Fprintf(s.Sys.Err, "server  not reached: %v\n", unknown)
