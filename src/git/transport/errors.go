@@ -72,12 +72,18 @@ func classified(r git.Repo, op string, e *errs.Error, more []git.Secret) error {
 // userinfo finds credentials that a server's text quotes from some URL.
 var userinfo = regexp.MustCompile(`://[^/@\s]*@`)
 
+// leastRedacted is the length from which a credential, or an encoding of it, is hidden. A shorter one protects nothing,
+// because it is guessed at once, and it occurs in any text: what remains would tell the reader nothing.
+const leastRedacted = 4
+
 // Redact makes a server's text fit to show: one line, bounded, without the credentials of r and
-// more in any of their encodings.
+// more in any of their encodings, unless these are shorter than four characters.
 func Redact(r git.Repo, text string, more ...git.Secret) string {
 	for _, s := range append([]git.Secret{r.Token, r.SSHKey, r.ClientKey, r.App.Key}, more...) {
 		for _, secret := range forms(r.User, s.Reveal()) {
-			text = strings.ReplaceAll(text, secret, "***")
+			if len(secret) >= leastRedacted {
+				text = strings.ReplaceAll(text, secret, "***")
+			}
 		}
 	}
 	text = userinfo.ReplaceAllString(text, "://***@")

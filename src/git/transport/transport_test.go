@@ -42,6 +42,16 @@ func TestScrubHidesAllForms(t *testing.T) {
 	}
 }
 
+// A credential of a few letters is in every text: hidden, it would leave nothing to read. Its form in a header is long.
+func TestTextsStayReadableWithShortCredentials(t *testing.T) {
+	t.Parallel()
+	r := git.Repo{User: "u", Token: "e", SSHKey: "abc", App: git.App{Key: "four"}}
+	text := "remote: the server refuses abc four " + base64.StdEncoding.EncodeToString([]byte("u:e"))
+	if got, want := transport.Redact(r, text, "s"), "remote: the server refuses abc *** ***"; got != want {
+		t.Errorf("Redact = %q, want %q", got, want)
+	}
+}
+
 func TestFailClassifies(t *testing.T) {
 	t.Parallel()
 	r := git.Repo{URL: "https://h/r", Token: "s3cr3t"}
