@@ -76,7 +76,7 @@ func (r reportIntake) mount(router *mux.Router, secret config.Secret) func(next 
 		web.Handle(router, method, template, need, h)
 	}
 	handle(http.MethodPost, webhookPath, own, r.git.Webhook(secret.Reveal()))
-	handle(http.MethodGet, agentPath, authz.Permission{Verb: authz.Get, Type: "clusters"}, r.agents.Serve)
+	handle(http.MethodGet, agentPath, authz.Permission{Verb: authz.Get, Type: "clusters"}, r.https.Monitor)
 	handle(http.MethodPost, agentPath+"/report", own, r.endpoint.Report)
 	handle(http.MethodPost, agentPath+"/token", tokens(authz.Create), web.WithDryRun(r.endpoint.Make))
 	handle(http.MethodGet, agentPath+"/token", tokens(authz.List), r.endpoint.Show)

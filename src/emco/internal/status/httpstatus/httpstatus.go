@@ -51,8 +51,9 @@ type AgentStore interface {
 	DeleteAgent(ctx context.Context, a agents.Agent) error
 }
 
-// DocumentStore reads the documents of agents.
+// DocumentStore reads agents and their documents.
 type DocumentStore interface {
+	Agent(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error)
 	AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([]agents.Document, error)
 }
 

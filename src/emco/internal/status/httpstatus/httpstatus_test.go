@@ -16,10 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 )
 
 func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
@@ -484,6 +486,52 @@ func TestTheSourceDeliversStoredReports(t *testing.T) {
 	has("edge+a#4 after")
 	if got := reports(); len(got) != 4 {
 		t.Errorf("handed on were %q", got)
+	}
+}
+
+// A process answers what is known of an agent also if another one has taken its reports, or if it has just started.
+func TestEachProcessDescribesAgentsOfOthers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a", "edge+b")
+	p, notes := l.process(), intake.NewAgentStatuses()
+	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
+	describe := func() (a intake.AgentStatus) {
+		t.Helper()
+		a, err := src.agentStatus(t.Context(), "edge+a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	token := p.token("edge+a", "")
+	if _, err := src.agentStatus(t.Context(), "edge+a"); !errs.Is(err, errs.NotFound) {
+		t.Errorf("before the first report: %v, want NotFound", err)
+	}
+	first := good("edge+a", 1, "before")
+	first.Unseen = []status.Unseen{{Kind: "Secret", Reason: "forbidden"}}
+	first.At = l.now().Add(time.Hour)
+	name := p.want(http.StatusNoContent, token, first)
+	theirs, _ := p.notes.Get("edge+a")
+	if got := describe(); got.Agent != "monitor/test" || got.Seq != 1 || got.Apps != 1 || got.Ahead == "" || len(got.Unseen) != 1 ||
+		!got.Reported.Equal(theirs.Reported) || got.Received.Sub(theirs.Received).Abs() > time.Second {
+		t.Errorf("after a report elsewhere the status is %+v, there %+v", got, theirs)
+	}
+
+	l.passes(reportGap)
+	p.want(http.StatusNoContent, token, same("edge+a", 2, name))
+	if got := describe(); got.Agent != "monitor/test" || got.Seq != 2 || got.Apps != 1 || !got.Reported.IsZero() || !got.Received.After(theirs.Received) {
+		t.Errorf("after a sign of life elsewhere the status is %+v", got)
+	}
+
+	notes.Refused(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), l.now())
+	if got := describe(); got.Seq != 2 || got.Refused == nil || got.Refused.Count != 1 {
+		t.Errorf("after a refusal here the status is %+v", got)
+	}
+	newer := good("edge+a", 7, "after")
+	newer.Agent = "monitor/newer"
+	notes.Accepted(newer, l.now(), l.now())
+	if got := describe(); got.Seq != 7 || got.Agent != "monitor/newer" || got.Refused == nil {
+		t.Errorf("after a newer report here the status is %+v", got)
 	}
 }
 

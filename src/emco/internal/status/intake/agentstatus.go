@@ -1,21 +1,16 @@
 package intake
 
 import (
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// AgentStatus describes the agent of a cluster, for operators. It is kept in memory and
-// starts empty in each process.
+// AgentStatus describes the agent of a cluster, for operators.
 type AgentStatus struct {
 	Cluster  v2.ClusterKey   `json:"cluster"`
 	Agent    string          `json:"agent,omitempty"`      // name and version
@@ -40,7 +35,8 @@ type Refused struct {
 // aheadLimit is how far the clock of a cluster may be ahead before AgentStatus shows it.
 const aheadLimit = 5 * time.Minute
 
-// AgentStatuses holds the status of each agent. It is safe for concurrent use.
+// AgentStatuses holds the status of each agent as this process knows it: it starts empty in each process, which
+// sees only what arrives there. It is safe for concurrent use.
 type AgentStatuses struct {
 	mu        sync.Mutex // guards byCluster
 	byCluster map[v2.ClusterKey]AgentStatus
@@ -63,21 +59,29 @@ func (n *AgentStatuses) Get(cluster v2.ClusterKey) (note AgentStatus, ok bool) {
 func (n *AgentStatuses) Accepted(r status.Report, received, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	last := n.byCluster[v2.ClusterKey(r.Cluster)]
-	fresh := AgentStatus{
-		Cluster: last.Cluster, Agent: last.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
-		Apps: len(r.Apps), Unseen: last.Unseen, Refused: last.Refused,
-	}
-	if string(fresh.Cluster) != r.Cluster || fresh.Agent != r.Agent { // a stored substring would keep the whole report in memory
+	last, fresh := n.byCluster[v2.ClusterKey(r.Cluster)], Describe(r, received, now)
+	fresh.Refused = last.Refused
+	if fresh.Cluster == last.Cluster && fresh.Agent == last.Agent {
+		fresh.Cluster, fresh.Agent = last.Cluster, last.Agent
+	} else { // a stored substring would keep the whole report in memory
 		fresh.Cluster, fresh.Agent = v2.ClusterKey(strings.Clone(r.Cluster)), strings.Clone(r.Agent)
 	}
-	if !slices.Equal(fresh.Unseen, r.Unseen) {
+	if fresh.Unseen = last.Unseen; !slices.Equal(fresh.Unseen, r.Unseen) {
 		fresh.Unseen = cloneUnseen(r.Unseen)
 	}
-	if ahead := r.At.Sub(now); ahead > aheadLimit {
-		fresh.Ahead = ahead.Round(time.Second).String()
-	}
 	n.byCluster[fresh.Cluster] = fresh
+}
+
+// Describe returns the status of an agent that sent a report, which shares the report's texts.
+func Describe(r status.Report, received, now time.Time) AgentStatus {
+	a := AgentStatus{
+		Cluster: v2.ClusterKey(r.Cluster), Agent: r.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
+		Apps: len(r.Apps), Unseen: r.Unseen,
+	}
+	if ahead := r.At.Sub(now); ahead > aheadLimit {
+		a.Ahead = ahead.Round(time.Second).String()
+	}
+	return a
 }
 
 func cloneUnseen(kinds []status.Unseen) []status.Unseen {
@@ -109,17 +113,4 @@ func (n *AgentStatuses) Refused(d Document, err error, now time.Time) {
 	}
 	have.Refused = &Refused{Count: count, Result: ResultOf(err), Why: err.Error(), Commit: d.Where, At: now}
 	n.byCluster[d.Cluster] = have
-}
-
-// Serve answers with the status of the agent of the cluster that the URL names.
-func (n *AgentStatuses) Serve(w http.ResponseWriter, r *http.Request) error {
-	cluster, err := web.Cluster(r)
-	if err != nil {
-		return err
-	}
-	agent, ok := n.Get(cluster)
-	if !ok {
-		return errs.E(errs.NotFound, "monitor", cluster.String(), errors.New("it has not reported since this process started"))
-	}
-	return web.JSON(w, http.StatusOK, agent)
 }
