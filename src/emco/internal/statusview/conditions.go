@@ -267,7 +267,7 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 			open.add(p.n, reasonNotReported, string(p.cluster), "it has not reported")
 		case w.stale:
 			open.add(p.n, reasonSilent, string(p.cluster), w.silentSince())
-		case w.report.Commit == p.pair.Commit, p.ready.verdict.held:
+		case w.report.Commit == revisionID(p.pair.Commit), p.ready.verdict.held:
 			since = later(since, w.report.Since)
 		case p.ready.verdict.unknown.n > 0:
 			open.add(p.n, reasonUnknown, string(p.cluster), p.ready.verdict.unknown.first)
@@ -283,6 +283,9 @@ func (v *statusView) synced(a appPlaces) v2.Condition {
 	}
 	return v2.Condition{Type: v2.Synced, Status: v2.True, Reason: "Synced", Since: since}
 }
+
+// revisionID returns the id in a commit or in the digest of an artifact ("sha256:…"): agents report the bare id.
+func revisionID(delivered string) string { return strings.TrimPrefix(delivered, "sha256:") }
 
 // healthy returns the reported health of the objects.
 func (v *statusView) healthy(a appPlaces) v2.Condition {

@@ -115,6 +115,20 @@ func TestConditions(t *testing.T) {
 			"Healthy False NotReady 2h50m0s app a: edge+c2: ConfigMap one: still runs the previous version",
 			"Stalled False Done -",
 		}},
+		{"an artifact is applied, although an object of it is an old one", func(g *testGroup) {
+			g.publish(placedApps{"a": {c1: b}})
+			g.applied("a", c1, b, "sha256:c0ffee")
+			old := sick
+			old.Commit, old.Resources = "c0ffee", []appcontext.ResourceStatus{objectStatus(s.configMap("one", "bye"), "Current", "")}
+			g.report("a", c1, old)
+		}, []string{
+			"Placed True Placed 1h0m0s",
+			"Rendered True Rendered 1h0m0s",
+			"Committed True Committed 3h0m0s",
+			"Synced True Synced 2h50m0s",
+			"Healthy False NotReady 2h50m0s app a: edge+c1: ConfigMap one: still runs the previous version",
+			"Stalled False Done -",
+		}},
 		{"the report names the content but no commit, and the cluster has failed Pods", func(g *testGroup) {
 			g.publish(placedApps{"a": {c1: b}})
 			g.applied("a", c1, b, "c2")

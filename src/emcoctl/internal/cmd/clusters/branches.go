@@ -73,7 +73,7 @@ func showLanes(ctx context.Context, s *session.Session, server *client.Client) (
 	t := output.NewTable(s.Sys.Out)
 	t.Row("REPOSITORY", "BRANCH", "STATE", "QUEUED", "PUSHED", "COMMIT", "WHY")
 	for _, l := range page.Items {
-		t.Row(l.URL, l.Branch, l.State, strconv.Itoa(l.Queued), output.Age(l.LastPush, now), cmp.Or(l.Commit[:min(len(l.Commit), 12)], "any"), l.Why)
+		t.Row(l.URL, l.Branch, l.State, strconv.Itoa(l.Queued), output.Age(l.LastPush, now), cmp.Or(output.Commit(l.Commit), "any"), l.Why)
 	}
 	t.Flush()
 	if more := page.Total - len(page.Items); more > 0 {
@@ -90,7 +90,7 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 	t := output.NewTable(w)
 	t.Row("REPOSITORY", "BRANCH", "COMMIT")
 	for _, b := range all {
-		t.Row(b.URL, b.Branch, cmp.Or(b.Commit[:min(len(b.Commit), 12)], "any"))
+		t.Row(b.URL, b.Branch, cmp.Or(output.Commit(b.Commit), "any"))
 	}
 	t.Flush()
 }

@@ -87,7 +87,7 @@ func showCommits(w io.Writer, page v2.CommitViews, now time.Time) {
 		if c.Ours {
 			by = "emco"
 		}
-		t.Row(c.Commit[:min(len(c.Commit), 12)], output.Age(c.Time, now), by, whatOf(c))
+		t.Row(output.Commit(c.Commit), output.Age(c.Time, now), by, whatOf(c))
 	}
 	t.Flush()
 }

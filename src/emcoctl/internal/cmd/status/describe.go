@@ -78,7 +78,7 @@ func showCluster(w io.Writer, d v2.ClusterDetail) {
 	t.Row("DEPLOYMENT", "APP", "STATE", "PHASE", "REVISION", "COMMIT", "SINCE", "WHY")
 	for _, p := range d.Places {
 		t.Row(strings.Join([]string{p.Project, p.App, p.Version, p.Group}, "/"), p.Name, p.State, p.Phase, output.Number(p.Revision),
-			p.Commit[:min(len(p.Commit), 12)], output.Age(p.Since, time.Now()), cmp.Or(p.Blocked, p.Why))
+			output.Commit(p.Commit), output.Age(p.Since, time.Now()), cmp.Or(p.Blocked, p.Why))
 	}
 	t.Flush()
 	if d.More > 0 {

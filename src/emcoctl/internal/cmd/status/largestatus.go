@@ -81,7 +81,7 @@ func (l largeStatus) show(w io.Writer) {
 			continue
 		}
 		shown++
-		t.Row(v2.NewClusterKey(r.Provider, r.Cluster).String(), apps, output.Age(r.LastHeard, time.Now()), r.Commit[:min(len(r.Commit), 12)], r.Why)
+		t.Row(v2.NewClusterKey(r.Provider, r.Cluster).String(), apps, output.Age(r.LastHeard, time.Now()), output.Commit(r.Commit), r.Why)
 	}
 	fmt.Fprintln(w)
 	if shown > 0 {

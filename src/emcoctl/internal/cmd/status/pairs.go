@@ -85,7 +85,7 @@ func pairRows(s v2.Status) (rows []pairRow) {
 			ready = "unknown"
 		}
 		rows = append(rows, pairRow{
-			app: p.App, cluster: p.Key().String(), phase: p.Phase, revision: output.Number(p.Revision), commit: p.Commit[:min(len(p.Commit), 12)],
+			app: p.App, cluster: p.Key().String(), phase: p.Phase, revision: output.Number(p.Revision), commit: output.Commit(p.Commit),
 			ready: ready, message: message(p), good: p.Phase == "Applied" && p.Error == "" && allReady(ready),
 		})
 	}

@@ -87,8 +87,7 @@ func contents(r v2.Revision) (apps, placements string) {
 func commits(all []v2.RevisionCommit) string {
 	var names []string
 	for _, c := range all[:min(len(all), 3)] {
-		name := strings.TrimPrefix(c.Commit, "sha256:")
-		names = append(names, name[:min(len(name), 12)])
+		names = append(names, output.Commit(c.Commit))
 	}
 	if more := len(all) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
