@@ -1,7 +1,7 @@
 // Package kubehealth judges the health of Kubernetes objects and watches the objects of one
 // kind. The control plane uses it for clusters that it reaches directly, the monitor for the
-// cluster that it runs on, so both report the same health of an object. They choose the objects
-// themselves: the control plane watches only those that it rendered, and the monitor also reports
+// cluster that it runs on, so both report the same health of an object. The callers choose the
+// objects: the control plane watches only those that it rendered, and the monitor also reports
 // Pods and Jobs that were created from them.
 //
 //	API server ──list, watch──► Watch ──objects──► Handler ──► Of ──► Health

@@ -1,5 +1,5 @@
-// Package audit is the form of the audit log: its lines, how they are chained by hash, and how to check that
-// none is missing or changed.
+// Package audit defines the lines of the audit log and their chain of hashes, and checks that no line is
+// missing or changed. The package auditlog of emco writes them.
 package audit
 
 import (

@@ -132,7 +132,8 @@ func newTransport(o *Options) (*http.Transport, error) {
 	return t, nil
 }
 
-// newTrust returns whom the client trusts, and its own certificate; nil for what the system trusts, and none.
+// newTrust returns TLS settings with the authorities and the certificate of the client; nil if the options name neither,
+// which means the system's authorities and no certificate.
 func newTrust(o *Options) (*tls.Config, error) {
 	if o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" {
 		return nil, nil

@@ -1,7 +1,7 @@
 // Package addon runs deployments of EMCO's own: what clusters get before apps arrive, such as the namespace
 // of a logical cloud. An addon belongs to a document and has one app, whose objects follow from that
-// document and the ones below it. The orchestrator's worker has its owner make the revisions, and rsync
-// delivers them: so an addon is retried, watched, reported and removed as any deployment is.
+// document and the ones below it. The orchestrator's worker asks the service that owns the document for
+// the revisions, and rsync delivers them: so an addon is retried, watched, reported and removed as any deployment is.
 package addon
 
 import (

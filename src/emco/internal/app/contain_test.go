@@ -52,7 +52,7 @@ func TestF74APanicFailsItsItemAlone(t *testing.T) {
 		other.act("update")
 		other.becomes("Instantiated")
 	}
-	if log := s.log.String(); !strings.Contains(log, "a fault was contained") || !strings.Contains(log, "broken on purpose by a failpoint at etcd.publish.before") {
+	if log := s.log.String(); !strings.Contains(log, "recovered from a panic") || !strings.Contains(log, "broken on purpose by a failpoint at etcd.publish.before") {
 		t.Error("the log does not name the faults")
 	}
 }

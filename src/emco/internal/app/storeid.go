@@ -36,7 +36,7 @@ func (a *App) join(ctx context.Context, p storePair) error {
 	return a.await(ctx, func() error {
 		jumped, err := p.contexts.NoteProgress(ctx)
 		if jumped > 0 {
-			a.log.Warn("etcd was restored from a backup: the numbers of revisions jump, because those after the backup were given before", "deployments", jumped)
+			a.log.Warn("etcd was restored from a backup: EMCO skips numbers of revisions that it may have used after the backup", "deployments", jumped)
 		}
 		return err
 	})

@@ -23,8 +23,9 @@ type news struct {
 	blocks     []block // that hold them
 }
 
-// forward hands what is new in each stream to send, and keeps the positions. Reached keeps one within a stream. A stream that fails does not
-// keep others from it, unless they would fail too: the error is then Unavailable or Throttled, or it is one of the positions.
+// forward hands the new lines of each stream to send, and stores the positions. send may call reached to store a position within the
+// stream. When a stream fails, forward goes on with the next one, unless that would fail too: the error is Unavailable or Throttled, or
+// a position could not be stored.
 func (t *Log) forward(ctx context.Context, p bookmark, send func(ctx context.Context, n news, reached func(seq int64) error) error) error {
 	at, err := p.read(ctx)
 	if err != nil {

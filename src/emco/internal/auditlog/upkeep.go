@@ -63,7 +63,7 @@ func (t *Log) upkeep(ctx context.Context) {
 			}
 		}
 		if err := t.Tidy(ctx); err != nil && ctx.Err() == nil {
-			t.o.Log.Warn("old lines of the audit log are kept as they are", "err", err)
+			t.o.Log.Warn("cannot compress or remove old lines of the audit log; EMCO tries again", "err", err)
 		}
 	}
 }

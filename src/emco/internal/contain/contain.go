@@ -58,7 +58,7 @@ func (p *Panics) Do(part, item string, f func() error) (err error) {
 		}
 		err = &Error{item}
 		if p != nil {
-			p.Log.Error("a fault was contained", "part", part, "item", item, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.Log.Error("recovered from a panic: only this item failed", "part", part, "item", item, "err", fmt.Sprint(v), "stack", string(debug.Stack()))
 			p.Count(part)
 		}
 	}()

@@ -1,4 +1,4 @@
-// Package doctor compares the stores of an installation while it is stopped, for emco doctor.
+// Package doctor compares the documents with the AppContext while an installation is stopped, for emco doctor.
 package doctor
 
 import (

@@ -205,8 +205,8 @@ func (s *Server) enters(ctx context.Context) error {
 	return s.o.Enter(ctx)
 }
 
-// admit refuses who may not read what a registration is about. It returns the question, to be asked again while
-// the stream is open, and the id of the client: two subjects may choose the same.
+// admit checks that the client may read the document that a registration names. It returns the check, which the caller
+// repeats while the stream is open, and an id that no client of another subject has.
 func (s *Server) admit(ctx context.Context, r *pb.StatusRegistration) (again func() error, id string, err error) {
 	if s.o.Admit == nil {
 		return nil, r.GetClientId(), nil

@@ -21,12 +21,12 @@ type countedPlaces struct {
 type countedKey struct {
 	pairs *mirror.Version
 	rev   revisionKey
-	turn  int64 // of time, so that places are counted again whose reports were confirmed meanwhile
+	turn  int64 // number of the interval of time: in each, places are counted again, because reports may have been confirmed
 }
 
 type countedCache = bytelru.Cache[countedKey, *countedPlaces]
 
-// turnsOfStale are the turns until a report that is not confirmed becomes stale.
+// turnsOfStale is how many turns there are until a report that is not confirmed becomes stale.
 const turnsOfStale = 8
 
 // countedBytes bounds the counted places that are kept.
@@ -34,8 +34,8 @@ const countedBytes = 2 << 20
 
 func newCountedCache() *countedCache { return bytelru.New[countedKey, *countedPlaces](countedBytes) }
 
-// countedPlaces returns the places of a revision for counting: of those that stand alike the first. It keeps them
-// while the pairs stay the same and no report becomes stale, because summaries are polled.
+// countedPlaces returns one place for each group of equal places of a revision, with its count. It keeps them
+// while the pairs stay the same and no report becomes stale, because clients poll summaries.
 func (r *Reader) countedPlaces(content *revisionContent, snap mirror.Snapshot, now time.Time) ([][]placeStatus, int) {
 	k := countedKey{snap.Version, revisionKey{snap.Head.UID, content.rev.Number}, now.UnixNano() / int64(max(1, r.options.Stale/turnsOfStale))}
 	known, ok := r.counted.Get(k)
@@ -72,7 +72,7 @@ func (r *Reader) keepUntil(c *countedPlaces) (size int, keep bool) {
 	return size + revisionBytes, true
 }
 
-// maxAlike bounds the different places of an app of which others like them are looked for.
+// maxAlike bounds the groups of equal places of an app. Further places are counted one by one.
 const maxAlike = 200
 
 // likeness is what places that stand alike have in common.

@@ -1,4 +1,4 @@
-// Package upstream knows what upstream EMCO serves: its routes, and the ports on which clients look for its
+// Package upstream lists the routes that upstream EMCO serves, and the ports on which clients look for its
 // services.
 package upstream
 

@@ -53,7 +53,7 @@ func readPage(values url.Values, sorts []string, further ...string) (q pageQuery
 		key, err := base64.RawURLEncoding.DecodeString(text)
 		order, after, ok := strings.Cut(string(key), "\x00")
 		if err != nil || !ok || order != q.sort {
-			return q, errs.New(errs.Invalid, "Invalid query continue: it is not the token of a page before in this order")
+			return q, errs.New(errs.Invalid, "Invalid query continue: no page with this sort order returned this token; read from the first page again")
 		}
 		q.after = after
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 )
 
-// staysInPlace reports whether a cluster's document says of how the cluster gets its state what
-// the server's says: the server replaces the rest, and the kubeconfig.
+// staysInPlace reports whether both documents of a cluster deliver to it in the same way (spec). If so, the server
+// replaces the rest, and the kubeconfig.
 func staysInPlace(sent, stored []byte) bool {
 	ours, err := v2.Decode[v2.Cluster](sent, v2.Lenient)
 	if err != nil {

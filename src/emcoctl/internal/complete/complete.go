@@ -1,4 +1,4 @@
-// Package complete offers a shell the names that it may complete.
+// Package complete lists names of anchors, documents and contexts for the completion of a shell.
 package complete
 
 import (

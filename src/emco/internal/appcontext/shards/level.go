@@ -62,8 +62,8 @@ func NewLevel(kv *etcdkv.Client, m Member, own Program, settle time.Duration) *L
 }
 
 // Join announces the level that this process knows. It returns ErrLevel if the stores are at a higher one, and
-// Unavailable if etcd does not answer. Nothing may be written before. A process that is alone only compares, and so does
-// each while etcd is full, because no level rises then; Run announces later. So a full disk delays no start. The caller
+// Unavailable if etcd does not answer. Nothing may be written before. A process that is alone only compares. While
+// etcd is full, every process only compares, because no level rises then, and Run announces later: a full disk delays no start. The caller
 // must call Run or Leave afterwards.
 func (l *Level) Join(ctx context.Context) error {
 	if l.settle > 0 {

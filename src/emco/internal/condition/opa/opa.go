@@ -1,4 +1,5 @@
-// Package opa asks servers of Open Policy Agent, which the operator allows, for the conditions of policy intents.
+// Package opa asks servers of Open Policy Agent, which the operator allows, whether an event meets the condition of a
+// policy intent.
 //
 //	POST URL/v1/data/RULE {"input": {"event": …, "group": …}}   200 {"result": true}
 package opa

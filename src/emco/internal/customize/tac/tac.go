@@ -1,5 +1,6 @@
 // Package tac is the controller that group intents of upstream EMCO name when they have hooks. It edits nothing: all
-// hooks of a group run, and svc/workflowmgr runs them. It finds a hook that is named and does not exist.
+// hooks of a group run, and svc/workflowmgr runs them. It refuses a group intent
+// that names a hook which does not exist.
 package tac
 
 import (

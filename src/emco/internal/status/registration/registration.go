@@ -1,5 +1,5 @@
-// Package registration reads for the receivers of reports where a cluster reports, and what
-// the cluster should hold.
+// Package registration answers what the receivers of reports ask about a cluster: where it reports, which apps
+// it should hold, and its last report. It reads the documents and the AppContext.
 package registration
 
 import (

@@ -1,4 +1,4 @@
-// Package upkeep is the readiness probe of the document store, and removes uploads that no
+// Package upkeep checks whether the document store answers, for /readyz, and removes uploads that no
 // document refers to.
 package upkeep
 

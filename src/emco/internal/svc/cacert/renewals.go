@@ -119,7 +119,7 @@ func (r *Renewals) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	r.addLocked(owner(key), time.Time{})
 }
 
-// PairChanged has the certificate authority looked at that waits for a report.
+// PairChanged queues the certificate authority that waits for this report.
 func (r *Renewals) PairChanged(key appcontext.PairKey, _ *mirror.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +134,7 @@ func (r *Renewals) AgentHeard(v2.ClusterKey, time.Time) {}
 // Advanced does nothing.
 func (r *Renewals) Advanced(int64) {}
 
-// addLocked has an authority looked at at a time, or earlier. The caller holds mu.
+// addLocked queues an authority for a time. If it is queued already, the earlier time counts. The caller holds mu.
 func (r *Renewals) addLocked(ca store.Key, at time.Time) {
 	r.queue.add(ca, at)
 	select {

@@ -146,12 +146,12 @@ func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
 	}
 	const typ = "deployment-intent-groups"
 	if spec.Author == "" {
-		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and make it again")
+		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and create it again")
 	}
 	if spec.AuthorUID != "" { // intents of older versions name their token alone
 		lives, err := s.Lives(spec.AuthorUID)
 		if err == nil && !lives {
-			err = errs.New(errs.Forbidden, spec.Author+", which made the intent, was revoked or has ended, and a later token of that name is another; delete the intent and make it again")
+			err = errs.New(errs.Forbidden, spec.Author+", which made the intent, was revoked or has ended; a later token of that name is another one; delete the intent and create it again")
 		}
 		if err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Package azurearc is the sync backend "azureArcV2": it writes the files of a target as
-// "git" does, and configures Azure's resource manager to point the Flux of an Arc-enabled
+// Package azurearc is the sync backend "azureArcV2": it plans the files of a target as
+// "git" does, and the calls to Azure's resource manager that point the Flux of an Arc-enabled
 // cluster at them.
 //
 //	Git     clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml

@@ -1,5 +1,5 @@
-// Package api serves what only rsync can answer: kubeconfigs of logical clouds' users, which
-// clusters sign, and the decisions of operators about Git branches. Adopt keeps what others did to a
+// Package api serves the requests that only rsync can answer: kubeconfigs for users of logical clouds, whose
+// certificates the clusters sign, and decisions of operators about Git branches. Adopt keeps what others did to a
 // branch, and restore undoes it. If edits are held, the decision is about these; otherwise it is
 // about a rewritten history. Any process answers; the shard that writes the branch acts on it.
 package api

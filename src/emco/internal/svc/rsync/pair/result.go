@@ -8,8 +8,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// Result is what the delivery of one pair came to: the bundle that was delivered (empty for a
-// removal), and either proof or an error.
+// Result is the outcome of delivering one pair: the bundle (empty for a removal), and either proof
+// or an error.
 type Result struct {
 	Key       appcontext.PairKey
 	Bundle    appcontext.Digest

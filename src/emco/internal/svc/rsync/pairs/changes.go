@@ -23,9 +23,9 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if !w.Removed && w.Handovers != s.handovers {
-		// What was worked out before pairs changed hands may create what another shard has,
-		// or remove what this one has just taken over.
-		return nil, errs.E(errs.Unavailable, "take in", "deployment "+string(w.Deployment), errors.New("pairs have changed hands meanwhile"))
+		// A desired state that was computed before pairs changed hands may create a pair that another
+		// shard has, or remove one that this shard has just taken over.
+		return nil, errs.E(errs.Unavailable, "compare", "deployment "+string(w.Deployment), errors.New("another shard has taken over pairs, or given some up, meanwhile; rsync tries again"))
 	}
 	order := orderOf(w)
 	have := s.concerned(w, order != nil)

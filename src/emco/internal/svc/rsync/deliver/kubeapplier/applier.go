@@ -83,7 +83,7 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	var out []pair.Result
 	cloud, known := a.Cloud(t)
 	if !known && slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Desired != "" }) {
-		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.Deployment), errors.New("its logical cloud is not known yet, so it is not known as whom its apps are applied")))
+		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.Deployment), errors.New("its logical cloud is not loaded yet, so EMCO cannot choose the user that applies its apps; EMCO tries again")))
 	}
 	as, err := c.as(ctx, cloud)
 	if err != nil {
