@@ -100,8 +100,10 @@ profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, p7, resta
 fmt: $(GOFUMPT) ## format all Go code
 	$(GOFUMPT) -w src scripts
 
+# Releases build each module by itself: with the workspace's versions of libraries they ship what the tests ran.
 .PHONY: gen
 gen: ## regenerate generated files; tests check golden files and option tables
+	go work sync
 	go generate work
 	cd scripts/release && GOWORK=off go run . changelog
 
