@@ -68,10 +68,10 @@ func TestAskLeavesTheQuestion(t *testing.T) {
 	}
 }
 
-// Each question has its own processor time.
+// Each question has its own processor time, however long others use the processors.
 func TestProcessorTimeCountsForEachQuestion(t *testing.T) {
 	t.Parallel()
-	p := start(t, 9, nil, `while read q; do
+	p := start(t, 9, func(l *childproc.Limits) { l.Time = 10 * time.Minute }, `while read q; do
 		if [ "$q" = loop ]; then while :; do :; done; fi
 		i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done
 	done`)
