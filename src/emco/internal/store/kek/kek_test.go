@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +59,9 @@ func (k *kms) Encrypt(_ context.Context, uid string, data []byte) (*service.Encr
 }
 
 func (k *kms) Decrypt(ctx context.Context, uid string, r *service.DecryptRequest) ([]byte, error) {
+	if k.key == "mortal" {
+		os.Exit(1)
+	}
 	if strings.HasPrefix(r.KeyID, "destroyed") {
 		return nil, errors.New("the key " + r.KeyID + " was destroyed")
 	}
@@ -139,6 +143,38 @@ func TestAKMSPluginWrapsDataKeys(t *testing.T) {
 	defer cancel()
 	if _, err := w.Wrap(ctx, data); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("without the plugin: %v, want Unavailable with its socket", err)
+	}
+}
+
+// A call that a restart of the plugin interrupts is made again.
+func TestACallOutlivesARestartOfThePlugin(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "kms.sock")
+	stop := startPlugin(t, socket, "mortal", "ok") // it ends in the middle of the call
+	w, data := open(t, "kms://unix:"+socket), seal.NewKey()
+	wrapped, err := w.Wrap(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan error, 1)
+	go func() {
+		got, err := w.Unwrap(t.Context(), data.ID(), wrapped)
+		if err == nil && got != data {
+			err = errors.New("another key came back")
+		}
+		answer <- err
+	}()
+	for { // until the plugin has ended
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+	}
+	stop()
+	startPlugin(t, socket, "key-2", "ok")
+	if err := <-answer; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -37,10 +37,15 @@ type plugin struct {
 	client kms.KeyManagementServiceClient
 }
 
+// kmsRetries has gRPC repeat calls that a restart of the plugin interrupts: no call of the protocol changes anything.
+const kmsRetries = `{"methodConfig": [{"name": [{"service": "v2.KeyManagementService"}], "retryPolicy": {
+	"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+
 // dialKMS returns the plugin at a socket. It connects with the first call, and again after each failure. The
 // connection lives as long as the process.
 func dialKMS(socket string) (Wrapper, error) {
 	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(kmsRetries),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(kmsAnswer), grpc.WaitForReady(true)))
 	if err != nil {
 		return nil, errs.E(errs.Invalid, "reach", "the KMS plugin at "+socket, err)
