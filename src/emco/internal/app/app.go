@@ -65,6 +65,8 @@ type App struct {
 
 	keyWait time.Duration // between the creation of a data key and its first use
 
+	upkeepAfter time.Duration // from the start to the first sweep and the next look at the level; 0: as usual
+
 	closers  []func() error // in order of opening
 	describe func() (apiDescription, error)
 }
@@ -89,6 +91,10 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // WithKeyWait shortens the time between the creation of a data key and its first use. It is for tests of
 // one process.
 func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d } }
+
+// WithUpkeepAfter has the sweep of the AppContext and the regular looks at the level of stored data wait for d after
+// the start. It is for tests that count requests to etcd: those belong to no change.
+func WithUpkeepAfter(d time.Duration) Option { return func(a *App) { a.upkeepAfter = d } }
 
 // WithLevel makes the program one that knows stored data up to a level, and raises the level of the stores when all
 // processes have known more for settle. It is for tests.

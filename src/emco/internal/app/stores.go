@@ -110,6 +110,9 @@ func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, self shards.Memb
 	}
 	own := shards.Program{Version: version.Read().Version, Level: cmp.Or(a.level, appcontext.Level), At: time.Now().UTC()}
 	level := shards.NewLevel(kv, self, own, settle)
+	if a.upkeepAfter > 0 {
+		level = level.WithInterval(a.upkeepAfter)
+	}
 	if err := a.await(ctx, func() error { return level.Join(ctx) }); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,11 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
 			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: st.member, Log: a.log, Now: time.Now,
 		}))
-		services = append(services, orchestrator.NewWorker(groups, addons, renderer, st.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer))
+		worker := orchestrator.NewWorker(groups, addons, renderer, st.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer)
+		if a.upkeepAfter > 0 {
+			worker = worker.WithFirstSweep(a.upkeepAfter)
+		}
+		services = append(services, worker)
 	}
 	var lanes *views.Lanes // nil without rsync
 	if c.Runs("rsync") {

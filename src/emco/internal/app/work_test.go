@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,7 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
@@ -26,6 +30,7 @@ type workFleet struct {
 	revision       int64
 	agents         []*clusterAgent
 	tokens         []string  // of agents
+	reporting      int       // clusters that report
 	reported       time.Time // the first agent's last report, as the status shows it
 	last           etcdWork  // before the change
 	points         *failpoint.Set
@@ -45,10 +50,6 @@ type etcdWork struct {
 // minus returns the work since an earlier time.
 func (w etcdWork) minus(before etcdWork) etcdWork {
 	return etcdWork{w.txns - before.txns, w.written - before.written, w.reads - before.reads, w.read - before.read, w.audits - before.audits, w.audited - before.audited, w.batches - before.batches}
-}
-
-func (w etcdWork) plus(more etcdWork) etcdWork {
-	return etcdWork{w.txns + more.txns, w.written + more.written, w.reads + more.reads, w.read + more.read, w.audits + more.audits, w.audited + more.audited, w.batches + more.batches}
 }
 
 // size is a number of bytes: a constant, and so many for each cluster of the fleet.
@@ -88,7 +89,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		{"the same report again", (*workFleet).report, size{2, 0}, size{kib / 2, 0}, size{2, 0}, size{kib, 0}, "the sign of life of one cluster", none},
 		{"one label", (*workFleet).label, size{8, 0}, size{6 * kib, 0}, size{55, 0}, size{38 * kib, 0}, "a revision, which refers to the list of clusters; no pair", none},
 		{"a move to another sync type", (*workFleet).move, size{12, 0}, size{8 * kib, 0}, size{40, 0}, size{12 * kib, 120}, "the pairs of one cluster, one by one, and the progress of the move; looks into roster and tables", none},
-		{"a restart", (*workFleet).restart, size{34, 0}, size{2 * kib, 0}, size{75, 0}, size{34 * kib, 700}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages, and each agent's last document", none},
+		{"a restart", (*workFleet).restart, size{38, 1. / 32}, size{6 * kib, 0}, size{85, 1. / 32}, size{44 * kib, 1400}, "shards are owned again; the mirror and rsync read placements, roster and tables by pages, and each agent's last document, 32 at a time; reports that were written alone join equal ones, in few batches; a first report", size{7.5 * kib, 2}},
 	}
 	sizes := []int{50, 500}
 	work := make([][]etcdWork, len(sizes)) // by size and row
@@ -136,7 +137,11 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	t.Helper()
 	points := failpoint.New(wrap.Points()...)
-	s := newStageWith(t, onSQLite, app.WithFailpoints(points))
+	s := newStageWith(t, func(c *config.Config) {
+		onSQLite(c)
+		c.Audit.Mode = config.AuditOff              // until all is registered: many lines are compressed when the clock says so
+		c.Status.Stale = config.Duration(time.Hour) // a sixth of it later, an unchanged report is handled again
+	}, app.WithFailpoints(points), app.WithUpkeepAfter(time.Hour))
 	names := make([]string, clusters)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%03d", i)
@@ -148,6 +153,9 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	for _, name := range names {
 		f.agents, f.tokens = append(f.agents, s.agent(name)), append(f.tokens, s.reportToken(name))
 	}
+	f.stop()
+	f.config.Audit.Mode = ""
+	f.start()
 	f.last = f.settled()
 	return f
 }
@@ -155,19 +163,22 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 func (f *workFleet) install() func() string {
 	f.Helper()
 	f.act("instantiate")
-	return f.delivered()
+	return f.delivered("cache", "db", "web")
 }
 
-func (f *workFleet) update() func() string {
+func (f *workFleet) update() func() string { return f.updateOf() }
+
+// updateOf updates the deployment, which changes what clusters hold of the given apps.
+func (f *workFleet) updateOf(apps ...string) func() string {
 	f.Helper()
 	f.act("update")
-	return f.delivered()
+	return f.delivered(apps...)
 }
 
 func (f *workFleet) changeValue() func() string {
 	f.Helper()
 	f.profile("PUT", till+"/composite-profiles/small/profiles/web", "web", "changed")
-	return f.update()
+	return f.updateOf("web")
 }
 
 func (f *workFleet) addCluster() func() string {
@@ -175,7 +186,7 @@ func (f *workFleet) addCluster() func() string {
 	f.cluster("new", "repo")
 	f.member("new")
 	f.clusters++
-	return f.update()
+	return f.updateOf("cache", "db", "web")
 }
 
 func (f *workFleet) addApp() func() string {
@@ -183,7 +194,7 @@ func (f *workFleet) addApp() func() string {
 	f.app("more")
 	f.place("more")
 	f.apps++
-	return f.update()
+	return f.updateOf("more")
 }
 
 func (f *workFleet) label() func() string {
@@ -204,10 +215,28 @@ func (f *workFleet) move() func() string {
 	}
 }
 
+// report has the first cluster report that all is well.
 func (f *workFleet) report() func() string {
 	f.Helper()
 	f.post(0)
-	return f.reportShown()
+	f.reporting = max(f.reporting, 1)
+	return func() string {
+		at := pair(f.query("?status=ready"), "web", "c000").LastReport
+		if at == nil || !at.After(f.reported) {
+			return "the status does not show the report"
+		}
+		if last := f.allReady(); last != "" { // the report and what it says of apps are written one after the other
+			return last
+		}
+		f.reported = *at
+		return ""
+	}
+}
+
+// allReady complains until all apps are ready on the clusters that report.
+func (f *workFleet) allReady() string {
+	f.Helper()
+	return unless(fmt.Sprint(f.query("?status=ready").ReadyCounts["Ready"]), fmt.Sprint(f.apps*f.reporting))
 }
 
 // reportAll has all clusters report that all is well, many at the same time, as clusters do: the
@@ -220,9 +249,8 @@ func (f *workFleet) reportAll() func() string {
 		g.Go(func() error { return f.send(i) })
 	}
 	f.must("report", g.Wait())
-	return func() string {
-		return unless(fmt.Sprint(f.query("?status=ready").ReadyCounts["Ready"]), fmt.Sprint(f.apps*len(f.agents)))
-	}
+	f.reporting = len(f.agents)
+	return f.allReady
 }
 
 // post sends the report of an agent.
@@ -239,31 +267,52 @@ func (f *workFleet) send(i int) error {
 	return err
 }
 
-// reportShown complains until the status shows the report of the first cluster.
-func (f *workFleet) reportShown() func() string {
-	return func() string {
-		at := pair(f.query("?status=ready"), "web", "c000").LastReport
-		if at == nil || !at.After(f.reported) {
-			return "the status does not show the report"
-		}
-		f.reported = *at
-		return ""
-	}
-}
-
+// restart restarts the program, after which a cluster reports for the first time: what agents said before is
+// handled first.
 func (f *workFleet) restart() func() string {
 	f.Helper()
+	agent, token := f.agent("new"), f.reportToken("new")
 	f.stop()
 	f.must("begin to count again", f.points.Arm(""))
 	f.start()
 	f.last = etcdWork{} // the counters of the program began again too
-	return f.shown()
+	shown := f.shown()
+	return func() string {
+		if last := shown(); last != "" || f.reporting > len(f.agents) {
+			return cmp.Or(last, f.allReady())
+		}
+		f.reporting++
+		got, err := agent.post(f.address, token, agent.sees(status.Current))
+		f.must("report", err)
+		return cmp.Or(unless(got.code, http.StatusNoContent), f.allReady())
+	}
 }
 
-// delivered complains until the next revision is on all clusters.
-func (f *workFleet) delivered() func() string {
+// delivered complains until the next revision is on all clusters, and the events say so: they are written last.
+// The apps are those that the revision changes on clusters.
+func (f *workFleet) delivered(apps ...string) func() string {
 	f.revision++
-	return f.shown()
+	shown := f.shown()
+	want := []string{"RevisionPublished"}
+	for _, a := range apps {
+		want = append(want, "Applied "+a)
+	}
+	slices.Sort(want)
+	return func() string {
+		if last := shown(); last != "" {
+			return last
+		}
+		var events v2.EventsAnswer
+		f.must("read the events", json.Unmarshal([]byte(f.expect(http.StatusOK, "GET", f.path+"/events", "")), &events))
+		var got []string
+		for _, e := range events.Events {
+			if e.Revision == f.revision && (e.Reason == "RevisionPublished" || e.Reason == "Applied") {
+				got = append(got, strings.TrimSpace(e.Reason+" "+e.App))
+			}
+		}
+		slices.Sort(got)
+		return unless(strings.Join(slices.Compact(got), ", "), strings.Join(want, ", "))
+	}
 }
 
 // shown complains until the status shows the current revision on all clusters.
@@ -281,22 +330,22 @@ func (f *workFleet) shown() func() string {
 	}
 }
 
-// done waits until a change is done, and returns its work, without that of looking at the status.
+// done waits until a change is done, and returns its work, without the reads of looking at the status.
 func (f *workFleet) done(name string, complaint func() string) (w etcdWork) {
 	f.Helper()
 	f.eventually(name, func() string {
-		now := f.settled()
-		w = now.minus(f.last)
+		before := f.settled()
 		last := complaint()
-		f.last = f.last.plus(f.work().minus(now))
+		looked := f.work().minus(before)
+		f.last.reads, f.last.read = f.last.reads+looked.reads, f.last.read+looked.read
 		return last
 	})
-	f.last = f.work()
+	now := f.settled()
+	w, f.last = now.minus(f.last), now
 	return w
 }
 
-// settled returns the work when it no longer grows: events and records of commits follow what the
-// status shows.
+// settled returns the work when it no longer grows.
 func (f *workFleet) settled() (w etcdWork) {
 	f.Helper()
 	still := 0

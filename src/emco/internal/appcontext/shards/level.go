@@ -46,6 +46,8 @@ type Level struct {
 	own    Program
 	settle time.Duration
 
+	interval time.Duration // between two looks at the processes
+
 	lease *lease    // of this process' key; nil: it is not announced; only Join, then Run, then Leave
 	above time.Time // since when all processes know a higher level; only Run
 
@@ -58,7 +60,13 @@ type Level struct {
 // NewLevel returns the level of the stores, for a process that knows own.Level. It rises when all processes
 // have known a higher one for settle; as soon as it runs if settle is 0, which is right for a process that is alone.
 func NewLevel(kv *etcdkv.Client, m Member, own Program, settle time.Duration) *Level {
-	return &Level{kv: kv, member: m, own: own, settle: settle}
+	return &Level{kv: kv, member: m, own: own, settle: settle, interval: cmp.Or(settle/6, aloneInterval)}
+}
+
+// WithInterval sets the time between two looks at the processes.
+func (l *Level) WithInterval(d time.Duration) *Level {
+	l.interval = d
+	return l
 }
 
 // Join announces the level that this process knows. It returns ErrLevel if the stores are at a higher one, and
@@ -133,7 +141,7 @@ func (l *Level) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	every := time.NewTicker(cmp.Or(l.settle/6, aloneInterval))
+	every := time.NewTicker(l.interval)
 	defer every.Stop()
 	for {
 		if err := l.look(ctx); err != nil && !errs.Is(err, errs.Unavailable) {

@@ -32,7 +32,7 @@ const (
 	maxAttempts   = 5  // for one operation, while a store or the renderer fails
 	keptRevisions = 10 // newest revisions of a deployment that Sweep keeps; users can roll back to them
 	sweepPeriod   = 20 * time.Minute
-	sweepSoon     = time.Minute // the first sweep after the start, and the next one while content waits for it
+	sweepSoon     = time.Minute // the usual first sweep after the start, and the next one while content waits for it
 	sweepShare    = 20          // a sweep takes at most one part of this many of the time
 	heldSweeps    = 30          // consecutive sweeps that may leave content to an operation without a warning
 )
@@ -60,13 +60,15 @@ type Worker struct {
 	tracer   *tracing.Tracer                                            // nil: nothing is traced
 	witness  func(op appcontext.Operation, subject string, failed bool) // nil: none
 
+	firstSweep time.Duration // after the start
+
 	operations, sweep *shards.Runner
 }
 
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, quotas: g.quotas(), renderer: renderer, panics: panics, log: log,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, quotas: g.quotas(), renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -83,6 +85,12 @@ func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, fai
 // WithTracer has operations traced.
 func (w *Worker) WithTracer(t *tracing.Tracer) *Worker {
 	w.tracer = t
+	return w
+}
+
+// WithFirstSweep has the first sweep wait for d after the start.
+func (w *Worker) WithFirstSweep(d time.Duration) *Worker {
+	w.firstSweep = d
 	return w
 }
 
@@ -319,7 +327,7 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 // runSweep periodically removes what is no longer referenced. Content goes in two sweeps, so the
 // second one follows soon.
 func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) error {
-	contexts, wait := w.contexts.Fenced(own.Fence()), sweepSoon
+	contexts, wait := w.contexts.Fenced(own.Fence()), w.firstSweep
 	for held := 0; pause.For(ctx, wait) == nil; {
 		start := time.Now()
 		if err := contexts.SweepAgents(ctx, w.isRegistered); err != nil {
