@@ -164,9 +164,14 @@ func (t Table) Next(s appcontext.State, a Action) (appcontext.State, error) {
 // If returns the condition that must hold in addition to the state.
 func (t Table) If(s appcontext.State, a Action) Condition { return t[a][s].If }
 
-// Refuse returns the error for an action whose condition does not hold.
-func (t Table) Refuse(s appcontext.State, a Action) error {
-	return errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s now; allowed in %s", s, t.allowed(a)))
+// Refuse returns the error for an action whose condition does not hold. It names the status too, if that is another
+// word: users see the status.
+func (t Table) Refuse(s appcontext.State, status string, a Action) error {
+	now := s.String() + " now"
+	if status != s.String() {
+		now += ", with the status " + status
+	}
+	return errs.E(errs.Conflict, a.String(), "", fmt.Errorf("not allowed in state %s; allowed in %s", now, t.allowed(a)))
 }
 
 func (t Table) allowed(a Action) string {

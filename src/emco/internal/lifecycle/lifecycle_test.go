@@ -99,8 +99,11 @@ func TestRefusalsNameTheStatesThatWouldDo(t *testing.T) {
 	if want := "instantiate: not allowed in state Created; allowed in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
-	err = Groups().Refuse(appcontext.Terminated, Stop)
-	if want := "stop: not allowed in state Terminated now; allowed in Instantiated while it is under way, Terminated while it is under way"; err.Error() != want || !errs.Is(err, errs.Conflict) {
-		t.Errorf("got %q, want %q", err, want)
+	for status, shown := range map[string]string{"Terminated": "", "TerminateFailed": ", with the status TerminateFailed"} {
+		err = Groups().Refuse(appcontext.Terminated, status, Stop)
+		want := "stop: not allowed in state Terminated now" + shown + "; allowed in Instantiated while it is under way, Terminated while it is under way"
+		if err.Error() != want || !errs.Is(err, errs.Conflict) {
+			t.Errorf("got %q, want %q", err, want)
+		}
 	}
 }

@@ -333,7 +333,7 @@ func (g *Groups) checkCondition(ctx context.Context, head appcontext.Head, a lif
 	}
 	status, err := g.deployedStatus(ctx, head)
 	if err == nil && !slices.Contains(allowed, status) {
-		err = g.table.Refuse(head.State, a)
+		err = g.table.Refuse(head.State, status, a)
 	}
 	return err
 }
