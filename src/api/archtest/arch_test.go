@@ -11,6 +11,7 @@ const module = "github.com/emco-orchestrator/emco/src/api"
 // may be imported but the standard library, by tests neither.
 var arrows = map[string][]string{
 	"audit":    {},
+	"certtest": {},
 	"errs":     {},
 	"v2":       {"errs", "outbound"},
 	"client":   {"errs", "outbound"},

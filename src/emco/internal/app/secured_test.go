@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"net"
 	"net/http"
@@ -18,20 +17,22 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/emco-orchestrator/emco/src/api/certtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	contextupdate "github.com/emco-orchestrator/emco/src/emco/internal/customize/contextupdatepb"
 )
 
-// file writes the authority's certificate to a file, for clients to trust.
-func (a authority) file() string {
-	a.t.Helper()
-	file := filepath.Join(a.t.TempDir(), "ca.pem")
-	a.write(file, pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+// authorityFile writes the certificate of an authority to a file, for clients to trust.
+func authorityFile(t *testing.T, ca certtest.Authority) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	ca.Write(t, file)
 	return file
 }
 
-func withCertificate(ca authority) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.issue("server")}}
+func withCertificate(t *testing.T, ca certtest.Authority) *tls.Config {
+	t.Helper()
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.Issue(t, "server")}}
 }
 
 // agreeing is an action controller without edits.
@@ -46,13 +47,13 @@ func (a *agreeing) UpdateAppContext(context.Context, *contextupdate.ContextUpdat
 }
 
 // serve serves with a certificate of an authority, and returns the port.
-func (a *agreeing) serve(t *testing.T, ca authority) string {
+func (a *agreeing) serve(t *testing.T, ca certtest.Authority) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(withCertificate(ca))))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(withCertificate(t, ca))))
 	contextupdate.RegisterContextupdateServer(server, a)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -68,10 +69,10 @@ func (a *agreeing) serve(t *testing.T, ca authority) string {
 // Controllers are called by TLS with controllers.ca. Without it, those of other machines are not called.
 func TestControllersAreCalledByTLS(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := certtest.New(t)
 	var controller agreeing
 	port := controller.serve(t, ca)
-	s := newStageWith(t, func(c *config.Config) { c.Controllers.CA = ca.file() })
+	s := newStageWith(t, func(c *config.Config) { c.Controllers.CA = authorityFile(t, ca) })
 	s.fleet("a")
 	g := s.groupOfRegions("127.0.0.1", port)
 	g.act("instantiate")
@@ -91,7 +92,7 @@ func TestControllersAreCalledByTLS(t *testing.T) {
 // An OPA server that wants a token gets the one of its file, a renewed one without a restart. No answer shows it.
 func TestOPAServersGetTheirTokens(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
+	ca := certtest.New(t)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer planted-second" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -100,7 +101,7 @@ func TestOPAServersGetTheirTokens(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"result":false}`))
 	}))
-	server.TLS = withCertificate(ca)
+	server.TLS = withCertificate(t, ca)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	token := filepath.Join(t.TempDir(), "token")
@@ -109,7 +110,7 @@ func TestOPAServersGetTheirTokens(t *testing.T) {
 	}
 	s := newStageWith(t, func(c *config.Config) {
 		c.Outbound.Engines = []string{server.URL + "/"}
-		c.Outbound.EngineAccess = []config.EngineAccess{{URL: server.URL, TokenFile: token, CA: ca.file()}}
+		c.Outbound.EngineAccess = []config.EngineAccess{{URL: server.URL, TokenFile: token, CA: authorityFile(t, ca)}}
 	})
 	s.fleet("a")
 	s.onboard("web")

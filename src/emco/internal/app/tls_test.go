@@ -2,17 +2,9 @@ package app_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,95 +17,16 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/emco-orchestrator/emco/src/api/certtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	pb "github.com/emco-orchestrator/emco/src/emco/internal/statusnotify/statusnotifypb"
 )
 
-// authority issues certificates.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	a := authority{t: t}
-	a.cert, a.key, _ = a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	})
-	return a
-}
-
-// sign makes a certificate; the authority's own while it has none.
-func (a authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, tls.Certificate) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(raw)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return parsed, key, tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
-}
-
-// issue returns a certificate for a name on this machine.
-func (a authority) issue(name string) tls.Certificate {
-	a.t.Helper()
-	_, _, pair := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
-	return pair
-}
-
-func (a authority) pool() *x509.CertPool {
-	p := x509.NewCertPool()
-	p.AddCert(a.cert)
-	return p
-}
-
-// write writes certificates and keys as PEM.
-func (a authority) write(path string, blocks ...pem.Block) {
-	a.t.Helper()
-	var text []byte
-	for _, b := range blocks {
-		text = append(text, pem.EncodeToMemory(&b)...)
-	}
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-func (a authority) writePair(cert, key string, pair tls.Certificate) {
-	a.t.Helper()
-	raw, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(key, pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	a.write(cert, pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-}
-
 // tlsStage is a running program whose API needs client certificates.
 type tlsStage struct {
 	*testing.T
-	ca, clients authority
+	ca, clients certtest.Authority
 	dir         string
 	app         *app.App
 	stop        func() error
@@ -121,13 +34,13 @@ type tlsStage struct {
 
 func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 	t.Helper()
-	s := &tlsStage{T: t, ca: newAuthority(t), clients: newAuthority(t), dir: t.TempDir()}
+	s := &tlsStage{T: t, ca: certtest.New(t), clients: certtest.New(t), dir: t.TempDir()}
 	c := config.Default()
 	c.Data = filepath.Join(s.dir, "data")
 	c.HTTP.Address, c.GRPC.Address, c.Ops.Address = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	c.HTTP.Cert, c.HTTP.CertKey, c.HTTP.ClientCA = filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), filepath.Join(s.dir, "ca.crt")
-	s.ca.writePair(c.HTTP.Cert, c.HTTP.CertKey, s.ca.issue("first"))
-	s.clients.write(c.HTTP.ClientCA, pem.Block{Type: "CERTIFICATE", Bytes: s.clients.cert.Raw})
+	certtest.WritePair(s.T, c.HTTP.Cert, c.HTTP.CertKey, s.ca.Issue(s.T, "first"))
+	s.clients.Write(t, c.HTTP.ClientCA)
 	c.Auth.Mode = "off"
 	change(&c)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -155,7 +68,7 @@ func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 
 // get reads projects over a new connection, and returns the name of the server's certificate.
 func (s *tlsStage) get(client ...tls.Certificate) (name string, proto int, err error) {
-	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.pool(), Certificates: client}, ForceAttemptHTTP2: true}
+	t := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: client}, ForceAttemptHTTP2: true}
 	defer t.CloseIdleConnections()
 	res, err := (&http.Client{Transport: t}).Get("https://" + s.app.Address() + "/v2/projects")
 	if err != nil {
@@ -172,11 +85,11 @@ func (s *tlsStage) get(client ...tls.Certificate) (name string, proto int, err e
 func TestTheAPIServesTLSToClientsWithCertificates(t *testing.T) {
 	t.Parallel()
 	s := newTLSStage(t, func(*config.Config) {})
-	mine := s.clients.issue("gateway")
+	mine := s.clients.Issue(s.T, "gateway")
 	if name, proto, err := s.get(mine); err != nil || name != "first" || proto != 2 {
 		t.Errorf("a client with a certificate: %s, HTTP/%d, %v", name, proto, err)
 	}
-	for what, certs := range map[string][]tls.Certificate{"none": nil, "one of another authority": {newAuthority(t).issue("gateway")}} {
+	for what, certs := range map[string][]tls.Certificate{"none": nil, "one of another authority": {certtest.New(t).Issue(t, "gateway")}} {
 		if _, _, err := s.get(certs...); err == nil {
 			t.Errorf("a client is answered whose certificate is %s", what)
 		}
@@ -191,7 +104,7 @@ func TestTheAPIServesTLSToClientsWithCertificates(t *testing.T) {
 		}
 	}
 	dial := func(certs ...tls.Certificate) codes.Code {
-		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.pool(), Certificates: certs})))
+		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.Pool(), Certificates: certs})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +130,7 @@ func TestTheAPIServesTLSToClientsWithCertificates(t *testing.T) {
 func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	s := newTLSStage(t, func(*config.Config) {})
-	mine := s.clients.issue("gateway")
+	mine := s.clients.Issue(s.T, "gateway")
 	serves := func(want string) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -238,7 +151,7 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	serves("first")
-	s.ca.writePair(filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), s.ca.issue("second"))
+	certtest.WritePair(s.T, filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), s.ca.Issue(s.T, "second"))
 	serves("second")
 	if err := s.stop(); err != nil {
 		t.Error(err)
@@ -299,7 +212,7 @@ func TestCertificatesWithIdentity(t *testing.T) {
 	})
 	ask := func(token, method, path, body string, certs ...tls.Certificate) (code int, text string) {
 		t.Helper()
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.pool(), Certificates: certs}}
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: certs}}
 		defer transport.CloseIdleConnections()
 		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.app.Address()+path, strings.NewReader(body))
 		if err != nil {
@@ -326,7 +239,7 @@ func TestCertificatesWithIdentity(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", what, got, text, code)
 		}
 	}
-	ann, bob := s.clients.issue("ann"), s.clients.issue("bob")
+	ann, bob := s.clients.Issue(s.T, "ann"), s.clients.Issue(s.T, "bob")
 	for _, doc := range [][2]string{
 		{"/v2/projects", named("shop")},
 		{"/v2/projects/shop/role-bindings", binding("look", "viewer", "user:cert:ann")},
@@ -352,20 +265,20 @@ func TestCertificatesWithIdentity(t *testing.T) {
 		{"no certificate", "GET", "/v2/projects/shop", nil, 401},
 		{"no certificate, a public page", "GET", "/openapi.json", nil, 200},
 		{"no certificate, the reference", "GET", "/reference", nil, 200},
-		{"root changes it", "DELETE", "/v2/projects/shop/role-bindings/look", []tls.Certificate{s.clients.issue("root")}, 204},
+		{"root changes it", "DELETE", "/v2/projects/shop/role-bindings/look", []tls.Certificate{s.clients.Issue(s.T, "root")}, 204},
 		{"what ann may not read any more", "GET", "/v2/projects/shop", []tls.Certificate{ann}, 404},
 	} {
 		code, text := ask("", c.method, c.path, "", c.certs...)
 		want(c.what, c.want, code, text)
 	}
-	if code, text := ask("", "GET", "/openapi.json", "", newAuthority(t).issue("ann")); code != 0 {
+	if code, text := ask("", "GET", "/openapi.json", "", certtest.New(t).Issue(t, "ann")); code != 0 {
 		t.Errorf("a certificate of another authority: %d %.80s", code, text)
 	}
 	code, text = ask("wrong", "GET", "/v2/projects/shop", "", ann)
 	want("a wrong token beside a good certificate", 401, code, text)
 
 	register := func(certs ...tls.Certificate) codes.Code {
-		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.pool(), Certificates: certs})))
+		conn, err := grpc.NewClient(s.app.GRPCAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: s.ca.Pool(), Certificates: certs})))
 		if err != nil {
 			t.Fatal(err)
 		}

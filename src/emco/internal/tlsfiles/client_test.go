@@ -1,35 +1,27 @@
 package tlsfiles_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/certtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 )
 
 // A renewed client certificate is used by the next connection, without a restart.
 func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, authority := t.TempDir(), certtest.New(t)
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	files := tlsfiles.Client{Cert: cert, Key: key}
 	if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), "cert and key: ") {
 		t.Errorf("files that do not exist: %v", err)
 	}
-	writePair(t, "first", cert, key)
+	certtest.WritePair(t, cert, key, authority.Issue(t, "first"))
 	config, err := files.Config()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +38,7 @@ func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 	transport.TLSClientConfig.GetClientCertificate = config.GetClientCertificate
 	transport.DisableKeepAlives = true
 	for _, want := range []string{"first", "second"} {
-		writePair(t, want, cert, key)
+		certtest.WritePair(t, cert, key, authority.Issue(t, want))
 		res, err := client.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +58,7 @@ func TestFilesOfClients(t *testing.T) {
 	}
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	writePair(t, "one", cert, key)
+	certtest.WritePair(t, cert, key, certtest.New(t).Issue(t, "one"))
 	if c, err := (tlsfiles.Client{CA: cert}).Config(); err != nil || c.RootCAs == nil || c.GetClientCertificate != nil || c.MinVersion < tls.VersionTLS12 {
 		t.Errorf("with an authority: %+v, %v", c, err)
 	}
@@ -76,29 +68,6 @@ func TestFilesOfClients(t *testing.T) {
 	} {
 		if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", files, err, want)
-		}
-	}
-}
-
-func writePair(t *testing.T, name, cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
