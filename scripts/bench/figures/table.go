@@ -29,7 +29,7 @@ func (r Run) head(out *strings.Builder) {
 	fmt.Fprintf(out, "%s UTC, %.0f s. %d cores (%s), %d MiB of memory, %s, %s. Load before: %.2f, at the end: %.2f.\n",
 		r.When.UTC().Format("2 January 2006 15:04"), r.Took, m.Cores, m.CPU, m.MemoryMiB, m.OS, m.FileSystem, m.LoadBefore, m.LoadAfter)
 	if m.LoadBefore > float64(m.Cores) {
-		fmt.Fprintf(out, "**Other programs used the cores, with a load of %.0f before the run: the seconds are not those of a quiet machine. Compare the peers.**\n", m.LoadBefore)
+		fmt.Fprintf(out, "**Other programs used the cores, with a load of %.0f before the run: the seconds are not those of a quiet machine, and a ratio of few rounds depends on when each peer ran.**\n", m.LoadBefore)
 	}
 	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells stop after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
 	fmt.Fprint(out, "\n| round | write and fsync of 4 KiB, ms | SHA-1 and zlib, MB/s | empty push, ms | load |\n|---|---|---|---|---|\n")
