@@ -1,4 +1,4 @@
-// Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so
+// Package grants keeps roles, bindings, API tokens and sessions of browsers in memory as they are in the document store, so
 // that requests are decided without reading it.
 package grants
 
@@ -64,6 +64,8 @@ type Cache struct {
 	bindings  map[store.Key]authz.Binding
 	tokens    map[store.Key]token
 	bootstrap bootstrapRecord
+	sessions  map[store.Key][]Session // a snapshot may hold it: it is cloned before it changes
+	shared    bool                    // a snapshot holds sessions
 }
 
 // snapshot is the documents of a moment. It does not change.
@@ -72,6 +74,7 @@ type snapshot struct {
 	tokens    map[string]token     // by digest
 	ends      map[string]time.Time // of tokens, by uid
 	bootstrap bootstrapRecord
+	sessions  map[store.Key][]Session
 	at        time.Time
 }
 
@@ -214,10 +217,13 @@ func (c *Cache) Refresh(ctx context.Context) error {
 func (c *Cache) nextLocked(at time.Time, changed bool) *snapshot {
 	if old := c.current.Load(); old != nil && !changed {
 		same := *old
-		same.at = at
+		same.at, same.sessions = at, c.sessions
+		c.shared = true
 		return &same
 	}
-	return c.buildLocked(at)
+	next := c.buildLocked(at)
+	next.sessions, c.shared = c.sessions, true
+	return next
 }
 
 // relevant reports whether a document decides.
@@ -225,7 +231,7 @@ func relevant(k store.Key) bool {
 	s := strings.Split(string(k), "/")
 	switch len(s) {
 	case 2:
-		return s[0] == Roles || s[0] == Bindings || s[0] == Tokens || k == bootstrapKey
+		return s[0] == Roles || s[0] == Bindings || s[0] == Tokens || s[0] == sessions || k == bootstrapKey
 	case 4:
 		return (s[0] == "projects" || s[0] == "cluster-providers") && s[2] == Bindings
 	}
@@ -234,10 +240,11 @@ func relevant(k store.Key) bool {
 
 func (c *Cache) loadLocked(ctx context.Context) error {
 	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]token{}
+	c.sessions, c.shared = map[store.Key][]Session{}, false
 	for _, l := range []struct {
 		under store.Key
 		depth int
-	}{{Roles, 1}, {Bindings, 1}, {Tokens, 1}, {"projects", 3}, {"cluster-providers", 3}} {
+	}{{Roles, 1}, {Bindings, 1}, {Tokens, 1}, {sessions, 1}, {"projects", 3}, {"cluster-providers", 3}} {
 		for doc, err := range c.db.List(ctx, l.under, store.Query{Depth: l.depth}) {
 			if err == nil && relevant(doc.Key) {
 				err = c.takeLocked(doc)
@@ -250,13 +257,13 @@ func (c *Cache) loadLocked(ctx context.Context) error {
 	return c.readLocked(ctx, bootstrapKey)
 }
 
-// updateLocked reads documents again; it reports whether one of them decides.
+// updateLocked reads documents again; it reports whether one of them decides what callers may do.
 func (c *Cache) updateLocked(ctx context.Context, keys []store.Key) (changed bool, err error) {
 	for _, k := range keys {
 		if !relevant(k) {
 			continue
 		}
-		changed = true
+		changed = changed || k.Collection() != sessions
 		if err := c.readLocked(ctx, k); err != nil {
 			return true, err
 		}
@@ -270,6 +277,7 @@ func (c *Cache) readLocked(ctx context.Context, k store.Key) error {
 		delete(c.roles, k)
 		delete(c.bindings, k)
 		delete(c.tokens, k)
+		c.setSessionsLocked(k, nil)
 		if k == bootstrapKey {
 			c.bootstrap = bootstrapRecord{}
 		}
@@ -294,6 +302,10 @@ func (c *Cache) takeLocked(doc store.Doc) (err error) {
 		var t TokenRecord
 		t, err = store.Decode[TokenRecord](doc)
 		c.tokens[doc.Key] = token{t, doc.UID}
+	case doc.Key.Collection() == sessions:
+		var all sessionsRecord
+		all, err = store.Decode[sessionsRecord](doc)
+		c.setSessionsLocked(doc.Key, all.Sessions)
 	default:
 		var b v2.RoleBinding
 		b, err = store.Decode[v2.RoleBinding](doc)

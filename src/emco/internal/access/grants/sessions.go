@@ -1,0 +1,163 @@
+package grants
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// sessions is the collection of the sessions of browsers: a document for each person, without its name.
+const sessions = "sessions"
+
+// Limits of writes of sessions.
+const (
+	sessionTries = 16 // while other processes change the sessions of the same person
+	sweepAtOnce  = 16 // documents without sessions that a sign-in removes
+)
+
+// Session is what is stored of a session. Its cookie has the rest.
+type Session struct {
+	ID   string    `json:"id"`
+	Ends time.Time `json:"ends"`
+}
+
+// sessionsRecord is the sessions of a person, oldest first.
+type sessionsRecord struct {
+	Sessions []Session `json:"sessions"`
+}
+
+func sessionsKey(subject string) store.Key {
+	sum := sha256.Sum256([]byte(subject))
+	return store.Key(sessions + "/" + hex.EncodeToString(sum[:16]))
+}
+
+// LiveSession reports whether a session of a person has not ended.
+func (c *Cache) LiveSession(subject, id string) (bool, error) {
+	s, err := c.snapshot()
+	if err != nil {
+		return false, err
+	}
+	now := c.now()
+	return slices.ContainsFunc(s.sessions[sessionsKey(subject)], func(one Session) bool { return one.ID == id && now.Before(one.Ends) }), nil
+}
+
+// BeginSession stores a new session of a person. Of more than most sessions the oldest end.
+func (c *Cache) BeginSession(ctx context.Context, subject string, s Session, most int) error {
+	c.sweepSessions(ctx)
+	return c.changeSessions(ctx, subject, func(all []Session) []Session {
+		all = append(all, s)
+		return all[max(len(all)-most, 0):]
+	})
+}
+
+// EndSession ends a session of a person; all of them for an empty id.
+func (c *Cache) EndSession(ctx context.Context, subject, id string) error {
+	return c.changeSessions(ctx, subject, func(all []Session) []Session {
+		return slices.DeleteFunc(all, func(one Session) bool { return id == "" || one.ID == id })
+	})
+}
+
+// changeSessions changes the sessions of a person, without those that have ended.
+func (c *Cache) changeSessions(ctx context.Context, subject string, change func([]Session) []Session) error {
+	key := sessionsKey(subject)
+	for range sessionTries {
+		record, rev, err := c.readSessions(ctx, key)
+		if err != nil {
+			return err
+		}
+		record.Sessions = change(slices.DeleteFunc(record.Sessions, c.lapsed))
+		if err = c.writeSessions(ctx, key, record, rev); errs.Is(err, errs.Exists) || errs.Is(err, errs.Conflict) || errs.Is(err, errs.NotFound) {
+			continue // another process was faster
+		}
+		if err != nil {
+			return fmt.Errorf("store the sessions of %s: %w", subject, err)
+		}
+		return c.Refresh(ctx)
+	}
+	return errs.New(errs.Unavailable, "other processes change the sessions of "+subject+" all the time; try again in a moment")
+}
+
+func (c *Cache) lapsed(s Session) bool { return !c.now().Before(s.Ends) }
+
+// readSessions returns the sessions of a document with its revision; 0 if there is no document.
+func (c *Cache) readSessions(ctx context.Context, key store.Key) (sessionsRecord, int64, error) {
+	doc, err := c.db.Get(ctx, key)
+	if errs.Is(err, errs.NotFound) {
+		return sessionsRecord{}, 0, nil
+	}
+	if err != nil {
+		return sessionsRecord{}, 0, fmt.Errorf("read sessions: %w", err)
+	}
+	record, err := store.Decode[sessionsRecord](doc)
+	return record, doc.Rev, err
+}
+
+// writeSessions writes a document of which readSessions returned the revision. One without sessions goes at a later
+// sign-in.
+func (c *Cache) writeSessions(ctx context.Context, key store.Key, record sessionsRecord, rev int64) error {
+	if rev == 0 && len(record.Sessions) == 0 {
+		return nil
+	}
+	body, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	w := store.Write{Key: key, Body: body}
+	if rev == 0 {
+		_, err = c.db.Create(ctx, w)
+	} else {
+		_, err = c.db.Replace(ctx, w, rev)
+	}
+	return err
+}
+
+// sweepSessions removes some documents in which all sessions have ended. What cannot be removed goes later.
+func (c *Cache) sweepSessions(ctx context.Context) {
+	s, err := c.snapshot()
+	if err != nil {
+		return
+	}
+	left := sweepAtOnce
+	for key, all := range s.sessions {
+		if !c.allLapsed(all) {
+			continue
+		}
+		_ = c.db.Delete(ctx, key, func(_ context.Context, doc store.Doc) error {
+			record, err := store.Decode[sessionsRecord](doc)
+			if err == nil && !c.allLapsed(record.Sessions) {
+				err = errs.New(errs.Conflict, "somebody signed in")
+			}
+			return err
+		})
+		if left--; left == 0 {
+			return
+		}
+	}
+}
+
+func (c *Cache) allLapsed(all []Session) bool {
+	return !slices.ContainsFunc(all, func(one Session) bool { return !c.lapsed(one) })
+}
+
+// setSessionsLocked takes the sessions of a document in; nil for one that is gone.
+func (c *Cache) setSessionsLocked(k store.Key, all []Session) {
+	if _, known := c.sessions[k]; !known && all == nil {
+		return
+	}
+	if c.shared {
+		c.sessions, c.shared = maps.Clone(c.sessions), false
+	}
+	if all == nil {
+		delete(c.sessions, k)
+		return
+	}
+	c.sessions[k] = all
+}
