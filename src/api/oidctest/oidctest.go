@@ -33,6 +33,7 @@ type Provider struct {
 	logins  map[string]*deviceLogin // by device code; guarded by mu
 	codes   map[string]codeLogin    // by authorization code; guarded by mu
 	refresh map[string]session      // by refresh token; guarded by mu
+	secrets map[string]string       // of confidential clients, by id; guarded by mu
 }
 
 type signingKey struct {
@@ -43,6 +44,7 @@ type signingKey struct {
 // session is who signed in with which client, for which audience.
 type session struct {
 	client, audience string
+	nonce            string
 	claims           map[string]any // nil: nobody yet
 }
 
@@ -66,7 +68,7 @@ const pollInterval = time.Second
 // New starts a provider that ends with the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, life: time.Hour}
+	p := &Provider{logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, secrets: map[string]string{}, life: time.Hour}
 	p.Rotate(t, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
@@ -123,6 +125,13 @@ func (p *Provider) SetPerson(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.person = claims
+}
+
+// SetSecret makes a client confidential: it gets tokens with its secret only.
+func (p *Provider) SetSecret(client, secret string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.secrets[client] = secret
 }
 
 // SetLife changes how long the tokens live that clients get; an hour at first.
@@ -242,6 +251,7 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 		"code_challenge_methods_supported":      []string{"S256"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
 		"response_types_supported":              []string{"code"}, "subject_types_supported": []string{"public"},
+		"authorization_response_iss_parameter_supported": true,
 	})
 }
 
@@ -283,11 +293,11 @@ func (p *Provider) decide(userCode string, how func(*deviceLogin)) bool {
 }
 
 // authorize is the page where the person at the browser signs in. It sends the browser back to the client, on
-// the same machine, with a code that works once and with the verifier of its challenge only (RFC 7636, RFC 8252).
+// this machine, with a code that works once and with the verifier of its challenge only (RFC 7636, RFC 8252).
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	back, err := url.Parse(q.Get("redirect_uri"))
-	if err != nil || back.Scheme != "http" || back.Hostname() != "127.0.0.1" || q.Get("client_id") == "" {
+	if err != nil || back.Scheme != "http" && back.Scheme != "https" || back.Hostname() != "127.0.0.1" || q.Get("client_id") == "" {
 		http.Error(w, "the client, or the address to go back to, is not known", http.StatusBadRequest)
 		return
 	}
@@ -302,7 +312,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		answer.Set("error", "access_denied")
 	default:
 		code := rand.Text()
-		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), p.person}, back.String(), q.Get("code_challenge")}
+		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), q.Get("nonce"), p.person}, back.String(), q.Get("code_challenge")}
 		answer.Set("code", code)
 	}
 	p.mu.Unlock()
@@ -351,9 +361,16 @@ func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 // token answers logins and refreshes. A code, or a refresh token, works once.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	refuse := func(why string) { write(w, http.StatusBadRequest, map[string]any{"error": why}) }
-	client := r.PostFormValue("client_id")
+	client, secret, basic := r.BasicAuth()
+	if !basic {
+		client, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.secrets[client] != secret {
+		write(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
+		return
+	}
 	switch r.PostFormValue("grant_type") {
 	case "authorization_code":
 		code := r.PostFormValue("code")
@@ -402,6 +419,9 @@ func (p *Provider) grant(w http.ResponseWriter, s session) {
 	key := p.keys[len(p.keys)-1]
 	sign := func(audience string) string {
 		full := map[string]any{"aud": audience, "exp": time.Now().Add(p.life).Unix()}
+		if s.nonce != "" {
+			full["nonce"] = s.nonce
+		}
 		for name, value := range s.claims {
 			full[name] = value
 		}

@@ -54,7 +54,7 @@ var groups = map[string]packageGroup{
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/guard",                            // policies of projects
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
-			"internal/authn/oidc", "internal/access", "internal/access/grants", "internal/access/throttle",
+			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
 			"internal/planview", // plans of dry runs, in parts
 			"internal/openapi",  // describes what resources declare
 			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",
@@ -215,6 +215,7 @@ var homes = map[string][]string{
 	"go.temporal.io/":           {"temporal/temporalrunner"},
 	"github.com/coreos/go-oidc": {"internal/authn/oidc"},
 	"github.com/go-jose/":       {"internal/authn/oidc"},
+	"golang.org/x/oauth2":       {"internal/authn/oidc"},
 	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	ViaToken       = "token"
 	ViaOIDC        = "oidc"
+	ViaSession     = "session"
 	ViaCertificate = "certificate"
 	ViaProxy       = "proxy"
 	ViaBootstrap   = "bootstrap"
@@ -36,6 +37,13 @@ type Issuers interface {
 	Verify(ctx context.Context, token string) (Caller, error)
 }
 
+// Sessions knows the sessions of browsers.
+type Sessions interface {
+	// Session returns the caller of the session that a request has a cookie of, and whether it has one. A cookie
+	// that is not valid, or not any more, names nobody. The error is Unavailable if that cannot be decided.
+	Session(r *http.Request) (c Caller, given bool, err error)
+}
+
 // Proxy is a gateway that authenticates, and names the user of a request in a header.
 type Proxy struct {
 	Header string   // empty: none
@@ -44,18 +52,27 @@ type Proxy struct {
 
 // Authenticator finds out who sends a request.
 type Authenticator struct {
-	Tokens  Tokens
-	Issuers Issuers // nil: none
-	Proxy   Proxy
+	Tokens   Tokens
+	Issuers  Issuers  // nil: none
+	Sessions Sessions // nil: none
+	Proxy    Proxy
 }
 
 // maxBearer is the length of the longest bearer token, in bytes. Longer ones are refused unread.
 const maxBearer = 16 << 10
 
 // Authenticate returns who sends a request; the zero Caller if the request has no credential. A wrong
-// credential is Unauthorized, also beside a good one.
+// credential is Unauthorized, also beside a good one; a session is Invalid beside the header Authorization.
 func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {
 	token, given, err := bearer(r.Header)
+	if a.Sessions != nil {
+		switch c, session, failure := a.Sessions.Session(r); {
+		case session && given:
+			return Caller{}, errs.New(errs.Invalid, "the request has a session cookie and the header Authorization: send one of them")
+		case session:
+			return c, failure
+		}
+	}
 	if err != nil {
 		return Caller{}, err
 	}

@@ -15,7 +15,7 @@ type Caller struct {
 	Subject string    // user:…, token:…; empty: unknown
 	UID     string    // of an API token: those before and after it with the same name have others
 	Groups  []string  // group:…, sorted
-	Via     string    // how it is known: oidc, token, certificate, proxy, bootstrap
+	Via     string    // how it is known: oidc, session, token, certificate, proxy, bootstrap
 	Until   time.Time // when its credential ends; zero: not known
 }
 

@@ -32,6 +32,7 @@ type Issuer struct {
 	CA          string // file with certificate authorities; empty: those of the system
 	GroupsClaim string // empty: groups
 	Prefix      string // of names in subjects; empty: the name and a colon
+	Web         Web
 }
 
 // Bounds of what is accepted and kept.
@@ -88,7 +89,7 @@ func (i Issuer) client() (*http.Client, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of an issuer", i.URL)
 	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if !private(u) {
 		return nil, fmt.Errorf("%s: an issuer needs https", i.URL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -104,6 +105,11 @@ func (i Issuer) client() (*http.Client, error) {
 		Transport: transport, Timeout: askTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// private reports whether others cannot read what is sent to a URL.
+func private(u *url.URL) bool {
+	return u.Scheme == "https" && u.Host != "" || u.Scheme == "http" && loopback(u.Hostname())
 }
 
 func loopback(host string) bool {
@@ -182,25 +188,35 @@ type issuer struct {
 	keys    *keySet   // nil: the provider was not asked with success; guarded by mu
 	tried   time.Time // last discovery; guarded by mu
 	failure error     // of it; guarded by mu
+	at      endpoints // guarded by mu
 }
 
-// verify checks signature, issuer, audience and times of a token, and reads who it is.
+// verify checks signature, issuer, audience and times of a token that a program sends, and reads who it is.
 func (i *issuer) verify(ctx context.Context, token string) (authn.Caller, error) {
+	t, err := i.check(ctx, token, i.Audience)
+	if err != nil {
+		return authn.Caller{}, err
+	}
+	return i.caller(t)
+}
+
+// check checks a token for an audience.
+func (i *issuer) check(ctx context.Context, token, audience string) (*goidc.IDToken, error) {
 	keys, err := i.discover(ctx)
 	if err != nil {
-		return authn.Caller{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, err))
+		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, err))
 	}
 	checked := goidc.NewVerifier(i.URL, keys, &goidc.Config{
-		ClientID: i.Audience, SupportedSigningAlgs: algorithms(), Now: func() time.Time { return i.now().Add(-skew) },
+		ClientID: audience, SupportedSigningAlgs: algorithms(), Now: func() time.Time { return i.now().Add(-skew) },
 	})
 	t, err := checked.Verify(ctx, token)
 	if out, ok := errors.AsType[*outage](err); ok {
-		return authn.Caller{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, out.err))
+		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, out.err))
 	}
 	if err != nil {
-		return authn.Caller{}, i.refusal(err.Error())
+		return nil, i.refusal(err.Error())
 	}
-	return i.caller(t)
+	return t, nil
 }
 
 func (i *issuer) refusal(why string) error {
@@ -268,7 +284,9 @@ func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	i.tried = i.now()
 	p, err := goidc.NewProvider(goidc.ClientContext(ctx, i.client), i.URL)
 	var at struct {
-		Keys string `json:"jwks_uri"`
+		Keys    string   `json:"jwks_uri"`
+		Issuer  bool     `json:"authorization_response_iss_parameter_supported"`
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err == nil {
 		err = p.Claims(&at)
@@ -279,6 +297,8 @@ func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	if i.failure = err; err != nil {
 		return nil, err
 	}
+	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer}
+	i.at.AuthStyle = style(at.Methods)
 	i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
 	return i.keys, nil
 }

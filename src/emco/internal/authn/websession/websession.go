@@ -1,0 +1,232 @@
+// Package websession keeps the sessions of browsers in sealed cookies: who signed in, and what a sign-in that is
+// under way must show at its end.
+package websession
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+)
+
+// The cookies. A browser takes a cookie with the prefix __Host- only over TLS and from the host itself, so no
+// other host can set it.
+const (
+	sessionCookie = "__Host-emco"
+	signInCookie  = "__Host-emco-signin"
+)
+
+// The routes of sign-ins. Their handlers read the cookies themselves.
+const (
+	LoginPath    = "/v2/auth/login"
+	CallbackPath = "/v2/auth/callback"
+	LogoutPath   = "/v2/auth/logout"
+)
+
+const (
+	maxCookie  = 4000             // bytes of a value; browsers drop cookies of more than 4096 with their name
+	signInLife = 10 * time.Minute // of a sign-in that is under way
+	renewals   = 10               // how often a session is written again within its idle time, at most
+)
+
+// Session is the content of a session's cookie.
+type Session struct {
+	ID      string    `json:"id"`
+	Issuer  string    `json:"issuer"`
+	Subject string    `json:"subject"`
+	Groups  []string  `json:"groups,omitempty"`
+	Made    time.Time `json:"made"`
+	Used    time.Time `json:"used"` // last time that the cookie was written
+}
+
+// SignIn is the content of the cookie of a sign-in that is under way.
+type SignIn struct {
+	Challenge oidc.Challenge `json:"challenge"`
+	Issuer    string         `json:"issuer"`
+	Return    string         `json:"return"` // path to which the browser goes in the end
+	Former    *Former        `json:"former,omitempty"`
+	Begun     time.Time      `json:"begun"`
+}
+
+// Former is the session that a browser had when it began to sign in.
+type Former struct {
+	Subject string `json:"subject"`
+	ID      string `json:"id"`
+}
+
+// Live knows which sessions have not ended.
+type Live interface {
+	// LiveSession reports whether a session of a person has not ended. It is Unavailable if that cannot be decided.
+	LiveSession(subject, id string) (bool, error)
+	// LookAgain returns when the sessions are known that other processes made before the call.
+	LookAgain(ctx context.Context) error
+}
+
+// Keeper writes and reads the cookies. All processes with the same data keys read the same.
+type Keeper struct {
+	Sealer   *seal.Sealer
+	Live     Live
+	Prefixes map[string]string // of people in subjects, by issuer at which browsers sign in
+	Life     time.Duration     // of a session
+	Idle     time.Duration     // without a request, after which a session ends
+	Now      func() time.Time
+}
+
+// New returns a new session of a caller.
+func (k *Keeper) New(issuer string, c authn.Caller) Session {
+	now := k.Now().UTC().Truncate(time.Second)
+	return Session{ID: rand.Text(), Issuer: issuer, Subject: c.Subject, Groups: c.Groups, Made: now, Used: now}
+}
+
+// Ends returns when a session ends at the latest.
+func (k *Keeper) Ends(s Session) time.Time { return s.Made.Add(k.Life) }
+
+// Session implements authn.Sessions.
+func (k *Keeper) Session(r *http.Request) (c authn.Caller, given bool, err error) {
+	if len(r.CookiesNamed(sessionCookie)) == 0 || slices.Contains([]string{LoginPath, CallbackPath, LogoutPath}, r.URL.Path) {
+		return authn.Caller{}, false, nil
+	}
+	s, err := k.Read(r)
+	if err != nil || s.ID == "" {
+		return authn.Caller{}, true, err
+	}
+	return authn.Caller{Subject: s.Subject, Groups: s.Groups, Via: authn.ViaSession, Until: k.Ends(s)}, true, nil
+}
+
+// Read returns the session that a request has a cookie of; the zero Session if there is none, or if it is not
+// valid any more. It is Unavailable if that cannot be decided.
+func (k *Keeper) Read(r *http.Request) (Session, error) {
+	s, ok := k.read(r)
+	if !ok {
+		return Session{}, nil
+	}
+	live, err := k.Live.LiveSession(s.Subject, s.ID)
+	if err == nil && !live {
+		if err = k.Live.LookAgain(r.Context()); err == nil { // another process may have made it a moment ago
+			live, err = k.Live.LiveSession(s.Subject, s.ID)
+		}
+	}
+	if err != nil || !live {
+		return Session{}, err
+	}
+	return s, nil
+}
+
+// read returns the session in the cookie of a request, which may have ended at another process.
+func (k *Keeper) read(r *http.Request) (s Session, ok bool) {
+	if foreign(r) || !k.open(r, sessionCookie, &s) {
+		return Session{}, false
+	}
+	now, prefix := k.Now(), k.Prefixes[s.Issuer]
+	return s, prefix != "" && strings.HasPrefix(s.Subject, "user:"+prefix) && now.Before(k.Ends(s)) && now.Before(s.Used.Add(k.Idle))
+}
+
+// foreign reports whether a page of another origin had the browser send the request, other than by going there. A page of a
+// sibling host could, because SameSite is about sites.
+func foreign(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site == "" || site == "same-origin" || site == "none" {
+		return false
+	}
+	return r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// Cookie returns the cookie of a session; Forbidden if it does not fit into one.
+func (k *Keeper) Cookie(s Session) (*http.Cookie, error) {
+	rest := min(s.Used.Add(k.Idle).Sub(k.Now()), k.Ends(s).Sub(k.Now()))
+	value, err := k.seal(sessionCookie, s)
+	if err != nil {
+		return nil, errs.New(errs.Forbidden, s.Subject+" is in "+strconv.Itoa(len(s.Groups))+" groups, whose names do not fit into a cookie: have the issuer "+s.Issuer+" send only the groups that bindings name, or sign in with emcoctl")
+	}
+	return cookie(sessionCookie, value, rest, http.SameSiteStrictMode), nil
+}
+
+// Renew returns a handler that writes the cookies of sessions in use again, so that they do not end as idle.
+func (k *Keeper) Renew(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if authn.From(r.Context()).Via == authn.ViaSession {
+			s, ok := k.read(r)
+			if now := k.Now(); ok && now.Sub(s.Used) >= k.Idle/renewals {
+				s.Used = now.UTC().Truncate(time.Second)
+				if c, err := k.Cookie(s); err == nil {
+					http.SetCookie(w, c)
+				}
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// End removes the session from the browser.
+func (k *Keeper) End(w http.ResponseWriter) {
+	http.SetCookie(w, cookie(sessionCookie, "", 0, http.SameSiteStrictMode))
+}
+
+// Begin gives the browser a sign-in.
+func (k *Keeper) Begin(w http.ResponseWriter, s SignIn) error {
+	s.Begun = k.Now().UTC()
+	value, err := k.seal(signInCookie, s)
+	if err != nil {
+		return errs.New(errs.Invalid, "the sign-in does not fit into a cookie: the path in return is too long")
+	}
+	http.SetCookie(w, cookie(signInCookie, value, signInLife, http.SameSiteLaxMode)) // the issuer's page sends the browser back
+	return nil
+}
+
+// Take takes the sign-in from the browser; false if it has none that began less than ten minutes ago.
+func (k *Keeper) Take(w http.ResponseWriter, r *http.Request) (s SignIn, ok bool) {
+	http.SetCookie(w, cookie(signInCookie, "", 0, http.SameSiteLaxMode))
+	if !k.open(r, signInCookie, &s) || !k.Now().Before(s.Begun.Add(signInLife)) {
+		return SignIn{}, false
+	}
+	return s, true
+}
+
+// cookie returns a cookie for this host only, out of reach of scripts. Without a value it removes the cookie.
+func cookie(name, value string, life time.Duration, site http.SameSite) *http.Cookie {
+	age := max(int(life.Seconds()), 1)
+	if value == "" {
+		age = -1
+	}
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: site}
+}
+
+// errTooLong means that a value does not fit into a cookie.
+var errTooLong = errs.New(errs.Invalid, "the value does not fit into a cookie")
+
+// seal returns the value of a cookie. It opens as a cookie of that name only.
+func (k *Keeper) seal(name string, content any) (string, error) {
+	text, err := json.Marshal(content)
+	if err != nil {
+		return "", err
+	}
+	value := base64.RawURLEncoding.EncodeToString(k.Sealer.Seal(text, "cookie", name))
+	if len(value) > maxCookie {
+		return "", errTooLong
+	}
+	return value, nil
+}
+
+// open reads the cookie of a name; false if there is not exactly one, or if it was not sealed here.
+func (k *Keeper) open(r *http.Request, name string, content any) bool {
+	all := r.CookiesNamed(name)
+	if len(all) != 1 || len(all[0].Value) > maxCookie {
+		return false
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(all[0].Value)
+	if err != nil {
+		return false
+	}
+	text, err := k.Sealer.OpenForeign(sealed, "cookie", name)
+	return err == nil && json.Unmarshal(text, content) == nil
+}
