@@ -8,12 +8,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,9 +42,15 @@ const bootstrapToken = "bootstrap-0123456789-0123456789-0123456789"
 
 func newIdentityStage(t *testing.T, args ...string) *identityStage {
 	t.Helper()
+	return newIdentityStageWith(t, "{}", args...)
+}
+
+// newIdentityStageWith has browsers sign in as web says.
+func newIdentityStageWith(t *testing.T, web string, args ...string) *identityStage {
+	t.Helper()
 	s := &identityStage{T: t, dir: t.TempDir(), op: oidctest.New(t)}
 	s.write("bootstrap", bootstrapToken)
-	s.write("emco.yaml", fmt.Sprintf("auth:\n  issuers: [{name: corp, url: %q, audience: emco-api, client: emcoctl}]\n  bootstrapFile: %s\n", s.op.URL, s.path("bootstrap")))
+	s.write("emco.yaml", fmt.Sprintf("auth:\n  issuers: [{name: corp, url: %q, audience: emco-api, client: emcoctl, web: %s}]\n  bootstrapFile: %s\n", s.op.URL, web, s.path("bootstrap")))
 	s.emco = s.start("one", args...)
 	s.as(bootstrapToken, 0, "apply", "-f", s.write("admins.yaml", bindingYAML("role-bindings", "admins", "platform-admin", "user:corp:root")))
 	s.root = s.token("root")
@@ -346,3 +357,116 @@ func TestS18PagesAndHeadersAreNotBelieved(t *testing.T) {
 		}
 	}
 }
+
+// S-18: a person signs in with a browser at one process, behind TLS, reads and writes at both, signs out at the one,
+// and is refused at the other.
+func TestS18SessionsOverTwoProcesses(t *testing.T) {
+	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	var one, two front
+	doors := []*httptest.Server{httptest.NewTLSServer(&one), httptest.NewTLSServer(&two)}
+	for _, d := range doors {
+		t.Cleanup(d.Close)
+	}
+	args := []string{"-target", "clm,dcm,placementintent,orchestrator", "-data", filepath.Join(t.TempDir(), "shared"), "-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/s18/"}
+	s := newIdentityStageWith(t, fmt.Sprintf("{client: emco-web, redirect: %q}", doors[0].URL+"/v2/auth/callback"), args...)
+	other := s.start("two", args...)
+	one.to(t, s.emco.URL())
+	two.to(t, other.URL())
+	s.as(s.root, 0, "apply", "-f", s.write("ann.yaml", bindingYAML("projects/shop/role-bindings", "ann", "project-admin", "user:corp:ann")))
+
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := doors[0].Client() // it trusts both: their certificate is the same
+	browser.Jar = jar
+	send := func(at int, method, path, body string) (code int, text string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, doors[at].URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if method != http.MethodGet {
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Origin", doors[at].URL)
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+		res, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(answer)
+	}
+	wants := func(want, at int, method, path, body string) string {
+		t.Helper()
+		code, text := send(at, method, path, body)
+		if code != want {
+			t.Fatalf("%s %s at process %d: %d %s, want %d", method, path, at+1, code, text, want)
+		}
+		return text
+	}
+	wants(401, 0, "GET", "/v2/projects/shop", "")
+	s.op.SetPerson(map[string]any{"sub": "ann"})
+	if got := wants(200, 0, "GET", "/v2/auth/login?return=/v2/projects/shop", ""); !strings.Contains(got, `url=/v2/projects/shop"`) {
+		t.Errorf("after the sign-in: %s", got)
+	}
+	for at := range doors {
+		if got := wants(200, at, "GET", "/v2/auth/whoami", ""); !strings.Contains(got, `"subject":"user:corp:ann"`) || !strings.Contains(got, `"via":"session"`) {
+			t.Errorf("whoami at process %d: %s", at+1, got)
+		}
+		wants(200, at, "GET", "/v2/projects/shop", "")
+		wants(404, at, "GET", "/v2/projects/bank", "")
+		wants(201, at, "POST", "/v2/projects/shop/composite-apps", fmt.Sprintf(`{"metadata":{"name":"till-%d"},"spec":{"compositeAppVersion":"v1"}}`, at))
+		wants(403, at, "POST", "/v2/projects", `{"metadata":{"name":"mine"}}`)
+	}
+	at, err := url.Parse(doors[0].URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := jar.Cookies(at)
+	wants(204, 0, "POST", "/v2/auth/logout", "")
+	ended := time.Now()
+	if left := jar.Cookies(at); len(kept) != 1 || len(left) != 0 {
+		t.Fatalf("the browser had %d cookies, and has %d", len(kept), len(left))
+	}
+	jar.SetCookies(at, []*http.Cookie{{Name: kept[0].Name, Value: kept[0].Value, Path: "/", Secure: true}}) // somebody kept a copy
+	wants(401, 0, "GET", "/v2/projects/shop", "")
+	refused := func() error {
+		if code, text := send(1, "GET", "/v2/projects/shop", ""); code != 401 {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	}
+	if err := program.Poll(t.Context(), 20*time.Millisecond, refused); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the other process refuses the session after %s", time.Since(ended).Round(time.Millisecond))
+	if r := s.as(s.root, 0, "audit", "list", "--phase", "sign-out"); !strings.Contains(r.Out, "user:corp:ann") {
+		t.Errorf("the audit log: %s%s", r.Out, r.Err)
+	}
+}
+
+// front ends TLS in front of a process.
+type front struct {
+	proxy atomic.Pointer[httputil.ReverseProxy]
+}
+
+func (f *front) to(t *testing.T, address string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.proxy.Store(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u); r.Out.Host = r.In.Host }})
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.proxy.Load().ServeHTTP(w, r) }

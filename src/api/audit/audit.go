@@ -15,17 +15,18 @@ const Version = 1
 
 // The phases of lines.
 const (
-	Intent  = "intent"  // a request is about to be carried out
-	Outcome = "outcome" // a request has been carried out; its intent is Of
-	Refused = "refused" // a request was refused before anything was done
-	SignIn  = "sign-in" // a caller was seen for the first time in a while
-	Read    = "read"    // a request that only read
-	Start   = "start"   // a process began to write this stream; Heads are those of all streams
-	Stop    = "stop"    // the process has stopped
-	Mark    = "mark"    // Heads are those of all streams
-	Trim    = "trim"    // old lines were removed; Heads are the last removed line of each stream
-	Missed  = "missed"  // Count lines were not recorded one by one
-	Program = "program" // the program changed something on behalf of Subject
+	Intent  = "intent"   // a request is about to be carried out
+	Outcome = "outcome"  // a request has been carried out; its intent is Of
+	Refused = "refused"  // a request was refused before anything was done
+	SignIn  = "sign-in"  // a caller was seen for the first time in a while
+	SignOut = "sign-out" // a caller ended its session
+	Read    = "read"     // a request that only read
+	Start   = "start"    // a process began to write this stream; Heads are those of all streams
+	Stop    = "stop"     // the process has stopped
+	Mark    = "mark"     // Heads are those of all streams
+	Trim    = "trim"     // old lines were removed; Heads are the last removed line of each stream
+	Missed  = "missed"   // Count lines were not recorded one by one
+	Program = "program"  // the program changed something on behalf of Subject
 )
 
 // Line is a line of the log. Lines hold neither bodies nor credentials.
@@ -43,7 +44,7 @@ type Line struct {
 
 	Subject    string `json:"subject,omitempty"`    // who; empty: nobody said who
 	SubjectUID string `json:"subjectUid,omitempty"` // of an API token: the UID of its document, which later tokens of the same name do not have
-	Via        string `json:"via,omitempty"`        // how the caller was known: oidc, token, certificate, proxy, bootstrap, header, program, socket
+	Via        string `json:"via,omitempty"`        // how the caller was known: oidc, session, token, certificate, proxy, bootstrap, header, program, socket
 	Address    string `json:"address,omitempty"`    // from where
 
 	Verb  string `json:"verb,omitempty"`

@@ -58,7 +58,7 @@ type WhoAmI struct {
 	Subject string    `json:"subject"`
 	UID     string    `json:"uid,omitempty"` // of an API token: others of the same name, before and after it, have others
 	Groups  []string  `json:"groups,omitempty"`
-	Via     string    `json:"via"`            // "token", "oidc", "certificate", "proxy", "bootstrap", or "off" without authentication
+	Via     string    `json:"via"`            // "token", "oidc", "session", "certificate", "proxy", "bootstrap", or "off" without authentication
 	Until   time.Time `json:"until,omitzero"` // when the credential ends
 }
 

@@ -27,6 +27,7 @@ type Guard struct {
 	// Each process counts only what it serves.
 	Callers *throttle.Limiter // requests, by subject; nil: no limit
 	Refused *throttle.Limiter // requests with a wrong or missing credential, by address; nil: no limit
+	SignIns *throttle.Limiter // steps of sign-ins in browsers, by address; nil: no limit
 }
 
 // Witness observes what a Guard decides.
@@ -35,6 +36,9 @@ type Witness interface {
 	Known(r *http.Request, caller authn.Caller)
 	// Refused observes each request that is not let in: what it needs is zero if the caller could not be found out.
 	Refused(r *http.Request, caller authn.Caller, need authz.Permission, err error)
+	// SignedIn observes each sign-in in a browser, SignedOut each sign-out.
+	SignedIn(r *http.Request, caller authn.Caller)
+	SignedOut(r *http.Request, caller authn.Caller)
 }
 
 // Authenticate returns a handler that passes requests with their callers on to next. Requests without a
@@ -203,7 +207,7 @@ func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) 
 
 // errSignIn is the refusal of a request without a credential.
 func errSignIn() error {
-	return errs.New(errs.Unauthorized, "sign in: this needs a bearer token or a client certificate")
+	return errs.New(errs.Unauthorized, "sign in: this needs a bearer token, a client certificate, or the session of a browser")
 }
 
 // refusal says what is missing, and who can give it.

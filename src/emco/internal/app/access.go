@@ -16,9 +16,11 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/throttle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/websession"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -27,6 +29,12 @@ import (
 const (
 	refusedEach  = 10.0 / 60 // per second
 	refusedBurst = 10
+)
+
+// Steps of sign-ins in browsers from one address: two are a sign-in.
+const (
+	signInsEach  = 10.0 // per second
+	signInsBurst = 20
 )
 
 // minBootstrap is the length of the shortest token in auth.bootstrapFile.
@@ -39,9 +47,24 @@ func issuers(c config.Auth) (*oidc.Verifier, error) {
 	}
 	var all []oidc.Issuer
 	for _, i := range c.Issuers {
-		all = append(all, oidc.Issuer{Name: i.Name, URL: i.URL, Audience: i.Audience, CA: i.CA, GroupsClaim: i.GroupsClaim, Prefix: i.Prefix})
+		web, err := webClient(i.Web)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.Name, err)
+		}
+		all = append(all, oidc.Issuer{Name: i.Name, URL: i.URL, Audience: i.Audience, CA: i.CA, GroupsClaim: i.GroupsClaim, Prefix: i.Prefix, Web: web})
 	}
 	return oidc.New(all, nil)
+}
+
+// webClient returns how browsers sign in at an issuer. The secret is read at each sign-in, so that it can be renewed.
+func webClient(c config.IssuerWeb) (oidc.Web, error) {
+	w := oidc.Web{Client: c.Client, Redirect: c.Redirect}
+	if c.SecretFile == "" {
+		return w, nil
+	}
+	w.Secret = func() (string, error) { return readToken(c.SecretFile) }
+	_, err := w.Secret()
+	return w, err
 }
 
 // bootstrapToken returns the token in auth.bootstrapFile; empty without that setting.
@@ -62,14 +85,20 @@ func bootstrapToken(c config.Auth) (string, error) {
 
 // openAccess mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
 // the returned service.
-func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, r *mux.Router) ([]run.Service, error) {
+func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, sealer *seal.Sealer, r *mux.Router) ([]run.Service, error) {
 	known := grants.New(db, a.log, nil)
 	s := identity.Resources{DB: db, Grants: known, Now: time.Now}
 	for _, i := range c.Auth.Issuers {
 		s.Issuers = append(s.Issuers, v2.SignIn{Name: i.Name, URL: i.URL, Audience: i.Audience, Client: i.Client})
 	}
+	if c.Authenticates() {
+		a.guard = &access.Guard{
+			Grants: known, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil), SignIns: throttle.New(signInsEach, signInsBurst, nil),
+		}
+		s.Sessions = a.openSessions(c.Auth.Sessions, p.issuers, known, sealer)
+	}
 	s.Mount(r)
-	if !c.Authenticates() {
+	if a.guard == nil {
 		return nil, nil
 	}
 	made, err := known.Bootstrap(ctx, p.bootstrap)
@@ -83,7 +112,10 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	if p.issuers != nil {
 		who.Issuers = p.issuers
 	}
-	a.guard = &access.Guard{Authenticator: who, Grants: known, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil)}
+	if a.sessions != nil {
+		who.Sessions = a.sessions
+	}
+	a.guard.Authenticator = who
 	if n := c.Auth.Requests; n > 0 {
 		a.guard.Callers = throttle.New(float64(n), 2*n, nil)
 	}
@@ -91,8 +123,22 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	return []run.Service{known}, nil
 }
 
+// openSessions makes the sessions of browsers; nil if no issuer signs browsers in.
+func (a *App) openSessions(c config.Sessions, issuers *oidc.Verifier, known *grants.Cache, sealer *seal.Sealer) *identity.Sessions {
+	if issuers == nil || len(issuers.Prefixes()) == 0 {
+		return nil
+	}
+	a.sessions = &websession.Keeper{
+		Sealer: sealer, Live: known, Prefixes: issuers.Prefixes(), Life: time.Duration(c.Life), Idle: time.Duration(c.Idle), Now: time.Now,
+	}
+	return &identity.Sessions{Keeper: a.sessions, Issuers: issuers, Grants: known, Guard: a.guard, Most: c.Person}
+}
+
 // identified returns a handler that finds out who sends a request.
 func (a *App) identified(c config.Config, next http.Handler) http.Handler {
+	if a.sessions != nil {
+		next = a.sessions.Renew(next)
+	}
 	if a.guard != nil {
 		return a.guard.Authenticate(next)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
 	"github.com/emco-orchestrator/emco/src/emco/internal/auditfilter"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn/websession"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
@@ -48,6 +49,7 @@ type App struct {
 	ops         string              // address
 	tls         *tls.Config         // of listeners of the API; nil: plain HTTP
 	guard       *access.Guard       // of the API; nil: everyone may do everything
+	sessions    *websession.Keeper  // of browsers; nil: none
 	auditFilter *auditfilter.Filter // of requests; nil: no audit log
 	announce    func(bootstrapToken string)
 	tracer      *tracing.Tracer // nil: nothing is traced

@@ -285,7 +285,7 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
 - **Names** in paths follow the rule of [names](documents/README.md); other ones are 400.
 - **Callers** are programs: a request for a host that is not the API's name is 421, a request that may change something from a
   web page of another origin is 403, a body that is neither JSON nor multipart is 415 ([operating](../operate/README.md#running)).
-- **Who** calls: with ` + "`auth.mode: on`" + ` every route but ` + "`/v2/auth/issuers`" + `, reports and webhooks needs a caller, otherwise 401 with
+- **Who** calls: with ` + "`auth.mode: on`" + ` every route but ` + "`/v2/auth/issuers`" + `, sign-ins of [browsers](../operate/identity.md#browsers), reports and webhooks needs a caller, otherwise 401 with
   ` + "`WWW-Authenticate`" + `. What no role allows is 403, which names the permission; what the caller may not even read is 404
   ([identity](../operate/identity.md)).
 - **Bodies** are JSON of at most 1 MiB, 413 beyond that. An empty or wrong document is 400, and the answer lists

@@ -32,6 +32,13 @@ func (g *guardedStage) follow(token, path string) (ended <-chan struct{}) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.address+"/v2/"+path, nil)
 	g.must("make a request", err)
 	r.Header.Set("Authorization", "Bearer "+token)
+	return g.drain(r)
+}
+
+// drain sends a request, and reads its answer until the end; then the channel is closed.
+func (g *guardedStage) drain(r *http.Request) (ended <-chan struct{}) {
+	g.Helper()
+	path := r.URL.Path
 	r.Header.Set("Last-Event-ID", "0") // else server-sent events begin with the next change
 	a, err := http.DefaultClient.Do(r)
 	g.must("follow "+path, err)

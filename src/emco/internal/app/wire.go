@@ -101,7 +101,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
-	guarding, err := a.openAccess(ctx, c, p, st.db, r)
+	guarding, err := a.openAccess(ctx, c, p, st.db, st.keys.Ring.Sealer(), r)
 	if err != nil {
 		return out, nil, err
 	}

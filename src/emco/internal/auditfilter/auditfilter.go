@@ -320,14 +320,31 @@ const again = time.Hour
 
 // Known records a caller that was not seen for an hour. It implements access.Witness.
 func (f *Filter) Known(r *http.Request, c authn.Caller) {
-	now := f.Now()
-	if !f.known.first(c.Subject+" "+c.UID+" "+c.Via+" "+address(r), now) {
+	if !f.known.first(callerAt(r, c), f.Now()) {
 		return
 	}
+	f.session(r, c, audit.SignIn)
+}
+
+// SignedIn records a sign-in in a browser. It implements access.Witness.
+func (f *Filter) SignedIn(r *http.Request, c authn.Caller) {
+	f.known.first(callerAt(r, c), f.Now()) // its first request is no other sign-in
+	f.session(r, c, audit.SignIn)
+}
+
+// SignedOut records the end of a session. It implements access.Witness.
+func (f *Filter) SignedOut(r *http.Request, c authn.Caller) { f.session(r, c, audit.SignOut) }
+
+// session records that a caller is there, or has left.
+func (f *Filter) session(r *http.Request, c authn.Caller, phase string) {
 	l := f.line(r, c, authz.Permission{})
-	l.Phase, l.Path, l.Place, l.Reason = audit.SignIn, "", "", strings.Join(c.Groups, " ")
-	l.Reason = cut(l.Reason)
+	l.Phase, l.Path, l.Place, l.Reason = phase, "", "", cut(strings.Join(c.Groups, " "))
 	f.note(l, &f.signIns, web.Network(r.RemoteAddr))
+}
+
+// callerAt identifies a caller at an address.
+func callerAt(r *http.Request, c authn.Caller) string {
+	return c.Subject + " " + c.UID + " " + c.Via + " " + address(r)
 }
 
 // Name is "audit-filter".

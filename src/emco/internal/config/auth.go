@@ -1,6 +1,12 @@
 package config
 
-import "slices"
+import (
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Authenticates reports whether callers must say who they are.
 func (c Config) Authenticates() bool {
@@ -37,7 +43,9 @@ func (c Config) validateAuth(bad reporter) {
 			bad("auth.issuers", "two issuers are called %q", i.Name)
 		}
 		names[i.Name] = true
+		c.validateWeb(bad, i)
 	}
+	c.Auth.Sessions.validate(bad)
 	if (c.Auth.Proxy.Header == "") != (len(c.Auth.Proxy.Names) == 0) {
 		bad("auth.proxy", "auth.proxy.header and auth.proxy.names are needed together")
 	}
@@ -54,5 +62,60 @@ func (c Config) validateAuth(bad reporter) {
 		if a.address != "" && !a.loopback() {
 			bad(a.setting, "%s is reachable from other machines, where tokens must not travel in the clear: set http.cert and http.certKey, or http.tls to terminated if something in front ends TLS; or listen on 127.0.0.1, or set http.insecure if the network protects the address", a.address)
 		}
+	}
+}
+
+// callbackPath is where providers send browsers back to.
+const callbackPath = "/v2/auth/callback"
+
+// validateWeb reports what is wrong with how browsers sign in at an issuer.
+func (c Config) validateWeb(bad reporter, i Issuer) {
+	if i.Web == (IssuerWeb{}) {
+		return
+	}
+	u, err := url.Parse(i.Web.Redirect)
+	switch {
+	case i.Web.Client == "" || i.Web.Redirect == "":
+		bad("auth.issuers", "%s: web needs client and redirect", i.Name)
+	case !c.Authenticates():
+		bad("auth.issuers", "%s: web needs auth.mode on", i.Name)
+	case err != nil || u.User != nil || u.Host == "" || i.Web.Redirect != u.Scheme+"://"+u.Host+callbackPath:
+		bad("auth.issuers", "%s: web.redirect %q is not https://HOST%s", i.Name, i.Web.Redirect, callbackPath)
+	case u.Scheme != "https" && (u.Scheme != "http" || !loopbackHost(u.Hostname())):
+		bad("auth.issuers", "%s: web.redirect needs https: browsers keep the cookies of sessions to TLS", i.Name)
+	case !c.isCalled(u.Hostname()):
+		bad("auth.issuers", "%s: web.redirect names %s, which is not in http.hosts", i.Name, u.Hostname())
+	}
+}
+
+func loopbackHost(host string) bool {
+	ip, _ := netip.ParseAddr(host)
+	return host == "localhost" || ip.IsLoopback()
+}
+
+// isCalled reports whether the API answers requests for a host.
+func (c Config) isCalled(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil || loopbackHost(host) {
+		return true
+	}
+	return slices.ContainsFunc(c.HTTP.Names(), func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// The limits of sessions.
+const (
+	longestSession  = 8 * time.Hour
+	shortestSession = time.Minute
+	mostSessions    = 100
+)
+
+func (s Sessions) validate(bad reporter) {
+	if life := time.Duration(s.Life); life < shortestSession || life > longestSession {
+		bad("auth.sessions.life", "must be between %s and %s", shortestSession, longestSession)
+	}
+	if idle := time.Duration(s.Idle); idle < shortestSession || idle > longestSession {
+		bad("auth.sessions.idle", "must be between %s and %s", shortestSession, longestSession)
+	}
+	if s.Person < 1 || s.Person > mostSessions {
+		bad("auth.sessions.person", "must be between 1 and %d", mostSessions)
 	}
 }

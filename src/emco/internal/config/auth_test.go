@@ -51,20 +51,50 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 		file string
 		args []string
 	}{
-		"auth.mode: ":                   {"", []string{"-auth.mode", "perhaps"}},
-		"auth.requests: ":               {"", []string{"-auth.requests", "-1"}},
-		"http.tls: ":                    {"", []string{"-http.tls", "yes"}},
-		"each issuer needs":             {"auth: {issuers: [{name: corp}]}", nil},
-		"two issuers are called":        {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},
-		"urll":                          {"auth: {issuers: [{name: corp, urll: x}]}", nil},
-		"auth.proxy.header and":         {"", []string{"-auth.proxy.header", "X-Forwarded-User"}},
-		"certificates of gateways need": {"", []string{"-auth.proxy.header", "X-Forwarded-User", "-auth.proxy.names", "gate"}},
+		"auth.mode: ":                               {"", []string{"-auth.mode", "perhaps"}},
+		"auth.requests: ":                           {"", []string{"-auth.requests", "-1"}},
+		"http.tls: ":                                {"", []string{"-http.tls", "yes"}},
+		"each issuer needs":                         {"auth: {issuers: [{name: corp}]}", nil},
+		"two issuers are called":                    {"auth: {issuers: [{name: a, url: 'https://a', audience: x}, {name: a, url: 'https://b', audience: x}]}", nil},
+		"urll":                                      {"auth: {issuers: [{name: corp, urll: x}]}", nil},
+		"needs client and redirect":                 {webIssuer("{client: emco}"), nil},
+		"web needs auth.mode on":                    {webIssuer("{client: emco, redirect: 'https://127.0.0.1/v2/auth/callback'}"), []string{"-auth.mode", "off"}},
+		"is not https://HOST/v2":                    {webIssuer("{client: emco, redirect: 'https://127.0.0.1/callback'}"), nil},
+		`"https://a@127.0.0.1/v2`:                   {webIssuer("{client: emco, redirect: 'https://a@127.0.0.1/v2/auth/callback'}"), nil},
+		"web.redirect needs https":                  {webIssuer("{client: emco, redirect: 'http://emco.example.org/v2/auth/callback'}"), nil},
+		"which is not in http.hosts":                {webIssuer("{client: emco, redirect: 'https://emco.example.org/v2/auth/callback'}"), nil},
+		"auth.sessions.life: ":                      {"auth: {sessions: {life: 9h}}", nil},
+		"auth.sessions.idle: ":                      {"auth: {sessions: {idle: 1s}}", nil},
+		"auth.sessions.person: ":                    {"auth: {sessions: {person: 101}}", nil},
+		"auth.proxy.header and":                     {"", []string{"-auth.proxy.header", "X-Forwarded-User"}},
+		"certificates of gateways need":             {"", []string{"-auth.proxy.header", "X-Forwarded-User", "-auth.proxy.names", "gate"}},
 		"auth.mode: http.clientCA needs a decision": {"", []string{"-http.cert", "c", "-http.certKey", "k", "-http.clientCA", "a"}},
 		"must not travel in the clear":              {"", []string{"-http.address", "0.0.0.0:1", "-auth.mode", "on"}},
 		"grpc.address: 0.0.0.0:2 is reachab":        {"", []string{"-grpc.address", "0.0.0.0:2", "-auth.mode", "on"}},
 	} {
 		if _, err := loadWith(t, c.file, c.args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", c, err, want)
+		}
+	}
+}
+
+// webIssuer is a file in which browsers sign in as web says.
+func webIssuer(web string) string {
+	return "auth: {issuers: [{name: a, url: 'https://a', audience: x, web: " + web + "}]}"
+}
+
+func TestWhereBrowsersComeBackTo(t *testing.T) {
+	t.Parallel()
+	for redirect, hosts := range map[string]string{
+		"https://emco.example.org/v2/auth/callback": "EMCO.example.org", "https://10.0.0.1:9015/v2/auth/callback": "", "http://localhost:9015/v2/auth/callback": "", "http://127.0.0.1:9015/v2/auth/callback": "",
+	} {
+		var args []string
+		if hosts != "" {
+			args = []string{"-http.hosts", hosts}
+		}
+		c, err := loadWith(t, webIssuer("{client: emco, redirect: '"+redirect+"'}"), args)
+		if err != nil || c.Auth.Issuers[0].Web.Redirect != redirect || c.Auth.Sessions.Person != 10 {
+			t.Errorf("%s: %+v, %v", redirect, c.Auth, err)
 		}
 	}
 }

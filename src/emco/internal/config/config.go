@@ -51,9 +51,10 @@ type Config struct {
 // Auth configures who may use the API.
 type Auth struct {
 	Mode          string    `json:"mode" help:"on: callers authenticate, and do what roles allow; off: everyone who reaches the API may do everything; empty: on with auth.issuers, and where other machines reach the API without http.insecure, otherwise off; http.clientCA without auth.issuers needs on or off"`
-	Issuers       []Issuer  `json:"issuers" help:"OpenID Connect providers whose tokens are accepted; only in the file"`
+	Issuers       []Issuer  `json:"issuers" help:"OpenID Connect providers whose tokens are accepted, and where people sign in with browsers; only in the file"`
 	BootstrapFile string    `json:"bootstrapFile" help:"file with the token, of at least 32 characters, that lets the first administrator in; empty: a start without an administrator makes one and prints it once"`
 	Proxy         AuthProxy `json:"proxy"`
+	Sessions      Sessions  `json:"sessions"`
 	Requests      int       `json:"requests" help:"requests that a caller may send to a process in a second, with bursts of twice as many, with auth.mode on; 0: any number"`
 }
 
@@ -66,6 +67,22 @@ type Issuer struct {
 	CA          string `json:"ca"`
 	GroupsClaim string `json:"groupsClaim"`
 	Prefix      string `json:"prefix"`
+
+	Web IssuerWeb `json:"web"`
+}
+
+// IssuerWeb is EMCO as a client of the provider, for people who sign in with a browser.
+type IssuerWeb struct {
+	Client     string `json:"client"`
+	SecretFile string `json:"secretFile"`
+	Redirect   string `json:"redirect"`
+}
+
+// Sessions are those of browsers.
+type Sessions struct {
+	Life   Duration `json:"life" help:"how long a browser stays signed in, at most 8h"`
+	Idle   Duration `json:"idle" help:"how long a browser stays signed in without a request"`
+	Person int      `json:"person" help:"sessions of one person at the same time, at most 100; a further sign-in ends the oldest"`
 }
 
 // AuthProxy is a gateway that authenticates people.
@@ -330,7 +347,7 @@ func Default() Config {
 		Retry: Retry{First: Duration(time.Second), Longest: Duration(5 * time.Minute)},
 
 		Projects: Projects{Weights: []string{}, Requests: 256},
-		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}},
+		Auth:     Auth{Issuers: []Issuer{}, Requests: 50, Proxy: AuthProxy{Names: []string{}}, Sessions: Sessions{Life: Duration(8 * time.Hour), Idle: Duration(time.Hour), Person: 10}},
 		Outbound: Outbound{EngineAccess: []EngineAccess{}},
 		Audit:    defaultAudit(),
 		Trace:    Trace{Ratio: 0.01},

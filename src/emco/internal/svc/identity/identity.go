@@ -1,5 +1,5 @@
-// Package identity serves roles, bindings and API tokens, and the questions who a caller is and what it may
-// do. It owns these documents and reads projects and cluster providers, which are the parents of bindings.
+// Package identity serves roles, bindings, API tokens and sign-ins of browsers, and the questions who a caller is and
+// what it may do. It owns these documents and reads projects and cluster providers, which are the parents of bindings.
 package identity
 
 import (
@@ -31,6 +31,8 @@ type Resources struct {
 	Grants  *grants.Cache
 	Issuers []v2.SignIn
 	Now     func() time.Time
+
+	Sessions *Sessions // of browsers; nil: none
 }
 
 // maxBody bounds the body of a question and of a token, in bytes.
@@ -49,6 +51,8 @@ func (s Resources) Mount(r *mux.Router) {
 	web.Handle(r, http.MethodPost, "/v2/tokens", token(authz.Create), web.WithDryRun(s.makeToken))
 	web.Handle(r, http.MethodGet, "/v2/tokens", token(authz.List), s.listTokens)
 	web.Handle(r, http.MethodDelete, "/v2/tokens/{token}", token(authz.Delete), web.WithDryRun(s.revokeToken))
+
+	s.Sessions.mount(r)
 
 	signedIn := authz.Permission{Verb: authz.SignedIn, Type: "auth"}
 	web.Handle(r, http.MethodGet, "/v2/auth/issuers", authz.Permission{Verb: authz.Public, Type: "auth"}, s.issuers)

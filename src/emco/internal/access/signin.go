@@ -1,0 +1,43 @@
+package access
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+)
+
+// CountSignIn counts a step of a sign-in in a browser; Throttled if too many come from its address.
+func (g *Guard) CountSignIn(r *http.Request) error {
+	from := web.Network(r.RemoteAddr)
+	if wait := g.SignIns.Take(from); wait > 0 {
+		return errs.Throttle("", "", wait, errors.New("too many sign-ins come from "+from+"; try again in "+seconds(wait)))
+	}
+	return nil
+}
+
+// SignedIn notifies the witness of a caller that signed in with a browser.
+func (g *Guard) SignedIn(r *http.Request, caller authn.Caller) {
+	if g.Witness != nil {
+		g.Witness.SignedIn(r, caller)
+	}
+}
+
+// SignedOut notifies the witness of a caller that ended its session.
+func (g *Guard) SignedOut(r *http.Request, caller authn.Caller) {
+	if g.Witness != nil {
+		g.Witness.SignedOut(r, caller)
+	}
+}
+
+// RefuseSignIn counts and records a sign-in that failed, and returns how to answer.
+func (g *Guard) RefuseSignIn(w http.ResponseWriter, r *http.Request, caller authn.Caller, err error) error {
+	g.refused(r, caller, authz.Permission{}, err)
+	if err = g.refuse(r.RemoteAddr, err); errs.Is(err, errs.Unauthorized) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="emco"`)
+	}
+	return err
+}

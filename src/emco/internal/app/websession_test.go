@@ -1,0 +1,327 @@
+package app_test
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+)
+
+const (
+	sessionCookie = "__Host-emco"
+	signInCookie  = "__Host-emco-signin"
+)
+
+// signsBrowsersIn makes the provider of a stage one at which browsers sign in.
+func signsBrowsersIn(c *config.Config) {
+	c.Auth.Issuers[0].Web = config.IssuerWeb{Client: "emco-web", Redirect: "http://127.0.0.1/v2/auth/callback"}
+}
+
+// browser keeps cookies, and follows nothing by itself.
+type browser struct {
+	*guardedStage
+	cookies map[string]string
+}
+
+func (g *guardedStage) browser() *browser { return &browser{g, map[string]string{}} }
+
+// page is what a browser gets.
+type page struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request to the API, or to a whole URL.
+func (b *browser) send(method, to, body string, headers ...string) page {
+	b.Helper()
+	if !strings.HasPrefix(to, "http") {
+		to = b.address + to
+	}
+	r, err := http.NewRequestWithContext(b.Context(), method, to, strings.NewReader(body))
+	b.must("make a request", err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if strings.HasPrefix(to, b.address) {
+		for name, value := range b.cookies {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(r)
+	b.must(method+" "+to, err)
+	text, err := io.ReadAll(res.Body)
+	b.must("read", err)
+	b.must("close", res.Body.Close())
+	for _, c := range res.Cookies() {
+		if b.cookies[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		}
+	}
+	return page{res.StatusCode, res.Header, string(text)}
+}
+
+// wants sends a request and wants a status.
+func (b *browser) wants(status int, method, to, body string, headers ...string) page {
+	b.Helper()
+	p := b.send(method, to, body, headers...)
+	if p.status != status {
+		b.Fatalf("%s %s: %d %s, want %d", method, to, p.status, p.body, status)
+	}
+	return p
+}
+
+// begin begins to sign in as a person, and returns the path by which the provider sends the browser back.
+func (b *browser) begin(claims map[string]any, query string) (back string) {
+	b.Helper()
+	b.op.SetPerson(claims)
+	to := b.wants(303, "GET", "/v2/auth/login"+query, "").header.Get("Location")
+	u, err := url.Parse(b.wants(302, "GET", to, "").header.Get("Location"))
+	b.must("read the way back", err)
+	if u.Path != "/v2/auth/callback" {
+		b.Fatalf("the provider sends the browser to %s", u)
+	}
+	return u.RequestURI()
+}
+
+func (b *browser) signIn(name string, groups ...string) page {
+	b.Helper()
+	return b.wants(200, "GET", b.begin(map[string]any{"sub": name, "groups": groups}, "?return=/v2/projects"), "")
+}
+
+// copied returns another browser with the same cookies.
+func (b *browser) copied() *browser { return &browser{b.guardedStage, maps.Clone(b.cookies)} }
+
+// A person signs in with a browser at one process, may do in all what a token of the same person may, and signs out.
+func TestBrowsersSignIn(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	key := config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("planted-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newGuardedStageWith(t, func(c *config.Config) {
+		c.Etcd.Endpoints, c.Store.Key = etcd.Endpoints(), key
+		signsBrowsersIn(c)
+		c.Auth.Issuers[0].Web.SecretFile = secret
+	})
+	a.op.SetSecret("emco-web", "planted-secret")
+	root := a.company()
+	other := &guardedStage{op: a.op, testStage: a.beside(func(*config.Config) {})}
+	other.start()
+	t.Cleanup(other.stop)
+
+	b := a.browser()
+	landing := b.signIn("dev", "shop")
+	if !strings.Contains(landing.body, `url=/v2/projects"`) || landing.header.Get("Referrer-Policy") != "no-referrer" || !strings.Contains(landing.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("after the sign-in: %v\n%s", landing.header, landing.body)
+	}
+	if b.cookies[sessionCookie] == "" || b.cookies[signInCookie] != "" {
+		t.Fatalf("the browser has %v", slices.Collect(maps.Keys(b.cookies)))
+	}
+	at := &browser{other, b.cookies}
+	if got := at.wants(200, "GET", "/v2/auth/whoami", ""); !strings.Contains(got.body, `"subject":"user:corp:dev"`) || !strings.Contains(got.body, `"groups":["group:corp:shop"]`) || !strings.Contains(got.body, `"via":"session"`) {
+		t.Errorf("whoami at the other process: %s", got.body)
+	}
+	dev := a.user("dev", "shop")
+	for _, path := range []string{"projects", "projects/shop", "projects/bank", "tokens", "projects/shop/composite-apps"} {
+		byToken := dev.do("GET", path, "")
+		if got := at.send("GET", "/v2/"+path, ""); got.status != byToken.Status || strings.TrimSpace(got.body) != byToken.Body {
+			t.Errorf("%s: %d %s, by token %d %s", path, got.status, got.body, byToken.Status, byToken.Body)
+		}
+	}
+	at.wants(201, "POST", "/v2/projects/shop/composite-apps", `{"metadata":{"name":"desk"},"spec":{"compositeAppVersion":"v1"}}`)
+	at.wants(404, "POST", "/v2/projects/bank/composite-apps", `{"metadata":{"name":"desk"},"spec":{"compositeAppVersion":"v1"}}`)
+
+	kept := b.copied()
+	b.wants(204, "POST", "/v2/auth/logout?dryRun=true", "")
+	b.wants(200, "GET", "/v2/projects/shop", "")
+	b.wants(204, "POST", "/v2/auth/logout", "")
+	if len(b.cookies) > 0 {
+		t.Errorf("the browser keeps %v", slices.Collect(maps.Keys(b.cookies)))
+	}
+	kept.wants(401, "GET", "/v2/projects/shop", "") // at once in the process that took the request
+	there := &browser{other, kept.cookies}
+	a.eventually("the other process refuses the session", func() string { return unlessStatus(there.send("GET", "/v2/projects/shop", ""), 401) })
+	kept.wants(200, "GET", "/v2/auth/issuers", "") // what needs no caller
+
+	admin := a.browser()
+	admin.signIn("root")
+	ended := (&browser{other, admin.cookies}).follows("/v2/views/stream?topics=fleet")
+	admin.wants(204, "POST", "/v2/auth/logout", "")
+	<-ended
+
+	in, out := root.audited("phase=sign-in&subject=user:corp:dev"), root.audited("phase=sign-out&subject=user:corp:dev")
+	if i := slices.IndexFunc(in, func(l audit.Line) bool { return l.Via == "session" && l.Reason == "group:corp:shop" }); i < 0 || len(out) != 1 || out[0].Via != "session" {
+		t.Errorf("the audit log: %+v\n%+v", in, out)
+	}
+	if log := a.log.String(); strings.Contains(log, "planted-secret") || strings.Contains(log, kept.cookies[sessionCookie]) {
+		t.Error("the log has the client's secret or a cookie")
+	}
+}
+
+func unlessStatus(p page, want int) string {
+	if p.status != want {
+		return p.body
+	}
+	return ""
+}
+
+// follows opens a stream; the channel is closed at its end.
+func (b *browser) follows(path string) (ended <-chan struct{}) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.Context()), patience)
+	b.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.address+path, nil)
+	b.must("make a request", err)
+	r.AddCookie(&http.Cookie{Name: sessionCookie, Value: b.cookies[sessionCookie]})
+	return b.drain(r)
+}
+
+// A sign-in ends only in the browser that began it, once, and leads to a path of this server.
+func TestSignInsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStageWith(t, signsBrowsersIn)
+	root := g.company()
+	dev := map[string]any{"sub": "dev"}
+	b := g.browser()
+	back := b.begin(dev, "")
+	g.browser().wants(401, "GET", back, "") // a link to another's sign-in
+	other := g.browser()
+	other.begin(dev, "")
+	if p := other.wants(401, "GET", back, ""); !strings.Contains(p.body, "another sign-in (state)") || len(other.cookies) > 0 {
+		t.Errorf("with the state of another browser: %s, %v", p.body, other.cookies)
+	}
+	kept := b.copied()
+	b.wants(200, "GET", back, "")
+	b.wants(401, "GET", back, "")    // the browser has ended it
+	kept.wants(401, "GET", back, "") // the issuer takes the code once
+	if kept.cookies[sessionCookie] != "" {
+		t.Error("a code that was used gives a session")
+	}
+	mixed := g.browser()
+	mixed.cookies[signInCookie] = b.cookies[sessionCookie]
+	mixed.wants(401, "GET", back, "")
+	many := map[string]any{"sub": "dev", "groups": strings.Split(strings.Repeat("x", 200), "")}
+	for i := range 200 {
+		many["groups"].([]string)[i] = "a-group-of-a-large-company-" + strings.Repeat("x", i%50) + string(rune('a'+i%26))
+	}
+	if p := b.send("GET", b.begin(many, ""), ""); p.status != 403 || !strings.Contains(p.body, "do not fit into a cookie") {
+		t.Errorf("very many groups: %d %s", p.status, p.body)
+	}
+
+	for _, to := range []string{
+		"https://evil.example", "//evil.example", "///evil.example", `/\evil.example`, "/%09/evil.example", "evil.example", "javascript:alert(1)", "/a/../b", "/a//b", "/%2e%2e/a", "/" + strings.Repeat("x", 2000), "/\x01",
+	} {
+		p := g.browser().send("GET", "/v2/auth/login?return="+url.QueryEscape(to), "")
+		if to == "/%09/evil.example" && p.status == 303 {
+			continue // stays a path of this server: browsers do not decode it
+		}
+		if p.status != 400 {
+			t.Errorf("return=%s: %d", to, p.status)
+		}
+	}
+	b.wants(400, "GET", "/v2/auth/login?issuer=nowhere", "")
+	b.wants(400, "GET", "/v2/auth/login?next=/", "")
+	quoted := g.browser()
+	landing := quoted.wants(200, "GET", quoted.begin(dev, "?return="+url.QueryEscape(`/v2/projects?q="><script>'`)), "")
+	if strings.Contains(landing.body, "<script") || strings.Contains(landing.body, `q="`) {
+		t.Errorf("the page has what the URL had:\n%s", landing.body)
+	}
+	g.op.SetDown(true)
+	waiting := g.browser()
+	waiting.cookies = quoted.copied().cookies
+	g.op.SetDown(false)
+	back = waiting.begin(dev, "")
+	g.op.SetDown(true)
+	waiting.wants(503, "GET", back, "")
+
+	refused := root.audited("phase=refused&path=/v2/auth/callback")
+	if len(refused) != 6 || refused[0].Code != 403 || refused[0].Subject != "user:corp:dev" || refused[1].Code != 401 || refused[1].Subject != "" {
+		t.Errorf("the audit log: %+v", refused)
+	}
+}
+
+// S-18: the session of a browser is believed of its own origin, alone, where it was sealed, and until it ends.
+func TestS18SessionsAreBelievedOfTheirOwnBrowser(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStageWith(t, func(c *config.Config) { signsBrowsersIn(c); c.Auth.Sessions.Person = 2 })
+	root := g.company()
+	b := g.browser()
+	b.signIn("dev", "shop")
+	b.wants(200, "GET", "/v2/projects/shop", "")
+	if p := b.wants(400, "GET", "/v2/projects/shop", "", "Authorization", "Bearer "+g.op.Token(t, map[string]any{"aud": "emco-api", "sub": "dev", "groups": []string{"shop"}})); !strings.Contains(p.body, "send one of them") {
+		t.Errorf("with two credentials: %s", p.body)
+	}
+	const app = `{"metadata":{"name":"desk"},"spec":{"compositeAppVersion":"v1"}}`
+	for _, c := range []struct {
+		method string
+		want   int
+		header [2]string
+	}{
+		{"POST", 403, [2]string{"Sec-Fetch-Site", "cross-site"}},
+		{"POST", 403, [2]string{"Sec-Fetch-Site", "same-site"}},
+		{"POST", 403, [2]string{"Origin", "http://evil.example"}},
+		{"POST", 403, [2]string{"Origin", "null"}},
+		{"POST", 415, [2]string{"Content-Type", "text/plain"}},
+		{"GET", 401, [2]string{"Sec-Fetch-Site", "same-site"}},
+		{"POST", 201, [2]string{"Sec-Fetch-Site", "same-origin"}},
+	} {
+		body := app
+		if c.method == "GET" {
+			body = ""
+		}
+		if c.header[0] == "Content-Type" { // as a form sends it
+			r, err := http.NewRequestWithContext(t.Context(), c.method, g.address+"/v2/projects/shop/composite-apps", strings.NewReader(body))
+			g.must("make a request", err)
+			r.Header.Set("Content-Type", "text/plain")
+			r.AddCookie(&http.Cookie{Name: sessionCookie, Value: b.cookies[sessionCookie]})
+			res, err := http.DefaultClient.Do(r)
+			g.must("send a form", err)
+			g.must("close", res.Body.Close())
+			if res.StatusCode != c.want {
+				t.Errorf("a form: %d, want %d", res.StatusCode, c.want)
+			}
+			continue
+		}
+		if p := b.send(c.method, "/v2/projects/shop/composite-apps", body, c.header[0], c.header[1]); p.status != c.want {
+			t.Errorf("%s with %v: %d %s, want %d", c.method, c.header, p.status, p.body, c.want)
+		}
+	}
+
+	elsewhere := newGuardedStageWith(t, signsBrowsersIn)
+	elsewhere.company()
+	foreign := elsewhere.browser()
+	foreign.cookies = b.cookies
+	foreign.wants(401, "GET", "/v2/projects/shop", "")
+
+	before := b.copied()
+	b.signIn("dev", "shop") // again: the former session ends
+	before.wants(401, "GET", "/v2/projects/shop", "")
+	second, third := g.browser(), g.browser()
+	second.signIn("dev", "shop")
+	third.signIn("dev", "shop")
+	b.wants(401, "GET", "/v2/projects/shop", "") // the oldest of three
+	root.expect(204, "DELETE", "projects/shop/role-bindings/team", "")
+	second.wants(404, "GET", "/v2/projects/shop", "")
+	root.expect(201, "POST", "projects/shop/role-bindings", binding("team", "viewer", "group:corp:shop"))
+	second.wants(200, "GET", "/v2/projects/shop", "")
+	second.wants(204, "POST", "/v2/auth/logout?everywhere=true", "")
+	third.wants(401, "GET", "/v2/projects/shop", "")
+}
