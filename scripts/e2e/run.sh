@@ -22,7 +22,7 @@ lanes="
 git       | default |                        | TestExampleGitFleet TestTWf TestAcceptance4 TestAcceptance5 TestConformance13 TestTWb TestRestartInTheMiddle TestSimulatedFleet TestFaultsAtOnce | | Git clusters without Kubernetes: writers, restarts, simulated fleets
 docs      | default | etcd kube kwok flux    | TestF30 TestF31 TestF32 TestF33 TestF35 | | the commands of README and docs, and the demonstration
 services  | default | etcd                   | TestReplicas TestAMoveIsFinished TestS03 | | several processes on one etcd
-identity  | default | etcd                   | TestS10 TestS11 TestS16 TestS17 TestS18 | | who may do what, over one and several processes; services/run.sh runs single cases
+identity  | default | etcd                   | TestS10 TestS11 TestS16 TestS17 TestS18 TestS21 | | who may do what, over one and several processes; services/run.sh runs single cases
 clusters  | default | etcd kube kwok flux    | TestAcceptance1 TestAcceptance2 TestAcceptance3 TestAcceptance6 TestConformance03 TestConformance08 TestConformance12 TestTIA TestClustersOfDifferentTypes TestUpdateAndRollback TestLogicalCloud TestFluxReadsABranch TestF03 TestGenericActions TestTrafficController TestNetworks TestServiceFunctionChains TestCertificateAuthorities TestWorkflowHooks TestPackages TestControlPlaneChart | | direct clusters and Flux on real API servers
 monitor   | default | etcd kube kwok flux    | TestMonitor TestConformance14 | | clusters that report their status
 images    | default |                        | TestImages TestInstallGuide | | images of the Dockerfiles, assembled without an engine and started (as root); the commands of docs/install.md

@@ -37,8 +37,11 @@ type Fleet struct {
 }
 
 // Open returns the fleet of a server.
-func Open(url string) (Fleet, error) {
-	c, err := client.New(client.Options{BaseURL: url})
+func Open(url string) (Fleet, error) { return OpenAs(url, "") }
+
+// OpenAs returns the fleet of a server that wants a token.
+func OpenAs(url string, token client.Token) (Fleet, error) {
+	c, err := client.New(client.Options{BaseURL: url, Token: token})
 	return Fleet{api: c}, err
 }
 

@@ -48,6 +48,7 @@ S-19 | test      | src/emco/internal/app           | TestWithoutTheAuditLog | wi
 S-19 | test      | src/emco/internal/auditlog      | TestAnUnwritableLog TestWithoutAStream TestARefusedRequest | the log refuses, and leaves no half of a pair of lines
 S-20 | test      | src/api/audit                   | Test | what verify finds in exported lines
 S-20 | test      | src/emco/internal/auditlog      | TestChangesInEtcd TestASpoilt TestALostStream | what it finds in etcd
+S-21 | identity  | scripts/e2e                     | TestS21 | planted secrets are in nothing that the program writes
 S-21 | clusters  | scripts/e2e                     | TestAcceptance6 | planted secrets are in no log, answer, error or Git object
 S-22 | test      | src/emco/internal/store/keyring | TestS22 | keys are replaced while it serves, with kills at each write
 S-22 | test      | src/emco/internal/app           | TestF70ValuesAreSealed TestKeysWithoutAProcess | the same by command
