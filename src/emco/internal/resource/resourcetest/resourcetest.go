@@ -19,8 +19,9 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -55,7 +56,7 @@ func (l *Log) String() string {
 func DB(t testing.TB) *store.DB {
 	t.Helper()
 	dir := t.TempDir()
-	driver, blobs, err := all.Drivers()["sqlite"](t.Context(), all.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "blobs")})
+	driver, err := sqlite.Open(filepath.Join(dir, "docs.db"), sqlite.WithoutFsync())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +65,10 @@ func DB(t testing.TB) *store.DB {
 			t.Error(err)
 		}
 	})
+	blobs, err := blobdir.Open(filepath.Join(dir, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return store.New(driver, blobs, seal.New(seal.NewKey()))
 }
 
