@@ -30,6 +30,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/otlp"
 	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
@@ -201,12 +202,14 @@ func (a *App) trace(c config.Config) error {
 	if c.Trace.Endpoint == "" {
 		return nil
 	}
-	tracer, err := tracing.New(tracing.Options{
-		Endpoint: c.Trace.Endpoint, Ratio: float64(c.Trace.Ratio), Service: "emco", Version: version.Read().Version, Instance: holder(c), Log: a.log,
-	})
+	exporter, err := otlp.Open(c.Trace.Endpoint)
 	if err != nil {
 		return fmt.Errorf("trace.endpoint: %w", err)
 	}
+	tracer := tracing.New(tracing.Options{
+		Exporter: exporter, Endpoint: c.Trace.Endpoint, Ratio: float64(c.Trace.Ratio),
+		Service: "emco", Version: version.Read().Version, Instance: holder(c), Log: a.log,
+	})
 	a.tracer = tracer
 	a.onClose(func() error { tracer.Close(); return nil })
 	return nil

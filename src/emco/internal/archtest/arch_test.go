@@ -36,8 +36,9 @@ var groups = map[string]packageGroup{
 		"internal/failpoint", // where tests break the program
 		"internal/sops",      // Secrets for those who have the key
 		"internal/authn/apitoken",
-		"internal/authz",   // who may do what
-		"internal/tracing", // spans of OpenTelemetry
+		"internal/authz",        // who may do what
+		"internal/tracing",      // spans of OpenTelemetry
+		"internal/tracing/otlp", // where they go
 	}},
 	"kernel": {
 		may: []string{"ground"},
@@ -208,7 +209,7 @@ var homes = map[string][]string{
 	"github.com/fluxcd/":        {"internal/syncer/flux"},
 	"filippo.io/age":            {"internal/sops"},
 	"modernc.org/":              {"internal/store/sqlite"},
-	"go.opentelemetry.io/":      {"internal/tracing", "internal/tracing/tracingtest"},
+	"go.opentelemetry.io/":      {"internal/tracing", "internal/tracing/otlp", "internal/tracing/tracingtest"},
 	"github.com/prometheus":     {"internal/app"},
 	"github.com/go-git/":        {},
 	"go.mongodb.org/":           {"internal/store/mongo"},

@@ -1,4 +1,4 @@
-// Package tracing records what a request causes as spans of OpenTelemetry, and sends them to a collector.
+// Package tracing records what a request causes as spans of OpenTelemetry, for an exporter that sends them to a collector.
 //
 // A request begins a trace; all that it causes later, also in other processes, continues it by the text that
 // Parent returns and the stores keep. A nil Tracer records nothing, and costs a comparison.
@@ -7,14 +7,11 @@ package tracing
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -38,11 +35,12 @@ const Header = "Traceparent"
 
 // Options say where spans go.
 type Options struct {
-	Endpoint string  // URL to which spans are posted
-	Ratio    float64 // share of the requests that begin a trace
-	Service  string  // name of the program
-	Version  string  // of the program
-	Instance string  // name of this process
+	Exporter sdktrace.SpanExporter // sends the spans; the tracer shuts it down
+	Endpoint string                // URL to which it sends, for the log
+	Ratio    float64               // share of the requests that begin a trace
+	Service  string                // name of the program
+	Version  string                // of the program
+	Instance string                // name of this process
 	Log      *slog.Logger
 }
 
@@ -50,29 +48,22 @@ type Options struct {
 type Tracer struct {
 	spans    trace.Tracer
 	provider *sdktrace.TracerProvider
-	client   *http.Client
 }
 
-// New returns a tracer that posts spans in the background. A collector that hangs or refuses delays nobody who
+// New returns a tracer that exports spans in the background. A collector that hangs or refuses delays nobody who
 // makes spans. The caller must Close it.
-func New(o Options) (*Tracer, error) {
-	client := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: patience}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHTTPClient(client),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
-	if err != nil {
-		return nil, fmt.Errorf("open the exporter of %s: %w", o.Endpoint, err)
-	}
+func New(o Options) *Tracer {
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeCountLimit, limits.AttributeValueLengthLimit = maxFacts, maxText
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(&reportingExporter{SpanExporter: exporter, endpoint: o.Endpoint, log: o.Log},
+		sdktrace.WithBatcher(&reportingExporter{SpanExporter: o.Exporter, endpoint: o.Endpoint, log: o.Log},
 			sdktrace.WithMaxQueueSize(maxWaiting), sdktrace.WithMaxExportBatchSize(maxBatch), sdktrace.WithExportTimeout(patience)),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Ratio))),
 		sdktrace.WithRawSpanLimits(limits),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", o.Service), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance))),
 	)
-	return &Tracer{spans: provider.Tracer("github.com/emco-orchestrator/emco"), provider: provider, client: client}, nil
+	return &Tracer{spans: provider.Tracer("github.com/emco-orchestrator/emco"), provider: provider}
 }
 
 // Close sends the spans that wait, for at most two seconds, and ends what runs in the background.
@@ -83,7 +74,6 @@ func (t *Tracer) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	_ = t.provider.Shutdown(ctx) // what it could not send is lost; the exporter has logged why
-	t.client.CloseIdleConnections()
 }
 
 // Request begins the span of a request. parent is what the caller sent in Header. A caller that is not known does

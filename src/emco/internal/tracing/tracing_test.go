@@ -14,6 +14,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/otlp"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
 )
 
@@ -21,10 +22,11 @@ const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func tracer(t *testing.T, endpoint string, ratio float64, log io.Writer) *tracing.Tracer {
 	t.Helper()
-	out, err := tracing.New(tracing.Options{Endpoint: endpoint, Ratio: ratio, Service: "emco", Log: slog.New(slog.NewTextHandler(log, nil))})
+	exporter, err := otlp.Open(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := tracing.New(tracing.Options{Exporter: exporter, Endpoint: endpoint, Ratio: ratio, Service: "emco", Log: slog.New(slog.NewTextHandler(log, nil))})
 	t.Cleanup(out.Close)
 	return out
 }

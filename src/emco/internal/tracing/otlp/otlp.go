@@ -1,0 +1,42 @@
+// Package otlp posts spans to a collector by the protocol of OpenTelemetry over HTTP.
+//
+// It is apart from package tracing, which nearly all packages import: the exporter's own imports are large.
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// patience is how long one request to the collector may take.
+const patience = 10 * time.Second
+
+// Exporter posts spans to one collector.
+type Exporter struct {
+	sdktrace.SpanExporter
+	client *http.Client
+}
+
+// Open returns an exporter that posts to the URL endpoint. It connects with the first spans. The caller must
+// shut it down.
+func Open(endpoint string) (*Exporter, error) {
+	client := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: patience}
+	posts, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHTTPClient(client),
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	if err != nil {
+		return nil, fmt.Errorf("open the exporter of %s: %w", endpoint, err)
+	}
+	return &Exporter{SpanExporter: posts, client: client}, nil
+}
+
+// Shutdown ends the requests that run, and closes the connections.
+func (e *Exporter) Shutdown(ctx context.Context) error {
+	err := e.SpanExporter.Shutdown(ctx)
+	e.client.CloseIdleConnections()
+	return err
+}
