@@ -55,6 +55,14 @@ func (l *Log) String() string {
 // DB opens a store in a temporary directory; it is closed when the test ends.
 func DB(t testing.TB) *store.DB {
 	t.Helper()
+	driver, blobs := Driver(t)
+	return store.New(driver, blobs, seal.New(seal.NewKey()))
+}
+
+// Driver opens what a store keeps its documents and packages in, for tests that put something between; it is closed
+// when the test ends.
+func Driver(t testing.TB) (store.Driver, store.Blobs) {
+	t.Helper()
 	dir := t.TempDir()
 	driver, err := sqlite.Open(filepath.Join(dir, "docs.db"), sqlite.WithoutFsync())
 	if err != nil {
@@ -69,7 +77,7 @@ func DB(t testing.TB) *store.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store.New(driver, blobs, seal.New(seal.NewKey()))
+	return driver, blobs
 }
 
 // Put creates a document below its parent, which must exist. doc may be nil, and secret empty.

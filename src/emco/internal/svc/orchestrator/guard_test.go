@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
-	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 )
@@ -69,12 +68,7 @@ func (f *failingDriver) List(ctx context.Context, under store.Key, q store.Query
 // newFailingPlane returns a control plane whose reads of documents can fail.
 func newFailingPlane(t *testing.T) (*controlPlane, *failingDriver) {
 	t.Helper()
-	dir := t.TempDir()
-	driver, blobs, err := drivers.Drivers()["sqlite"](t.Context(), drivers.Place{File: filepath.Join(dir, "docs.db"), Packages: filepath.Join(dir, "blobs")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = driver.Close() })
+	driver, blobs := resourcetest.Driver(t)
 	renderer := rendertest.Plain{}
 	f := &failingDriver{Driver: driver}
 	f.arm(-1)
