@@ -79,10 +79,7 @@ func declaredRoutes() *mux.Router {
 func eachRoute(t *testing.T, f func(method, template string)) {
 	t.Helper()
 	err := declaredRoutes().Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
+		template := web.Template(route)
 		methods, err := route.GetMethods()
 		for _, method := range methods {
 			f(method, template)
@@ -112,10 +109,7 @@ func restPage(t *testing.T, r *mux.Router) string {
 	t.Helper()
 	documents, actions, viewed, fleet := map[string]resource.Description{}, map[string]openapi.Action{}, map[string]bool{}, []string{}
 	err := r.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil {
-			return err
-		}
+		template := web.Template(route)
 		methods, err := route.GetMethods()
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Document is an OpenAPI document.
@@ -103,9 +104,9 @@ func Of(router *mux.Router, version string) (*Document, error) {
 	}
 	actions := Actions()
 	err := router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
-		template, err := route.GetPathTemplate()
-		if err != nil || strings.HasSuffix(template, "/") { // upstream's second form of a query
-			return err
+		template := web.Template(route)
+		if strings.HasSuffix(template, "/") { // upstream's second form of a query
+			return nil
 		}
 		methods, err := route.GetMethods()
 		if err != nil {

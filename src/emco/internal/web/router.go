@@ -26,9 +26,7 @@ func NewRouter() *mux.Router {
 // recordRoute records the template of the path of each request that has a route.
 func recordRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if template, err := mux.CurrentRoute(r).GetPathTemplate(); err == nil {
-			setRoute(r, template)
-		}
+		setRoute(r, Template(mux.CurrentRoute(r)))
 		next.ServeHTTP(w, r)
 	})
 }
@@ -57,9 +55,8 @@ func unrouted(router *mux.Router) http.Handler {
 	})
 }
 
-// Handle routes a method and a path template such as "/v2/projects/{project}". The
-// number of segments is compared before the template's regular expression, which
-// makes mux's linear search cheap. need is what the caller must be allowed.
+// Handle routes a method and a path template such as "/v2/projects/{project}", whose
+// variables are whole segments. need is what the caller must be allowed.
 func Handle(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
 	Route(r, method, template, declared{h, need})
 }
@@ -86,29 +83,38 @@ func Needed(r *http.Request) (authz.Permission, bool) {
 	return d.Permission(), true
 }
 
-// Route is Handle for handlers that describe themselves.
+// Route is Handle for handlers that describe themselves. It compares segments. mux would compile regular
+// expressions for each template and each variable: at each start, for hundreds of routes.
 func Route(r *mux.Router, method, template string, h Declared) {
-	segments := strings.Count(template, "/")
+	want := strings.Split(template, "/")
 	r.NewRoute().
-		MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {
-			return strings.Count(r.URL.EscapedPath(), "/") == segments
+		Name(template).
+		MatcherFunc(func(r *http.Request, m *mux.RouteMatch) bool {
+			path := r.URL.EscapedPath()
+			if !fits(want, path) {
+				return false
+			}
+			if r.Method == method { // else the route of another method answers
+				m.Vars = variables(want, path)
+			}
+			return true
 		}).
-		Path(template).
 		Methods(method).
 		Handler(h)
 }
+
+// Template returns the path template of a route that Handle or Route made.
+func Template(r *mux.Route) string { return r.GetName() }
 
 // Ahead has h answer the requests of one method and path template, and next all others. It
 // is for what comes very often: no other route is looked at before.
 func Ahead(method, template string, h HandlerFunc, next http.Handler) http.Handler {
 	want := strings.Split(template, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == method {
-			if vars := match(want, r.URL.EscapedPath()); vars != nil {
-				setRoute(r, template)
-				h.ServeHTTP(w, withVars(r, vars))
-				return
-			}
+		if path := r.URL.EscapedPath(); r.Method == method && fits(want, path) {
+			setRoute(r, template)
+			h.ServeHTTP(w, withVars(r, variables(want, path)))
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -130,25 +136,35 @@ func escapedVars(r *http.Request) map[string]string {
 	return mux.Vars(r)
 }
 
-// match returns the variables that a path gives to the segments of a template; nil if it
-// does not fit.
-func match(want []string, path string) map[string]string {
+// fits reports whether a path is one of a template's, by their segments.
+func fits(want []string, path string) bool {
 	if strings.Count(path, "/") != len(want)-1 {
-		return nil
+		return false
 	}
+	for _, segment := range want {
+		var part string
+		part, path, _ = strings.Cut(path, "/")
+		if isVariable(segment) && part == "" || !isVariable(segment) && part != segment {
+			return false
+		}
+	}
+	return true
+}
+
+// variables returns what a path that fits gives to the variables of a template.
+func variables(want []string, path string) map[string]string {
 	vars := map[string]string{}
 	for _, segment := range want {
 		var part string
 		part, path, _ = strings.Cut(path, "/")
-		switch {
-		case strings.HasPrefix(segment, "{") && part != "":
+		if isVariable(segment) {
 			vars[strings.Trim(segment, "{}")] = part
-		case segment != part:
-			return nil
 		}
 	}
 	return vars
 }
+
+func isVariable(segment string) bool { return strings.HasPrefix(segment, "{") }
 
 // Vars returns the variables of a request's path, unescaped. All of them are names;
 // one that is not is Invalid and shown escaped.

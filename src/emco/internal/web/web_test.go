@@ -172,6 +172,8 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 		{"POST", "/v2/things/%61", 200, "\"a\"\n"},
 		{"POST", "//v2/things/a", 404, "404 page not found\n"},
 		{"POST", "/v2/things/a/", 404, "404 page not found\n"},
+		{"POST", "/v2/things/", 404, "404 page not found\n"},
+		{"POST", "/v2/other/a", 404, "404 page not found\n"},
 		{"POST", "/v2/things/../things/a", 404, "404 page not found\n"},
 		{"POST", "/v2/things/..", 400, ""},
 		{"POST", "/v2/things/a%2Fb", 400, `"a/b"`},
@@ -190,6 +192,33 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 			if c.status == 405 && (w.Body.Len() > 0 || w.Header().Get("Allow") != "POST") {
 				t.Errorf("%s: %s %s = %q, Allow %q; want no body and POST", name, c.method, c.path, w.Body, w.Header().Get("Allow"))
 			}
+		}
+	}
+}
+
+// Routes of equal paths, and routes that fit in part, leave no variables to the one that answers.
+func TestVariablesAreThoseOfTheRouteThatAnswers(t *testing.T) {
+	t.Parallel()
+	r := web.NewRouter()
+	shown := func(w http.ResponseWriter, r *http.Request) error {
+		vars, err := web.Vars(r)
+		if err != nil {
+			return err
+		}
+		return web.JSON(w, http.StatusOK, vars)
+	}
+	anyone := authz.Permission{Verb: authz.Public, Type: "tests"}
+	web.Handle(r, http.MethodPost, "/v2/{root}/{thing}/parts", anyone, shown)
+	web.Handle(r, http.MethodGet, "/v2/things/{name}/others", anyone, shown)
+	web.Handle(r, http.MethodGet, "/v2/things/{name}/parts", anyone, shown)
+	web.Handle(r, http.MethodGet, "/v2/things/{name}/", anyone, shown)
+	web.Handle(r, http.MethodGet, "/v2/things", anyone, shown)
+	for path, want := range map[string]string{
+		"/v2/things/a/parts": `{"name":"a"}`, "/v2/things/a/": `{"name":"a"}`, "/v2/things": `{}`,
+	} {
+		w, _ := serve(r, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || strings.TrimSpace(w.Body.String()) != want {
+			t.Errorf("%s = %d %q, want %s", path, w.Code, w.Body, want)
 		}
 	}
 }
