@@ -54,6 +54,9 @@ func (s *Service) reseal(ctx context.Context) (bool, error) {
 	if err != nil || documents.Left+contents.Left > 0 {
 		return false, err
 	}
+	if documents.Done+contents.Done > 0 { // look again: the last values that were sealed with the former key may arrive late
+		return false, nil
+	}
 	if contents.Large > 0 {
 		s.Log.Warn("contents above 1 MiB stay sealed as they are", "contents", contents.Large)
 	}

@@ -91,6 +91,7 @@ func (b *bodySealer) Changes(ctx context.Context, mark int64) (Changes, error) {
 type SealCount struct {
 	Keys  map[string]int // values by the id of their key
 	Plain int            // values that wait to be sealed
+	Done  int            // values that Reseal sealed with the key in use
 	Left  int            // values that Reseal did not seal with the key in use: they were written at the same time
 }
 
@@ -154,6 +155,8 @@ func Reseal(ctx context.Context, d Driver, s *seal.Sealer, holds func(Key) bool)
 			n.Left++
 		case err != nil:
 			return n, err
+		default:
+			n.Done++
 		}
 	}
 	return n, nil

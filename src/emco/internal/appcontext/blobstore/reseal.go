@@ -15,6 +15,7 @@ type SealCount struct {
 	Keys  map[string]int // contents by the id of the key that sealed them
 	Plain int            // contents that wait to be sealed
 	Large int            // contents that Reseal leaves as they are: they do not fit into one transaction
+	Done  int            // contents that Reseal sealed with the key in use
 	Left  int            // contents that Reseal did not seal with the key in use: they were written at the same time
 }
 
@@ -70,7 +71,9 @@ func (s *Store) Reseal(ctx context.Context) (SealCount, error) {
 		if err != nil {
 			return n, err
 		}
-		if !done {
+		if done {
+			n.Done++
+		} else {
 			n.Left++
 		}
 	}

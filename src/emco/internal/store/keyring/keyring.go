@@ -64,7 +64,8 @@ type Options struct {
 	KEK func(first bool) (kek.Wrapper, error)
 	// Former are keys of which one may have sealed the documents itself, before there were data keys.
 	Former []seal.Key
-	// Wait is the time between the creation of a key and its first use.
+	// Wait is the time in which every process reads changed keys: between the creation of a key and its first use,
+	// and between that and the resealing of what was sealed with the key before.
 	Wait time.Duration
 	Now  func() time.Time
 }
@@ -262,7 +263,7 @@ func (r *Ring) key(id string) seal.Key {
 }
 
 // Step reads the keys and carries on a rotation. When there are values to reseal with the current key, it calls
-// reseal, which returns whether it resealed all. It may be called by many processes.
+// reseal, which returns whether it found none any more. It may be called by many processes.
 func (r *Ring) Step(ctx context.Context, reseal func(context.Context) (bool, error)) error {
 	k, err := r.Keys(ctx)
 	if err != nil {
@@ -271,7 +272,7 @@ func (r *Ring) Step(ctx context.Context, reseal func(context.Context) (bool, err
 	if k.next() {
 		return r.promote(ctx)
 	}
-	if !k.Pending() {
+	if !k.Pending() || r.now().Sub(k.Current().Since) < r.o.Wait { // others may still seal with the former key
 		return nil
 	}
 	done, err := reseal(ctx)

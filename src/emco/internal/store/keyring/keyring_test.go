@@ -96,7 +96,7 @@ func (p *process) read(n int) error {
 func (p *process) step() error {
 	return p.ring.Step(p.t.Context(), func(ctx context.Context) (bool, error) {
 		n, err := store.Reseal(ctx, p.driver, p.ring.Sealer(), sealed)
-		return n.Left == 0, err
+		return n.Left+n.Done == 0, err
 	})
 }
 
@@ -151,6 +151,7 @@ func TestS22RotationsSurviveKills(t *testing.T) {
 		for n := range documents {
 			other.write(n)
 		}
+		now = now.Add(10 * time.Second)
 		if err := other.step(); err != nil { // nothing to reseal in a new store
 			t.Fatal(err)
 		}
@@ -158,7 +159,7 @@ func TestS22RotationsSurviveKills(t *testing.T) {
 		doomed := &dying{Driver: raw, left: kill, made: kill%2 == 0}
 		victim := join(t, doomed, key, &now)
 		_, err := victim.ring.Rotate(t.Context())
-		for range 4 {
+		for range 6 {
 			now = now.Add(6 * time.Second)
 			err = errors.Join(err, victim.step())
 		}
@@ -168,7 +169,7 @@ func TestS22RotationsSurviveKills(t *testing.T) {
 			}
 		}
 		survivor := join(t, raw, key, &now)
-		for range 4 {
+		for range 6 {
 			now = now.Add(6 * time.Second)
 			if err := survivor.step(); err != nil {
 				t.Fatalf("killed at write %d: the next process: %v", kill, err)
@@ -230,6 +231,7 @@ func TestS22RotationWhileServing(t *testing.T) {
 	}
 	for range 2 {
 		for rotating.keys().Pending() {
+			now = now.Add(time.Second)
 			if err := rotating.step(); err != nil {
 				t.Fatal(err)
 			}
@@ -249,6 +251,7 @@ func TestS22RotationWhileServing(t *testing.T) {
 		}
 	}
 	for rotating.keys().Pending() {
+		now = now.Add(time.Second)
 		if err := rotating.step(); err != nil {
 			t.Fatal(err)
 		}
@@ -264,6 +267,44 @@ func TestS22RotationWhileServing(t *testing.T) {
 	}
 	if n := rotating.count(); len(n.Keys) != 1 || n.Plain != 0 {
 		t.Errorf("sealed %+v, want one key", n)
+	}
+}
+
+// A process that has not read the keys since another key is in use still seals with the former one. The rotation
+// waits for such values too.
+func TestARotationSealsWhatOthersSealWithTheFormerKeyMeanwhile(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	path, key := filepath.Join(t.TempDir(), "docs.db"), seal.NewKey()
+	rotating, late := join(t, openStore(t, path), key, &now), join(t, openStore(t, path), key, &now)
+	step := func(after time.Duration) {
+		t.Helper()
+		now = now.Add(after)
+		if err := rotating.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late.write(1)
+	step(10 * time.Second)
+	step(0)
+	first := rotating.keys().Current().ID
+	if _, err := rotating.ring.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	step(10 * time.Second) // the next key is in use
+	step(time.Second)
+	late.write(2)
+	if n := rotating.count(); n.Keys[first] == 0 {
+		t.Fatalf("sealed %+v: the late process does not use the former key", n)
+	}
+	step(time.Second)
+	if !rotating.keys().Pending() {
+		t.Error("the rotation has ended while others may still use the former key")
+	}
+	step(8 * time.Second)
+	step(time.Second)
+	if k, n := rotating.keys(), rotating.count(); k.Pending() || n.Keys[first] != 0 {
+		t.Errorf("sealed %+v, keys %+v: want none with the former key", n, k)
 	}
 }
 
@@ -333,8 +374,11 @@ func TestStoresOfOlderVersionsAreTakenOver(t *testing.T) {
 	if n := p.count(); n.Plain != 1 || n.Keys[key.ID()] != 1 {
 		t.Errorf("before: %+v", n)
 	}
-	if err := p.step(); err != nil {
-		t.Fatal(err)
+	now = now.Add(10 * time.Second)
+	for range 2 { // the second finds nothing left
+		if err := p.step(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n := p.count(); n.Plain != 0 || n.Keys[key.ID()] != 2 || p.keys().Pending() {
 		t.Errorf("after: %+v", n)
