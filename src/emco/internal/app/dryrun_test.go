@@ -342,7 +342,7 @@ func TestADryRunOfAMigration(t *testing.T) {
 	doc := ""
 	for head, err := range contexts.Heads(s.Context()) {
 		s.must("list heads", err)
-		if strings.HasSuffix(head.Subject, "/winter") {
+		if strings.HasSuffix(head.Document, "/winter") {
 			doc = string(head.UID)
 		}
 	}

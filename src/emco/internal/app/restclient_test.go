@@ -25,6 +25,9 @@ var notInRest = map[string]string{
 	"POST /v2/webhooks/git":                                 "for Git servers",
 	"GET /v2/health":                                        "for load balancers of upstream EMCO; /readyz says more",
 	"GET /v2/views/stream":                                  "server-sent events, for web pages; programs watch a status or follow events",
+	"GET /v2/auth/login":                                    "for browsers; programs send a bearer token",
+	"GET /v2/auth/callback":                                 "for browsers; programs send a bearer token",
+	"POST /v2/auth/logout":                                  "for browsers; programs send a bearer token",
 }
 
 func TestPackageRestHasEveryRoute(t *testing.T) {

@@ -95,7 +95,7 @@ func (p storePair) checkOwner(ctx context.Context, recorded string) error {
 		if err != nil {
 			return fmt.Errorf("read the AppContext: %w", err)
 		}
-		doc, err := p.documents.Get(ctx, store.Key(h.Subject))
+		doc, err := p.documents.Get(ctx, store.Key(h.Document))
 		switch {
 		case err == nil && appcontext.HeadID(doc.UID) == h.UID:
 			return nil

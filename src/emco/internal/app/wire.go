@@ -88,7 +88,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	}
 	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	seen := mirror.New(st.contexts, a.log)
-	a.names.Set(func(id string) string { return seen.Subject(v2.DeploymentID(id)) })
+	a.names.Set(func(id string) string { return seen.Document(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
 	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))

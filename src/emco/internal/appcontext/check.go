@@ -76,20 +76,20 @@ func (c *contentCheck) readHeads(ctx context.Context) error {
 			}
 		}
 		if !desired {
-			c.fault(h.Subject, "the desired revision %d is missing: update the deployment", h.Rev)
+			c.fault(h.Document, "the desired revision %d is missing: update the deployment", h.Rev)
 		}
 	}
 	return nil
 }
 
 func (c *contentCheck) readRevision(ctx context.Context, h Head, rev Revision) error {
-	by := fmt.Sprintf("revision %d of %s", rev.Number, h.Subject)
+	by := fmt.Sprintf("revision %d of %s", rev.Number, h.Document)
 	for _, app := range rev.Apps {
 		c.need(by, app.Bundles...)
 	}
 	places, err := c.s.Placements(ctx, h.UID, rev.Number)
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Internal) {
-		c.fault(h.Subject, "the placements of revision %d cannot be read: %v", rev.Number, err)
+		c.fault(h.Document, "the placements of revision %d cannot be read: %v", rev.Number, err)
 		return nil
 	}
 	for _, p := range places {

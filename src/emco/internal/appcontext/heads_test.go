@@ -36,7 +36,7 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	}
 	got, err := s.Head(ctx, "7")
 	must(t, err)
-	if got.Mod != h2.Mod || got.State != Instantiated || got.Subject != h.Subject || got.Op.ID != "a" {
+	if got.Mod != h2.Mod || got.State != Instantiated || got.Document != h.Document || got.Op.ID != "a" {
 		t.Errorf("Head = %+v, want %+v", got, h2)
 	}
 	history, err := s.History(ctx, "7")

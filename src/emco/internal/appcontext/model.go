@@ -10,16 +10,16 @@ import (
 
 // Head is the state of a deployment. It changes only by compare-and-swap.
 type Head struct {
-	UID     HeadID     `json:"uid"`
-	Subject string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
-	State   State      `json:"state"`
-	Seq     int64      `json:"seq"`               // number of actions so far
-	LastRev int64      `json:"lastRev"`           // highest number of a revision, except lost ones
-	Rev     int64      `json:"rev"`               // desired revision; 0 for none
-	Gone    bool       `json:"gone"`              // desired state is "nothing"
-	Op      *Operation `json:"op,omitempty"`      // operation in progress, if any
-	Failure string     `json:"failure,omitempty"` // why the last operation produced no revision
-	Mod     int64      `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
+	UID      HeadID     `json:"uid"`
+	Document string     `json:"subject"` // key of the document it belongs to: a deployment intent group or a logical cloud
+	State    State      `json:"state"`
+	Seq      int64      `json:"seq"`               // number of actions so far
+	LastRev  int64      `json:"lastRev"`           // highest number of a revision, except lost ones
+	Rev      int64      `json:"rev"`               // desired revision; 0 for none
+	Gone     bool       `json:"gone"`              // desired state is "nothing"
+	Op       *Operation `json:"op,omitempty"`      // operation in progress, if any
+	Failure  string     `json:"failure,omitempty"` // why the last operation produced no revision
+	Mod      int64      `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 
 	Stopped   bool            `json:"stopped,omitempty"`   // reconciling is stopped
 	Inherited v2.DeploymentID `json:"inherited,omitempty"` // the deployment that a migration passed to it; see Deployment

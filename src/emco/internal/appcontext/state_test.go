@@ -47,7 +47,7 @@ func TestHeadsComeBackFromJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		h := Head{
-			UID: HeadID(rapid.String().Draw(t, "uid")), Subject: rapid.String().Draw(t, "subject"),
+			UID: HeadID(rapid.String().Draw(t, "uid")), Document: rapid.String().Draw(t, "subject"),
 			State: State(rapid.IntRange(0, int(TerminateStopped)).Draw(t, "state")),
 			Seq:   rapid.Int64().Draw(t, "seq"), Rev: rapid.Int64().Draw(t, "rev"),
 			Gone: rapid.Bool().Draw(t, "gone"), Failure: rapid.String().Draw(t, "failure"),

@@ -48,22 +48,22 @@ func (c *checker) heads(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		doc, err := c.stores.Documents.Get(ctx, store.Key(h.Subject))
+		doc, err := c.stores.Documents.Get(ctx, store.Key(h.Document))
 		switch {
 		case errs.Is(err, errs.NotFound):
-			c.fault(h.Subject, "it is deployed as %s, and has no document: restore the documents, or what runs stays as it is", h.Deployment())
+			c.fault(h.Document, "it is deployed as %s, and has no document: restore the documents, or what runs stays as it is", h.Deployment())
 			continue
 		case err != nil:
 			return err
 		case doc.UID != string(h.UID):
-			c.fault(h.Subject, "its document is another one of the same name: it has the id %s, and %s is deployed", doc.UID, h.UID)
+			c.fault(h.Document, "its document is another one of the same name: it has the id %s, and %s is deployed", doc.UID, h.UID)
 		}
 		actions, err := c.stores.Contexts.History(ctx, h.UID)
 		if err != nil {
 			return err
 		}
 		if n := len(actions); n > 0 && actions[n-1].Time.After(now.Add(aheadLimit)) {
-			c.fault(h.Subject, "its last action is from %s, which is in the future: compare the clocks", actions[n-1].Time.Format(time.RFC3339))
+			c.fault(h.Document, "its last action is from %s, which is in the future: compare the clocks", actions[n-1].Time.Format(time.RFC3339))
 		}
 	}
 	return nil

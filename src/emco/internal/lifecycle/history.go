@@ -23,7 +23,7 @@ type HeadReader interface {
 func Head(ctx context.Context, heads HeadReader, doc store.Doc) (appcontext.Head, []appcontext.HistoryEntry, error) {
 	head, err := heads.Head(ctx, appcontext.HeadID(doc.UID))
 	if errs.Is(err, errs.NotFound) {
-		head = appcontext.Head{UID: appcontext.HeadID(doc.UID), Subject: string(doc.Key), State: appcontext.Created}
+		head = appcontext.Head{UID: appcontext.HeadID(doc.UID), Document: string(doc.Key), State: appcontext.Created}
 		return head, []appcontext.HistoryEntry{{State: appcontext.Created, Time: doc.Created}}, nil
 	}
 	return head, nil, err

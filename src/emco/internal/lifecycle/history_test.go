@@ -15,7 +15,7 @@ func TestHistoryOfADocumentBeginsWithItsCreation(t *testing.T) {
 	doc := store.Doc{Key: "projects/p/logical-clouds/l", UID: "7", Created: noon}
 
 	head, unwritten, err := Head(t.Context(), contexts, doc)
-	if err != nil || head.State != appcontext.Created || head.UID != "7" || head.Subject != string(doc.Key) || len(unwritten) != 1 {
+	if err != nil || head.State != appcontext.Created || head.UID != "7" || head.Document != string(doc.Key) || len(unwritten) != 1 {
 		t.Fatalf("a new document: got %+v, %+v, %v", head, unwritten, err)
 	}
 	if s := States(head, unwritten); s.StatusCtxID != "" || s.Actions[0].State != "Created" || !s.Actions[0].Time.Equal(noon) {

@@ -211,7 +211,7 @@ func (r *Reader) subjectOf(ctx context.Context, id appcontext.HeadID) (string, e
 	if errs.Is(err, errs.NotFound) {
 		return string(id), nil
 	}
-	return cmp.Or(head.Subject, string(id)), err
+	return cmp.Or(head.Document, string(id)), err
 }
 
 func (r *Reader) detailsFor(ctx context.Context, q Query, s Snapshot) (map[appcontext.Digest]json.RawMessage, error) {

@@ -165,7 +165,7 @@ func (s *viewFixture) group(id appcontext.HeadID) *testGroup {
 func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.HistoryEntry) {
 	g.Helper()
 	to := g.head
-	to.Subject = groupKey
+	to.Document = groupKey
 	change(&to)
 	next, err := g.store.Step(g.Context(), g.head, to, acts, nil)
 	g.must(err)

@@ -119,7 +119,7 @@ func (v *Views) commitSight(ctx context.Context) commitSight {
 	s := commitSight{sightOf(ctx), authz.From(ctx).May(readsBranches.Verb, readsBranches.Type, ""), map[v2.DeploymentID]string{}}
 	for _, h := range v.Tally.Heads() {
 		if h.Owns() {
-			s.subjects[h.Deployment()] = h.Subject
+			s.subjects[h.Deployment()] = h.Document
 		}
 	}
 	return s
@@ -175,8 +175,8 @@ func (v *Views) commitHits(ctx context.Context, text string) (out []v2.SearchHit
 		if looked++; looked > maxLooked || len(out) == maxKindHits {
 			break
 		}
-		if head, known := heads[c.UID]; known && sees.path(head.Subject) {
-			out = append(out, commitHit(c, head.Subject))
+		if head, known := heads[c.UID]; known && sees.path(head.Document) {
+			out = append(out, commitHit(c, head.Document))
 		}
 	}
 	return out, nil

@@ -72,7 +72,7 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if moved := sums[heads[row.name]].Head.MovedTo; moved != "" {
-			item.MovedTo = sums[moved].Head.Subject
+			item.MovedTo = sums[moved].Head.Document
 		}
 		out.Items = append(out.Items, item)
 	}

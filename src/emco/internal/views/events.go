@@ -209,14 +209,14 @@ func (v *Views) eventPage(q pageQuery, f eventFilter, sees *sight) (out v2.Event
 	last := ""
 	for e := range v.log.newestFirst("") {
 		head, known := heads[e.UID]
-		if !known || !sees.path(head.Subject) || !f.admits(e.Event, head.Subject) || !q.admits(tally.None, e.Message+" "+e.Reason+" "+head.Subject) {
+		if !known || !sees.path(head.Document) || !f.admits(e.Event, head.Document) || !q.admits(tally.None, e.Message+" "+e.Reason+" "+head.Document) {
 			continue
 		}
 		out.Total++
 		switch {
 		case q.after != "" && e.order >= q.after:
 		case len(out.Items) < q.limit:
-			out.Items, last = append(out.Items, eventView(e.Event, head.Subject)), e.order
+			out.Items, last = append(out.Items, eventView(e.Event, head.Document)), e.order
 		default:
 			out.Continue = q.token(last)
 		}

@@ -57,7 +57,7 @@ func (v *Views) pairs(ctx context.Context, cluster v2.ClusterKey) []mirror.Clust
 	subjects := map[v2.DeploymentID]string{}
 	for _, h := range v.Tally.Heads() {
 		if h.Owns() {
-			subjects[h.Deployment()] = h.Subject
+			subjects[h.Deployment()] = h.Document
 		}
 	}
 	var out []mirror.ClusterPair

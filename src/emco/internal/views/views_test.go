@@ -145,7 +145,7 @@ func (w *world) group(name string) appcontext.HeadID {
 func (w *world) deployment(path string) appcontext.HeadID {
 	w.Helper()
 	uid := appcontext.HeadID(w.document(path, `{}`))
-	h := appcontext.Head{UID: uid, Subject: path, State: appcontext.Instantiated, Rev: 2, LastRev: 2}
+	h := appcontext.Head{UID: uid, Document: path, State: appcontext.Instantiated, Rev: 2, LastRev: 2}
 	w.heads[uid] = h
 	w.tally.HeadChanged(uid, &h)
 	return uid

@@ -247,16 +247,16 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 	return out, true
 }
 
-// Subject returns the key of the document that a deployment belongs to; empty if it is not
+// Document returns the key of the document that a deployment belongs to; empty if it is not
 // known. It may be a moment old.
-func (m *Mirror) Subject(d v2.DeploymentID) string {
+func (m *Mirror) Document(d v2.DeploymentID) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.index == nil {
 		return ""
 	}
 	if h := m.index.heads[cmp.Or(m.index.heirs[d], appcontext.FirstHead(d))]; h != nil {
-		return h.Subject
+		return h.Document
 	}
 	return ""
 }

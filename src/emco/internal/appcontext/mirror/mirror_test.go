@@ -205,7 +205,7 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 			t.Fatalf("after %d pairs the answer has %d", i+1, snap.Pairs.Len())
 		}
 	}
-	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Subject: "x", Inherited: "7"}, nil, nil)
+	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Document: "x", Inherited: "7"}, nil, nil)
 	s.must(err)
 	snap := s.snapshot("8")
 	if snap.Head == nil || *snap.Head != head || snap.Pairs.Len() != 300 {
@@ -513,7 +513,7 @@ func TestADeploymentHasTheNameOfItsLastGroup(t *testing.T) {
 	heads := map[appcontext.HeadID]appcontext.Head{}
 	step := func(to appcontext.Head) {
 		t.Helper()
-		to.Subject = "group " + string(to.UID)
+		to.Document = "group " + string(to.UID)
 		next, err := s.store.Step(t.Context(), heads[to.UID], to, nil, nil)
 		s.must(err)
 		heads[to.UID] = next
@@ -521,7 +521,7 @@ func TestADeploymentHasTheNameOfItsLastGroup(t *testing.T) {
 	called := func(want string) {
 		t.Helper()
 		s.snapshot("1") // the mirror has seen all that was written until here
-		if got := s.mirror.Subject("1"); got != want {
+		if got := s.mirror.Document("1"); got != want {
 			t.Errorf("deployment 1 is called %q, want %q", got, want)
 		}
 	}

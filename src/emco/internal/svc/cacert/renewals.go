@@ -111,7 +111,7 @@ func (r *Renewals) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 		delete(r.waiting, id.Deployment())
 		return
 	}
-	key := store.Key(h.Subject)
+	key := store.Key(h.Document)
 	if c := key.Collection(); c != enrollment.collection && c != distribution.collection {
 		return
 	}

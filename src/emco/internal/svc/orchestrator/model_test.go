@@ -76,7 +76,7 @@ func (w *modelState) begin(t *rapid.T, n int) {
 	}
 	w.must(w.contexts.PutPairs(t.Context(), appcontext.Fence{}, nil, gone))
 	for h, err := range w.contexts.Heads(t.Context()) {
-		if w.must(err); strings.Contains(h.Subject, "/deployment-intent-groups/") {
+		if w.must(err); strings.Contains(h.Document, "/deployment-intent-groups/") {
 			w.must(w.contexts.Delete(t.Context(), h.UID))
 		}
 	}

@@ -75,10 +75,10 @@ func (u *Usage) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 	if h == nil {
 		return
 	}
-	if _, isGroup := v2.CompositeAppOf(h.Subject); !isGroup {
+	if _, isGroup := v2.CompositeAppOf(h.Document); !isGroup {
 		return
 	}
-	next := headUse{store.Key(h.Subject).Project(), useOf(*h)}
+	next := headUse{store.Key(h.Document).Project(), useOf(*h)}
 	u.heads[id] = next
 	u.addLocked(next, 1)
 }
@@ -248,7 +248,7 @@ func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands f
 // check compares demands with the quotas of the project. A deployment that would use no more than now
 // is allowed, so that users can reduce it after a quota was lowered.
 func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) (*quotaError, error) {
-	project := store.Key(to.Subject).Project()
+	project := store.Key(to.Document).Project()
 	limits, err := q.planner.Limits(ctx, project)
 	if err != nil || len(limits) == 0 || q.usage == nil {
 		return nil, err

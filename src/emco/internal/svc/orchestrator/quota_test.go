@@ -93,10 +93,10 @@ func TestUsageCountsHeadsOnce(t *testing.T) {
 		t.Error("what is not counted yet is known")
 	}
 	const group = "projects/shop/composite-apps/till/v1/deployment-intent-groups/g"
-	head := appcontext.Head{UID: "1", Subject: group, State: appcontext.Instantiated, Op: &appcontext.Operation{}, Use: appcontext.Use{Clusters: 2, Objects: 6, Bytes: 900}}
+	head := appcontext.Head{UID: "1", Document: group, State: appcontext.Instantiated, Op: &appcontext.Operation{}, Use: appcontext.Use{Clusters: 2, Objects: 6, Bytes: 900}}
 	u.HeadChanged("1", &head)
 	u.HeadChanged("1", &head)
-	u.HeadChanged("2", &appcontext.Head{UID: "2", Subject: "projects/shop/logical-clouds/c", State: appcontext.Instantiated})
+	u.HeadChanged("2", &appcontext.Head{UID: "2", Document: "projects/shop/logical-clouds/c", State: appcontext.Instantiated})
 	u.Advanced(1)
 	if all, one, err := u.of("shop", "1"); err != nil || all != (projectUse{1, 1, 2, 6, 900}) || one != all {
 		t.Errorf("the project uses %+v, the deployment %+v, %v", all, one, err)

@@ -97,7 +97,7 @@ func (w *Worker) WithFirstSweep(d time.Duration) *Worker {
 // operationEnded notifies the witness that the operation of a head ended.
 func (w *Worker) operationEnded(head appcontext.Head, failed bool) {
 	if w.witness != nil && head.Op != nil {
-		w.witness(*head.Op, head.Subject, failed)
+		w.witness(*head.Op, head.Document, failed)
 	}
 }
 
@@ -153,7 +153,7 @@ func (w *Worker) projectOf(ctx context.Context, contexts *appcontext.Store, op a
 	if err != nil {
 		return ""
 	}
-	return store.Key(head.Subject).Project()
+	return store.Key(head.Document).Project()
 }
 
 // execute makes an operation's revision. It retries errors that may pass; errors that a
@@ -200,9 +200,9 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 	if err != nil {
 		return err
 	}
-	doc, err := w.db.Get(ctx, store.Key(head.Subject))
+	doc, err := w.db.Get(ctx, store.Key(head.Document))
 	if err == nil && appcontext.HeadID(doc.UID) != op.UID {
-		err = errs.E(errs.NotFound, "read", head.Subject, errors.New("it was deleted, and another one was created under its name"))
+		err = errs.E(errs.NotFound, "read", head.Document, errors.New("it was deleted, and another one was created under its name"))
 	}
 	if err != nil {
 		return w.recordPermanent(ctx, b.Contexts, head, err)

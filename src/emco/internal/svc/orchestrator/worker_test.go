@@ -73,7 +73,7 @@ func (p workerFixture) rollBack(name string) appcontext.Operation {
 	ctx := p.Context()
 	doc, err := p.db.Create(ctx, store.Write{Key: store.Key("groups/" + name), Body: []byte("{}")})
 	p.must(err)
-	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), Subject: string(doc.Key)}, nil, nil)
+	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), Document: string(doc.Key)}, nil, nil)
 	p.must(err)
 	bundle, err := p.contexts.PutBundle(ctx, appcontext.Bundle{})
 	p.must(err)

@@ -176,7 +176,7 @@ func (w *works) wish(uid appcontext.HeadID, content string, clusters ...v2.Clust
 	for _, c := range clusters {
 		places = append(places, appcontext.Placement{Cluster: c, Apps: map[string]appcontext.Digest{"web": bundle}})
 	}
-	to.UID, to.Subject, to.LastRev, to.Gone = uid, "the group", head.LastRev+1, false
+	to.UID, to.Document, to.LastRev, to.Gone = uid, "the group", head.LastRev+1, false
 	to, err = w.contexts.Step(w.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	w.must(err)
 	rev := appcontext.Revision{Number: to.LastRev, Namespace: "default", Apps: []appcontext.App{{Name: "web", Bundles: []appcontext.Digest{bundle}}}}

@@ -94,7 +94,7 @@ func (t *Tally) HeadChanged(id appcontext.HeadID, h *appcontext.Head) {
 }
 
 func (t *Tally) countGroupLocked(h appcontext.Head, n int) {
-	if _, group := v2.GroupOf(h.Subject); group && h.Owns() {
+	if _, group := v2.GroupOf(h.Document); group && h.Owns() {
 		t.states[h.State] += n
 	}
 }

@@ -251,9 +251,9 @@ func (m *memory) Handovers() int64 {
 	return m.handovers
 }
 
-// Subject returns the key of a deployment's document, or the deployment's id if that is
+// Document returns the key of a deployment's document, or the deployment's id if that is
 // not known.
-func (m *memory) Subject(deployment v2.DeploymentID) string {
+func (m *memory) Document(deployment v2.DeploymentID) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return cmp.Or(m.deployments[deployment].subject, string(deployment))

@@ -190,7 +190,7 @@ func TestResultsAreRecorded(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1", "edge+c2"))
-	if got := l.Subject("7"); got != "the group" {
+	if got := l.Document("7"); got != "the group" {
 		t.Errorf("subject %q", got)
 	}
 	second := key
@@ -294,8 +294,8 @@ func TestRemovalsRemoveReports(t *testing.T) {
 		t.Errorf("reports %+v, %v are left", got, err)
 	}
 	wantAgreement(t, l, r)
-	if len(l.All()) > 0 || l.Subject("7") != "7" {
-		t.Errorf("targets %v, subject %s are remembered", l.All(), l.Subject("7"))
+	if len(l.All()) > 0 || l.Document("7") != "7" {
+		t.Errorf("targets %v, document %s are remembered", l.All(), l.Document("7"))
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *Shard) directTurn(due []pair.Target) (now, later []pair.Target) {
 
 // projectOf returns the project of a target's deployment.
 func (s *Shard) projectOf(t pair.Target) string {
-	return store.Key(s.pairs.Subject(t.Deployment)).Project()
+	return store.Key(s.pairs.Document(t.Deployment)).Project()
 }
 
 // deliverGit delivers targets of one repository and branch. If others come while it makes a commit, those

@@ -32,7 +32,7 @@ var fields = []v2.ClusterKey{"edge+c0", "edge+c1", "edge+c2", "edge+c3", "edge+c
 func (h *history) revise(bundles []int) {
 	h.Helper()
 	to := h.head
-	to.UID, to.Subject, to.LastRev, to.Gone = "7", "the group", h.head.LastRev+1, false
+	to.UID, to.Document, to.LastRev, to.Gone = "7", "the group", h.head.LastRev+1, false
 	to, err := h.contexts.Step(h.Context(), h.head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	if err != nil {
 		h.Fatal(err)

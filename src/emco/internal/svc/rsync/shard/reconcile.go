@@ -191,7 +191,7 @@ func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, d
 		return nil, now, err
 	}
 	w := pair.Desired{
-		Deployment: deployment, Head: head.UID, Subject: head.Subject, Trace: head.Traceparent, Rev: head.Rev, Removed: state.removed,
+		Deployment: deployment, Head: head.UID, Subject: head.Document, Trace: head.Traceparent, Rev: head.Rev, Removed: state.removed,
 		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
 		Handovers: r.pairs.Handovers(), // before anything is read from the store
 	}

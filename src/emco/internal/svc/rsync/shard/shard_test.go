@@ -59,7 +59,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []v2.Cluste
 func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clusters ...v2.ClusterKey) appcontext.Head {
 	t.Helper()
 	to := head
-	to.UID, to.Subject, to.LastRev = "7", "the group", head.LastRev+1
+	to.UID, to.Document, to.LastRev = "7", "the group", head.LastRev+1
 	to, err := contexts.Step(t.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	if err != nil {
 		t.Fatal(err)

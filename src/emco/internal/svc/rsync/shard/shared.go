@@ -69,7 +69,7 @@ func (s sharedObjects) placedByOthers(ctx context.Context, t pair.Target) (map[m
 			}
 			for _, ref := range b.Objects {
 				if !manifest.IsCRD(ref.ID) {
-					out[ref.ID.Key()] = s.pairs.Subject(other.Deployment) + ", app " + p.Key.App
+					out[ref.ID.Key()] = s.pairs.Document(other.Deployment) + ", app " + p.Key.App
 				}
 			}
 		}

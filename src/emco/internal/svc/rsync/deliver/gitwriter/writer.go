@@ -80,7 +80,7 @@ type Pairs interface {
 	Of(t pair.Target) []appcontext.Pair                                  // in order of app
 	Urgent(t pair.Target) bool                                           // a pair is due to be removed or rolled back
 	On(cluster v2.ClusterKey) []pair.Target                              // in order
-	Subject(deployment v2.DeploymentID) string                           // for people
+	Document(deployment v2.DeploymentID) string                          // for people
 	Head(deployment v2.DeploymentID) (id appcontext.HeadID, wanted bool) // the head that wants it; "" if that is not known
 	Trace(deployment v2.DeploymentID) string                             // span of the action that asked for what is desired; "" for none
 	Needs(k appcontext.PairKey) []syncer.Dependency                      // apps that an app comes after
@@ -121,7 +121,7 @@ func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
 
 func (w *Writer) turns(targets []pair.Target) []pair.Target {
 	deployment := func(t pair.Target) string { return string(t.Deployment) }
-	project := func(t pair.Target) string { return store.Key(w.Pairs.Subject(t.Deployment)).Project() }
+	project := func(t pair.Target) string { return store.Key(w.Pairs.Document(t.Deployment)).Project() }
 	return fairshare.Turns(fairshare.Turns(targets, deployment, nil), project, w.Weight)
 }
 
@@ -305,7 +305,7 @@ func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
 		job.Derived = append(job.Derived, c.derived...)
 		job.Urgent, job.Interactive = job.Urgent || c.about.urgent, job.Interactive || c.about.interactive
 		trailers.addTarget(c.target, c.about)
-		title.add(w.Pairs.Subject(c.target.Deployment), c.target, c.about)
+		title.add(w.Pairs.Document(c.target.Deployment), c.target, c.about)
 	}
 	// Contributions are in order of clusters, so equal branches stand next to each other.
 	job.Derived = slices.CompactFunc(job.Derived, func(a, b git.DerivedBranch) bool { return a.Branch == b.Branch })

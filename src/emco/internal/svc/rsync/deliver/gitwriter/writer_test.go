@@ -56,7 +56,7 @@ func (f fakePairs) Urgent(t pair.Target) bool          { return slices.ContainsF
 func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, Deployment: "7"}}
 }
-func (f fakePairs) Subject(v2.DeploymentID) string                 { return subject }
+func (f fakePairs) Document(v2.DeploymentID) string                { return subject }
 func (f fakePairs) Head(v2.DeploymentID) (appcontext.HeadID, bool) { return "70", true }
 func (f fakePairs) Trace(v2.DeploymentID) string                   { return "" }
 func (f fakePairs) Needs(appcontext.PairKey) []syncer.Dependency   { return nil }

@@ -24,7 +24,7 @@ func TestConfinedAppsNeverUseTheRegisteredCredentials(t *testing.T) {
 	}{
 		"no user":                 {appcontext.Cloud{Name: "shop+team", Confined: true}, true, errs.Invalid, "names no user"},
 		"no signer":               {appcontext.Cloud{Name: "shop+team", Confined: true, User: "team"}, true, errs.NotFound, "certificate for user team"},
-		"the revision is unknown": {appcontext.Cloud{}, false, errs.Unavailable, "logical cloud is not known yet"},
+		"the revision is unknown": {appcontext.Cloud{}, false, errs.Unavailable, "logical cloud is not loaded yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
