@@ -86,7 +86,7 @@ bench: build ## compare with other ways to write Git, ten minutes: docs/bench/qu
 
 .PHONY: bench-full
 bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json; then the whole life of a deployment. What is done (bench-parts/) does not run again
-	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux
+	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux karmada
 	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench -parts $(CURDIR)/bench-parts
 	scripts/e2e/run.sh bench
 

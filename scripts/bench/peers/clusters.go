@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -133,19 +134,12 @@ func (l *realCluster) live(ctx context.Context, w *world.World) error {
 	return program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
 }
 
+const configMaps = "/api/v1/namespaces/default/configmaps"
+
 func (l *realCluster) holds(ctx context.Context, w *world.World) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.cluster.Server()+"/api/v1/namespaces/default/configmaps", nil)
+	text, err := l.do(ctx, http.MethodGet, configMaps, nil)
 	if err != nil {
 		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+l.cluster.Token())
-	res, err := l.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the API server answers %s", res.Status)
 	}
 	var list struct {
 		Items []struct {
@@ -153,7 +147,7 @@ func (l *realCluster) holds(ctx context.Context, w *world.World) error {
 			Data     map[string]string
 		}
 	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, most)).Decode(&list); err != nil {
+	if err := json.Unmarshal(text, &list); err != nil {
 		return err
 	}
 	versions := map[string]string{}
@@ -161,6 +155,34 @@ func (l *realCluster) holds(ctx context.Context, w *world.World) error {
 		versions[o.Metadata.Name] = o.Data["version"]
 	}
 	return holdsAll(versions, w)
+}
+
+// apply applies a ConfigMap in the namespace default, by server-side apply.
+func (l *realCluster) apply(ctx context.Context, name string, manifest []byte) error {
+	_, err := l.do(ctx, http.MethodPatch, configMaps+"/"+name+"?fieldManager=bench&force=true", manifest)
+	return err
+}
+
+// do sends a request of the administrator with a manifest, nil for none, and returns the answer.
+func (l *realCluster) do(ctx context.Context, method, path string, manifest []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, l.cluster.Server()+path, bytes.NewReader(manifest))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+l.cluster.Token())
+	if manifest != nil {
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
+	res, err := l.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err == nil && res.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %s: %.300s", method, path, res.Status, text)
+	}
+	return text, err
 }
 
 func holdsAll(versions map[string]string, w *world.World) error {

@@ -35,6 +35,9 @@ func (s *Suite) edge(ctx context.Context) error {
 		sizes = s.Sizes
 	}
 	makers := []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
+	if s.built(ctx, "P17, Karmada", "karmada") {
+		makers = append(makers, peers.KarmadaPush(), peers.KarmadaPull())
+	}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
 		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod)

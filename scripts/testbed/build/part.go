@@ -140,6 +140,16 @@ func parts() []partRecipe {
 			copies:   []textExtract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
 		},
 		{
+			name: "karmada", about: "Karmada's control plane, the agent of its members, its CRDs and webhooks", ldflags: strip,
+			programs: []binaryRecipe{{name: "karmada", pkg: ".", links: []string{
+				"karmada-controller-manager", "karmada-scheduler", "karmada-webhook", "karmada-aggregated-apiserver", "karmada-agent",
+			}}},
+			copies: []textExtract{
+				{name: "crds.yaml", module: "github.com/karmada-io/karmada", files: []string{"charts/karmada/_crds/bases/*/*.yaml"}},
+				{name: "webhooks.yaml", module: "github.com/karmada-io/karmada", files: []string{"artifacts/deploy/webhook-configuration.yaml"}},
+			},
+		},
+		{
 			name: "temporal", about: "a Temporal server over a file of SQLite", ldflags: strip,
 			programs: []binaryRecipe{{name: "temporal", pkg: "."}},
 		},

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/pki"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
@@ -29,6 +30,11 @@ func (c *Cluster) serverArgs(port int) []string {
 		"--service-account-key-file=" + c.keys.Public, "--service-account-signing-key-file=" + c.keys.AccountKey,
 		"--service-account-issuer=" + c.server, "--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged=true",
 		"--endpoint-reconciler-type=none", "--profiling=false",
+		// for servers that extend the API
+		"--proxy-client-cert-file=" + c.keys.ProxyCert, "--proxy-client-key-file=" + c.keys.Proxy,
+		"--requestheader-client-ca-file=" + c.keys.CACert, "--requestheader-allowed-names=" + pki.ProxyName,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		// No node-lifecycle controller runs that would remove the taint.
 		"--disable-admission-plugins=TaintNodesByCondition",
 	}

@@ -97,6 +97,11 @@ func (c *Cluster) CA() []byte { return c.keys.CA }
 // Token returns the token of the administrator.
 func (c *Cluster) Token() string { return c.tokens.admin }
 
+// Issue writes a certificate for 127.0.0.1 and other hosts, signed by the certificate authority, and its key.
+func (c *Cluster) Issue(certificate, key, name string, hosts ...string) error {
+	return c.keys.Issue(certificate, key, name, hosts...)
+}
+
 // PIDs returns the process ids by program.
 func (c *Cluster) PIDs() map[string]int {
 	ids := map[string]int{}

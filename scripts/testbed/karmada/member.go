@@ -1,0 +1,125 @@
+package karmada
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/addon"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/poll"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
+)
+
+// memberTimeout limits the time until a member is ready.
+const memberTimeout = 3 * time.Minute
+
+// Join makes a cluster a member that the control plane writes to, as "karmadactl join" does: it gets a service account
+// with all rights. It returns when the member is ready.
+func (k *Karmada) Join(ctx context.Context, name string, member *cluster.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	if err := member.Apply(ctx, account); err != nil {
+		return err
+	}
+	var token string
+	err := poll.Until(ctx, 50*time.Millisecond, func(ctx context.Context) (err error) {
+		token, err = accountToken(ctx, member)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("member %s: %w", name, err)
+	}
+	text, err := json.Marshal(pushed(name, member.Server(), token, member.CA()))
+	if err != nil {
+		return err
+	}
+	if err := k.Cluster().Apply(ctx, string(text)); err != nil {
+		return err
+	}
+	return k.ready(ctx, name)
+}
+
+// account is the control plane's account in a member.
+const account = `apiVersion: v1
+kind: Namespace
+metadata: {name: karmada-cluster}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: karmada, namespace: karmada-cluster}
+---
+apiVersion: v1
+kind: Secret
+metadata:
+  name: karmada
+  namespace: karmada-cluster
+  annotations: {kubernetes.io/service-account.name: karmada}
+type: kubernetes.io/service-account-token
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: karmada}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects:
+- {kind: ServiceAccount, name: karmada, namespace: karmada-cluster}
+`
+
+func accountToken(ctx context.Context, member *cluster.Cluster) (string, error) {
+	out, err := member.Kubectl(ctx, "get", "secret", "karmada", "-n", members, "-o", "json")
+	if err != nil {
+		return "", err
+	}
+	var secret struct{ Data map[string][]byte }
+	if err := json.Unmarshal([]byte(out), &secret); err != nil {
+		return "", err
+	}
+	if len(secret.Data["token"]) == 0 {
+		return "", errors.New("the secret karmada has no token yet")
+	}
+	return string(secret.Data["token"]), nil
+}
+
+type jsonObject map[string]any
+
+// pushed returns the objects of a member in mode push, as a list.
+func pushed(name, server, token string, ca []byte) jsonObject {
+	secret := jsonObject{
+		"apiVersion": "v1", "kind": "Secret", "metadata": jsonObject{"name": name, "namespace": members},
+		"data": map[string][]byte{"caBundle": ca, "token": []byte(token)},
+	}
+	entry := jsonObject{
+		"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": jsonObject{"name": name},
+		"spec": jsonObject{"syncMode": "Push", "apiEndpoint": server, "secretRef": jsonObject{"name": name, "namespace": members}},
+	}
+	return jsonObject{"apiVersion": "v1", "kind": "List", "items": []jsonObject{secret, entry}}
+}
+
+func (k *Karmada) ready(ctx context.Context, name string) error {
+	_, err := k.Cluster().Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout="+memberTimeout.String(), "clusters.cluster.karmada.io/"+name)
+	return err
+}
+
+// Agent is the running agent of a member.
+type Agent struct{ *addon.Addon }
+
+// StartAgent makes a cluster a member that pulls, and starts its agent. It returns when the member is ready. The caller
+// stops the agent before its cluster. When StartAgent fails nothing is left running.
+func (k *Karmada) StartAgent(ctx context.Context, name string, member *cluster.Cluster) (*Agent, error) {
+	a, err := addon.Start(ctx, member, part, func(ctx context.Context, a *addon.Addon) error {
+		err := process.Retry(func() error {
+			return controller(ctx, a, "karmada-agent", "--karmada-kubeconfig="+k.Cluster().Kubeconfig(),
+				"--cluster-name="+name, "--cluster-api-endpoint="+member.Server())
+		})
+		if err != nil {
+			return err
+		}
+		return k.ready(ctx, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{a}, nil
+}
