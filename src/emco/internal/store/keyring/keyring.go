@@ -272,7 +272,8 @@ func (r *Ring) Step(ctx context.Context, reseal func(context.Context) (bool, err
 	if k.next() {
 		return r.promote(ctx)
 	}
-	if !k.Pending() || r.now().Sub(k.Current().Since) < r.o.Wait { // others may still seal with the former key
+	othersSeal := len(k.Keys) > 1 && r.now().Sub(k.Current().Since) < r.o.Wait // perhaps, with the former key
+	if !k.Pending() || othersSeal {
 		return nil
 	}
 	done, err := reseal(ctx)
