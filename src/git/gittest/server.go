@@ -3,6 +3,7 @@ package gittest
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -37,6 +38,8 @@ type Server struct {
 	base  string
 	ended chan struct{}
 
+	running sync.WaitGroup // requests that are being answered, with their git programs
+
 	mu         sync.Mutex
 	drop       int
 	answers    int
@@ -67,11 +70,25 @@ func Serve(dir string, users ...User) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and waits for it.
+// closeLimit is how long Close waits for git programs, which a hook may hold up.
+const closeLimit = 10 * time.Second
+
+// Close ends the server. It waits until the git programs of its requests have ended, because they write to the
+// repositories also when their clients have left.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.ended
-	return err
+	idle := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return err
+	case <-time.After(closeLimit):
+		return errors.Join(err, errors.New("a git program of a request still runs"))
+	}
 }
 
 // URL returns the URL of a repository.
@@ -162,6 +179,8 @@ func (s *Server) set(f func()) {
 
 // ServeHTTP answers a request of a Git client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.running.Add(1)
+	defer s.running.Done()
 	push := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack")
 	if s.faulty(w, r, push) || !s.allowed(w, r) {
 		return
