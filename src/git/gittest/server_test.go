@@ -39,14 +39,20 @@ func TestCloseWaitsForPushesOfClientsThatLeft(t *testing.T) {
 	if err := push.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for {
+	left := make(chan error, 1)
+	go func() { left <- push.Wait() }()
+	for begins := time.Tick(time.Millisecond); ; {
 		if _, err := os.Stat(begun); err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case err := <-left:
+			t.Fatalf("the push ended before its hook began: %v", err)
+		case <-begins:
+		}
 	}
 	leave()
-	_ = push.Wait()
+	<-left
 	if err := srv.Close(); err != nil {
 		t.Error(err)
 	}
