@@ -12,8 +12,6 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-
-	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 )
 
 // outage is how long the documents are away: EMCO_OUTAGE, 10 seconds unless given.
@@ -44,14 +42,7 @@ func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 	documents := newProxy(t, mongo.Host)
 	mongo.Host = documents.address()
 	s := newStage(t, "-store.driver", "mongo", "-store.mongo.uri", mongo.String(), "-retry.first=100ms", "-retry.longest=1s", "-git.rest=1s", "-git.timeout=5s")
-	at, err := url.Parse(s.git.URL(repoName))
-	s.must("read the address", err)
-	network := newProxy(t, at.Host)
-	at.Host = network.address()
-	f := s.fleet()
-	s.must("register the fleet", f.Found(t.Context(), fleet.Repository{URL: at.String(), User: writer, Token: s.writeToken}))
-	s.must("register clusters", f.Register(t.Context(), 2))
-	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	f, network := s.fleetBehindProxy(2)
 	d := apps("till", 2, 3)
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 	s.phase(d, "instantiate", v2.StatusInstantiated)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,14 +105,8 @@ func newFaultStorm(t *testing.T, whole bool, seed uint64) *faultStorm {
 	f.start()
 	f.serve()
 
-	at, err := url.Parse(f.git.URL(repoName))
-	f.must("read the address", err)
-	f.network = newProxy(t, at.Host)
-	at.Host = f.network.address()
-	c := f.fleet()
-	f.must("register the fleet", c.Found(t.Context(), fleet.Repository{URL: at.String(), User: writer, Token: f.writeToken}))
-	f.must("register clusters", c.Register(t.Context(), faultClusters))
-	f.must("open the logical cloud", c.OpenCloud(t.Context()))
+	c, network := f.fleetBehindProxy(faultClusters)
+	f.network = network
 	writers := faultWriters
 	if whole {
 		writers = manyWriters

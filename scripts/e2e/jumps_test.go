@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -24,14 +23,7 @@ func TestClockJumps(t *testing.T) {
 	s.must("stop emco", s.emco.Stop())
 	s.options.Bin = buildEmco(t, flags...)
 	s.start()
-	at, err := url.Parse(s.git.URL(repoName))
-	s.must("read the address", err)
-	network := newProxy(t, at.Host)
-	at.Host = network.address()
-	f := s.fleet()
-	s.must("register the fleet", f.Found(t.Context(), fleet.Repository{URL: at.String(), User: writer, Token: s.writeToken}))
-	s.must("register clusters", f.Register(t.Context(), 2))
-	s.must("open the cloud", f.OpenCloud(t.Context()))
+	f, network := s.fleetBehindProxy(2)
 	web := fleet.Synthetic("web", 3)
 	d := fleet.Deployment{Name: "till", Apps: []fleet.App{{Chart: web}}}
 	s.must("onboard", f.Onboard(t.Context(), t.TempDir(), d))

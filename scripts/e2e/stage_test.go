@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,22 @@ func (s *testStage) fleet() fleet.Fleet {
 	f, err := fleet.Open(s.emco.URL())
 	s.must("open the API", err)
 	return f
+}
+
+// fleetBehindProxy registers clusters and a logical cloud. emco reaches the clusters' repository through the proxy.
+func (s *testStage) fleetBehindProxy(clusters int) (fleet.Fleet, *proxy) {
+	s.Helper()
+	repo := s.repository()
+	at, err := url.Parse(repo.URL)
+	s.must("read the address", err)
+	network := newProxy(s, at.Host)
+	at.Host = network.address()
+	repo.URL = at.String()
+	f := s.fleet()
+	s.must("register the fleet", f.Found(s.Context(), repo))
+	s.must("register clusters", f.Register(s.Context(), clusters))
+	s.must("open the logical cloud", f.OpenCloud(s.Context()))
+	return f, network
 }
 
 func (s *testStage) repository() fleet.Repository {

@@ -1,61 +1,31 @@
 package client_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/certtest"
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// writePEM writes a block of PEM, and returns its file.
-func writePEM(t *testing.T, name, kind string, raw []byte) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 func TestTheServerSeesTheCertificateOfTheClient(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ann"}, NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca, dir := certtest.New(t), t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	ca.Write(t, file("ca.pem"))
+	certtest.WritePair(t, file("tls.crt"), file("tls.key"), ca.Issue(t, "ann"))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
 	}))
-	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "server")}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
 	server.StartTLS()
 	defer server.Close()
-	o := client.Options{
-		BaseURL: server.URL, CAFile: writePEM(t, "ca.pem", "CERTIFICATE", server.Certificate().Raw),
-		CertFile: writePEM(t, "tls.crt", "CERTIFICATE", cert), KeyFile: writePEM(t, "tls.key", "PRIVATE KEY", text),
-	}
+	o := client.Options{BaseURL: server.URL, CAFile: file("ca.pem"), CertFile: file("tls.crt"), KeyFile: file("tls.key")}
 	c, err := client.New(o)
 	if err != nil {
 		t.Fatal(err)
