@@ -8,7 +8,7 @@ import (
 const module = "github.com/emco-orchestrator/emco/src/api"
 
 // arrows lists for each package the others of the module that it may import. Nothing else
-// may be imported but the standard library, by tests neither.
+// may be imported but the standard library; tests may import certtest too.
 var arrows = map[string][]string{
 	"audit":    {},
 	"certtest": {},
@@ -37,6 +37,9 @@ func fault(pkg, name string, test bool) string {
 		return "the package is in no group; add it to arrows"
 	}
 	if to, inside := strings.CutPrefix(name, module+"/"); inside {
+		if test && to == "certtest" {
+			return ""
+		}
 		for _, ok := range append(may, pkg) {
 			if to == ok && (to != pkg || test) {
 				return ""
@@ -63,6 +66,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"v2", module + "/client", false, true},
 		{"v2", module + "/v2", true, false},
 		{"v2", "sigs.k8s.io/yaml", true, true},
+		{"client", module + "/certtest", true, false},
+		{"client", module + "/certtest", false, true},
 		{"client", "golang.org/x/net/http2", false, true},
 		{"new", "fmt", false, true},
 	} {
