@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 	"unicode"
@@ -37,6 +38,15 @@ var (
 type execution struct {
 	id     string
 	cancel context.CancelCauseFunc
+	over   bool // guarded by reconciler.mu
+}
+
+// forgetEnded drops executions that are over. It precedes a reading of the runs: what was read before an execution
+// recorded its end must not start it again.
+func (r *reconciler) forgetEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.live, func(_ appcontext.RunName, e *execution) bool { return e.over })
 }
 
 // endOthers ends executions whose runs were canceled, replaced or removed.
@@ -57,7 +67,8 @@ func (r *reconciler) endOthers(runs []appcontext.WorkflowRun) {
 	}
 }
 
-// start carries a run out, unless that is under way. An execution that ends has the deployment looked at again.
+// start carries a run out, unless that is under way, or ended after the runs were read. An execution that ends has the
+// deployment looked at again.
 func (r *reconciler) start(ctx context.Context, run appcontext.WorkflowRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,9 +76,10 @@ func (r *reconciler) start(ctx context.Context, run appcontext.WorkflowRun) {
 		return
 	}
 	own, cancel := context.WithCancelCause(ctx)
-	r.live[run.Name] = &execution{run.ID, cancel}
+	e := &execution{id: run.ID, cancel: cancel}
+	r.live[run.Name] = e
 	r.jobs.Go(func() {
-		defer r.ended(run.Name)
+		defer r.ended(e)
 		defer cancel(nil)
 		err := r.panics.Do(contain.Workflows, "workflow "+string(run.Name), func() error { return r.execute(ctx, own, run) })
 		if contain.Is(err) {
@@ -79,9 +91,9 @@ func (r *reconciler) start(ctx context.Context, run appcontext.WorkflowRun) {
 	})
 }
 
-func (r *reconciler) ended(name appcontext.RunName) {
+func (r *reconciler) ended(e *execution) {
 	r.mu.Lock()
-	delete(r.live, name)
+	e.over = true
 	r.mu.Unlock()
 	select {
 	case r.changed <- struct{}{}:

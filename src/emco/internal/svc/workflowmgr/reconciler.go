@@ -98,6 +98,7 @@ func (r *reconciler) await(ctx context.Context, failed, status bool) {
 
 // reconcile compares once.
 func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
+	r.forgetEnded()
 	head, runs, err := r.contexts.HeadAndRuns(ctx, r.uid)
 	if err != nil {
 		return out, err

@@ -3,6 +3,7 @@ package workflowmgr
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +13,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
@@ -156,5 +160,60 @@ func TestOnlyHooksThatWaitForTheStatusFollowReports(t *testing.T) {
 		if err != nil || got.done || got.status != follows || len(got.topics.Deployments) == 1 != follows || len(got.topics.Heads) != 1 {
 			t.Errorf("a hook that is %s: %+v, %v", state, got, err)
 		}
+	}
+}
+
+// cancels notes each cancellation that it gets: whether it terminates.
+type cancels struct {
+	workflow.Runner // nil: nothing else is called
+	got             []bool
+}
+
+func (*cancels) Admit(v2.WorkflowSpec) error { return nil }
+
+func (c *cancels) Cancel(_ context.Context, j workflow.Job) error {
+	c.got = append(c.got, j.Terminate)
+	return nil
+}
+
+// The runs are read while an execution records its end. That reading starts the execution no second time, which would
+// cancel the workflow again, in the other way.
+func TestWhatWasReadBeforeAnEndStartsNothing(t *testing.T) {
+	t.Parallel()
+	ctx, contexts, db := t.Context(), contexttest.New(t), resourcetest.DB(t)
+	const group = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g"
+	head, err := contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(err)
+	_, err = db.Create(ctx, store.Write{
+		Key: group + "/" + workflow.WorkflowCollection + "/w", Body: []byte(`{"metadata":{"name":"w"},"spec":{"runner":"http"}}`),
+	})
+	must(err)
+	before, err := contexts.SetRun(ctx, appcontext.WorkflowRun{
+		UID: head.UID, Group: group, Name: appcontext.StartedRun("w"), ID: "i", State: v2.RunRunning, Cancel: "by a user", Terminate: true,
+	})
+	must(err)
+	runner := &cancels{}
+	w := &Worker{
+		db: db, now: time.Now, log: slog.New(slog.DiscardHandler), runners: workflow.Runners{"http": runner},
+		shares: fairshare.New(fairshare.Options{Permits: 1, PerTenant: 1}),
+	}
+	r := &reconciler{reconcilers: &reconcilers{Worker: w, contexts: contexts}, uid: head.UID, changed: make(chan struct{}, 1), live: map[appcontext.RunName]*execution{}}
+	for range 2 {
+		r.start(ctx, before)
+		r.jobs.Wait()
+	}
+	now, err := contexts.Run(ctx, head.UID, before.Name)
+	must(err)
+	if now.State != v2.RunCanceled || !slices.Equal(runner.got, []bool{true}) {
+		t.Errorf("the run is %s, its cancellations terminate: %v; want one that does", now.State, runner.got)
+	}
+	if got, err := r.reconcile(ctx); err != nil || !got.done {
+		t.Errorf("after the runs are read again: %+v, %v", got, err)
 	}
 }
