@@ -13,7 +13,8 @@
 //
 // Processes that use the same credentials share their limits by an Allowance: each takes a part of what is
 // left, and spends it without further requests. While the Allowance does not answer, a process spends
-// what it has taken, and then refuses with Unavailable.
+// what it has taken, and then refuses with Unavailable. With the Allowance they also share the time that a
+// server named: a process looks for it whenever it takes a part, and at most every five seconds otherwise.
 package budget
 
 import (
@@ -179,6 +180,10 @@ func (b *Budget) Observe(r git.Repo, s git.RateStatus) {
 	if !s.Until.After(now) && (s.Limit == 0 && s.Remaining == 0 || !s.Reset.After(now)) {
 		return // it is over
 	}
+	if most := now.Add(longestClosed); s.Until.After(most) {
+		s.Until = most
+	}
+	s.Until = s.Until.Round(0) // other processes know the time of day only; both must pass at the same moment
 	g := b.credentialLocked(r, b.rates(r), now)
 	g.observe(s, now)
 	b.serveLocked(g)
@@ -189,7 +194,7 @@ func (b *Budget) credentialLocked(r git.Repo, rates Rates, now time.Time) *rateG
 	id := ofCredential(r)
 	return b.gateLocked(id, func() *rateGate {
 		var shared *sharing
-		if b.allowance != nil && rates.limited() {
+		if b.allowance != nil {
 			shared = &sharing{credential: hex.EncodeToString(id[:])}
 		}
 		return newRateGate(rates.credential(), shared, now)

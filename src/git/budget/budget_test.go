@@ -72,11 +72,12 @@ func TestTWdNoMoreThanTheRate(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*tt.period)
 				defer cancel()
 				var wg sync.WaitGroup
-				for range 4 {
+				for i := range uint64(4) {
 					wg.Go(func() {
+						random := rand.New(rand.NewPCG(i, 0)) //nolint:gosec // the same pauses in each run
 						for s.spend(ctx, repo("a"), tt.cost) == nil {
-							if rand.N(10) == 0 {
-								time.Sleep(rand.N(tt.period / 10)) //nolint:forbidigo // of a bubble's clock
+							if random.IntN(10) == 0 {
+								time.Sleep(time.Duration(random.Int64N(int64(tt.period / 10)))) //nolint:forbidigo // of a bubble's clock
 							}
 						}
 					})

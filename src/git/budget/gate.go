@@ -151,7 +151,7 @@ func (g *rateGate) waitFor(c git.Cost, held map[*tokenBucket]bool, now time.Time
 
 // closedFor returns how long the server refuses a cost.
 func (g *rateGate) closedFor(c git.Cost, now time.Time) time.Duration {
-	wait := max(0, g.until.Sub(now))
+	wait := remaining(g.until, now)
 	if g.counted && !g.reset.After(now) {
 		g.counted = false
 	}
@@ -159,6 +159,20 @@ func (g *rateGate) closedFor(c git.Cost, now time.Time) time.Duration {
 		wait = max(wait, g.reset.Sub(now))
 	}
 	return wait
+}
+
+const (
+	longestClosed = 61 * time.Minute // after an answer; what reads answers caps them at an hour
+	clockSkew     = 10 * time.Minute // of two processes, or of one before and after its clock was set
+)
+
+// remaining returns how long a server refuses calls that it wants again at until. A time that is too far ahead
+// comes from a clock that was wrong, and counts as over.
+func remaining(until, now time.Time) time.Duration {
+	if d := until.Sub(now); d <= longestClosed+clockSkew {
+		return max(0, d)
+	}
+	return 0
 }
 
 // moveToBack ends the turn of a queue.
@@ -212,7 +226,7 @@ func (g *rateGate) estimate(t *queuedCost, now time.Time) time.Duration {
 
 // observe records a server's report. Costs that would now wait beyond their deadline fail at once.
 func (g *rateGate) observe(s git.RateStatus, now time.Time) {
-	if s.Until.After(g.until) {
+	if remaining(s.Until, now) > remaining(g.until, now) {
 		g.until = s.Until
 	}
 	if (s.Limit > 0 || s.Remaining > 0) && s.Reset.After(now) {

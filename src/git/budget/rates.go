@@ -2,7 +2,6 @@ package budget
 
 import (
 	"net"
-	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/git"
@@ -78,11 +77,6 @@ func (r Rates) credential() []rateBound {
 		{"contentMinute", content, r.ContentMinute, time.Minute},
 		{"contentHour", content, r.ContentHour, time.Hour},
 	}
-}
-
-// limited reports whether a credential has a limit.
-func (r Rates) limited() bool {
-	return slices.ContainsFunc(r.credential(), func(b rateBound) bool { return b.limit > 0 })
 }
 
 func (r Rates) repository() []rateBound {

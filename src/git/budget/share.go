@@ -55,10 +55,23 @@ func (l *Left) take(p portion, now time.Time) (taken, left float64) {
 	return taken, b.Tokens
 }
 
+// setClock lets a bucket fill from now on if the clock that wrote it was far ahead. A bucket that is a little ahead
+// waits.
+func (l *Left) setClock(p portion, now time.Time) (changed bool) {
+	b, stored := l.Buckets[p.limit]
+	if !stored || b.At.Sub(now) <= p.keep {
+		return false
+	}
+	b.At = now
+	l.Buckets[p.limit] = b
+	return true
+}
+
 // portion is what a process asks for.
 type portion struct {
 	limit       string
 	burst, rate float64
+	keep        time.Duration
 	least       float64 // less is not worth it
 	short       float64 // lets the first cost pass
 	excess      float64 // of the first cost above what can be saved up; taken with the last of short
@@ -117,7 +130,7 @@ func (b *tokenBucket) portion(c git.Cost, all float64) portion {
 		wanted = max(wanted, s.step)
 	}
 	return portion{
-		limit: s.limit, burst: b.burst, rate: b.rate, least: s.step, short: short,
+		limit: s.limit, burst: b.burst, rate: b.rate, keep: s.keep, least: s.step, short: short,
 		excess: float64(b.costOf(c)) - b.need(c), wanted: max(short, min(wanted, b.burst)),
 	}
 }
@@ -144,6 +157,7 @@ func (b *tokenBucket) receive(taken, left float64, at time.Time) {
 type sharing struct {
 	credential string
 	until      time.Time // the server's time to come back that all processes know
+	seen       time.Time // when it was read
 	busy       bool      // a request is under way
 	retryAt    time.Time // no request before: the last one failed
 	failure    error     // of it
@@ -164,14 +178,15 @@ type request struct {
 // called again.
 func (r *request) change(l *Left) (changed bool) {
 	r.at, r.taken, r.left = time.Now(), nil, nil
-	if r.until.After(l.Until) {
+	if remaining(r.until, r.at) > remaining(l.Until, r.at) {
 		l.Until, changed = r.until, true
 	}
 	r.until = l.Until
-	if l.Until.After(r.at) {
+	if remaining(l.Until, r.at) > 0 {
 		return changed
 	}
 	for _, p := range r.portions {
+		changed = l.setClock(p, r.at) || changed
 		taken, left := l.take(p, r.at)
 		r.taken, r.left = append(r.taken, taken), append(r.left, left)
 		changed = changed || taken > 0
@@ -179,10 +194,11 @@ func (r *request) change(l *Left) (changed bool) {
 	return changed
 }
 
-// request returns what the gate has to ask; nil for nothing.
+// request returns what the gate has to ask; nil for nothing. Costs that need no tokens, as those of Git's own
+// protocol, have it look for the server's time to come back once in a while.
 func (g *rateGate) request(now time.Time) *request {
 	r := &request{}
-	if g.until.After(g.sharing.until) {
+	if remaining(g.until, now) > remaining(g.sharing.until, now) {
 		r.until = g.until
 	}
 	for _, b := range g.buckets {
@@ -190,7 +206,7 @@ func (g *rateGate) request(now time.Time) *request {
 			r.portions = append(r.portions, p)
 		}
 	}
-	if r.until.IsZero() && len(r.portions) == 0 {
+	if r.until.IsZero() && len(r.portions) == 0 && (g.users == 0 || now.Sub(g.sharing.seen) < lookInterval) {
 		return nil
 	}
 	return r
@@ -225,7 +241,7 @@ func (g *rateGate) receive(r *request) {
 			}
 		}
 	}
-	g.sharing.until = r.until
+	g.sharing.until, g.sharing.seen = r.until, r.at
 	g.observe(git.RateStatus{Until: r.until}, time.Now())
 }
 
@@ -290,6 +306,7 @@ func (b *Budget) overdue(ctx context.Context, s gateTicket) error {
 const (
 	requestTimeout = 5 * time.Second // after which the costs that wait are refused
 	requestPause   = time.Second     // after a request that failed
+	lookInterval   = 5 * time.Second // between two requests that want no tokens
 )
 
 // unsharedError is the error of an Allowance that does not answer.

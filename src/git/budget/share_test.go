@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -20,6 +22,7 @@ import (
 type allowance struct {
 	mu       sync.Mutex
 	stored   map[string][]byte // guarded by mu
+	all      string            // of credentials that are not stored
 	requests int               // guarded by mu
 	writes   int               // guarded by mu
 	down     error             // guarded by mu
@@ -39,8 +42,8 @@ func (a *allowance) Change(ctx context.Context, credential string, change func(*
 		return a.down
 	}
 	var l budget.Left
-	if text := a.stored[credential]; text != nil {
-		if err := json.Unmarshal(text, &l); err != nil {
+	if text := cmp.Or(string(a.stored[credential]), a.all); text != "" {
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			return err
 		}
 	}
@@ -173,6 +176,112 @@ func TestTheServersTimeHoldsForAllProcesses(t *testing.T) {
 			t.Errorf("the other process: %v after %s, want it after 90s", err, time.Since(start))
 		}
 	})
+}
+
+// What one process was told by the server also holds back requests that need no tokens: those of Git's own protocol,
+// and those to servers without limits. The other process looks for it every five seconds.
+func TestTheServersTimeHoldsWithoutTokens(t *testing.T) {
+	t.Parallel()
+	for name, rates := range map[string]budget.Rates{"git protocol": budget.GitHub(), "no limits": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &allowance{}
+			all, _ := processes(t, 2, a, rates)
+			fetch := git.Cost{Reads: 1}
+			start := time.Now()
+			for range 600 { // every second
+				if err := all[1].Spend(t.Context(), repo("b"), fetch); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second) //nolint:forbidigo // of a bubble's clock
+				if time.Since(start) == 3*time.Second {
+					all[0].Observe(repo("a"), git.RateStatus{Until: start.Add(90 * time.Second)})
+				}
+				if since := time.Since(start); since > 11*time.Second && since < 90*time.Second {
+					t.Fatalf("%s: a request began after %s, want none before 90s", name, since-time.Second)
+				}
+			}
+			if most := 600/5 + 5; a.requests > most {
+				t.Errorf("%s: %d requests in 690 s, want at most %d", name, a.requests, most)
+			}
+		})
+	}
+}
+
+// timeBeforeStep returns t as a clock read it that was then set back.
+func timeBeforeStep(t *testing.T, at time.Time, back time.Duration) time.Time {
+	t.Helper()
+	read := at
+	(*struct{ wall uint64 })(unsafe.Pointer(&read)).wall += uint64(back/time.Second) << 30 // the monotonic reading stays
+	if ahead := read.Round(0).Sub(at.Round(0)); ahead != back || !read.Equal(at) {
+		t.Fatalf("the time of day is %s ahead, want %s; the monotonic reading %s, want 0", ahead, back, read.Sub(at))
+	}
+	return read
+}
+
+// A clock that was set back makes no process ask again and again: what the server asked for ends for the process and
+// for the others at the same moment.
+func TestAClockThatIsSetBackCausesNoRequests(t *testing.T) {
+	t.Parallel()
+	a := &allowance{delay: 2 * time.Millisecond}
+	all, _ := processes(t, 1, a, budget.GitHub())
+	until := timeBeforeStep(t, time.Now().Add(50*time.Millisecond), time.Second) // a bubble's clock has no monotonic reading
+	all[0].Observe(repo("a"), git.RateStatus{Until: until})
+	if err := all[0].Spend(t.Context(), repo("a"), git.Cost{Calls: 1}); err != nil || time.Now().Round(0).Before(until.Round(0)) {
+		t.Errorf("%v at %s, want it at %s", err, time.Now(), until)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.requests > 4 {
+		t.Errorf("%d requests, want at most 4", a.requests)
+	}
+}
+
+// What a process with a wrong clock has stored stops the others no longer than any server asks for.
+func TestAWrongClockStopsNoProcess(t *testing.T) {
+	t.Parallel()
+	ahead := 24 * time.Hour
+	for _, tt := range []struct {
+		name   string
+		stored func(now time.Time) budget.Left
+		spend  int // of 48 a minute
+		most   time.Duration
+	}{
+		{"a server's time", func(now time.Time) budget.Left { return budget.Left{Until: now.Add(ahead)} }, 1, 0},
+		{"a bucket", func(now time.Time) budget.Left {
+			return budget.Left{Buckets: map[string]budget.LeftBucket{"contentMinute": {At: now.Add(ahead)}}}
+		}, 36, time.Minute},
+		{"a bucket that is a little ahead", func(now time.Time) budget.Left {
+			return budget.Left{Buckets: map[string]budget.LeftBucket{"contentMinute": {At: now.Add(3 * time.Second)}}}
+		}, 1, 8 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			text, err := json.Marshal(tt.stored(start))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &allowance{all: string(text)}
+			all, _ := processes(t, 1, a, budget.Rates{ContentMinute: 48})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			for range tt.spend {
+				if err := all[0].Spend(ctx, repo("a"), git.Cost{Content: 1}); err != nil {
+					t.Fatalf("%s: %v after %s", tt.name, err, time.Since(start))
+				}
+			}
+			if took := time.Since(start); took > tt.most+time.Second {
+				t.Errorf("%s: %d costs took %s, want %s", tt.name, tt.spend, took, tt.most)
+			}
+			// The server's next time counts although a later one is stored.
+			all[0].Observe(repo("a"), git.RateStatus{Until: time.Now().Add(time.Minute)})
+			seen := time.Now()
+			synctest.Wait()
+			other, _ := processes(t, 1, a, budget.Rates{ContentMinute: 48})
+			if err := other[0].Spend(ctx, repo("a"), git.Cost{Content: 1}); err != nil || time.Since(seen) < time.Minute {
+				t.Errorf("%s: %v after %s, want it after a minute", tt.name, err, time.Since(seen))
+			}
+		})
+	}
 }
 
 // While the allowance does not answer, a process spends what it has, and then refuses; afterwards it goes on.
