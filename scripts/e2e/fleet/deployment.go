@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -100,20 +99,11 @@ func (f Fleet) Revalue(ctx context.Context, d Deployment, c Chart, values string
 	if err != nil {
 		return err
 	}
-	doc, err := json.Marshal(v2.AppProfile{Named: named(c.Name + "-profile"), Spec: v2.AppProfileSpec{App: c.Name}})
-	if err != nil {
-		return err
-	}
-	body, err := client.Multipart(doc, client.File{Part: client.FilePart, Name: client.FileName, Data: archive})
-	if err != nil {
-		return err
-	}
+	doc := v2.AppProfile{Named: named(c.Name + "-profile"), Spec: v2.AppProfileSpec{App: c.Name}}
 	path := d.composite() + "/composite-profiles/" + profile + "/profiles/" + c.Name + "-profile"
-	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPut, Path: path, Body: body})
-	if err != nil {
-		return err
-	}
-	return res.Err(http.MethodPut, path)
+	file := client.File{Part: client.FilePart, Name: client.FileName, Data: archive}
+	_, err = client.Send[v2.AppProfile](ctx, f.api, client.Request{Method: http.MethodPut, Path: path}, doc, file)
+	return err
 }
 
 func (f Fleet) group(ctx context.Context, d Deployment) error {

@@ -162,11 +162,8 @@ func (f Fleet) Policy(ctx context.Context, name string, spec v2.PolicySpec) erro
 
 // Act runs an action; it returns when the server has accepted it.
 func (f Fleet) Act(ctx context.Context, path, action string) error {
-	res, err := f.api.Do(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update returns a number
-	if err != nil {
-		return err
-	}
-	return res.Err(http.MethodPost, path+"/"+action)
+	_, err := f.api.Ask(ctx, client.Request{Method: http.MethodPost, Path: path + "/" + action}) // update returns a number
+	return err
 }
 
 // Status reads the status of a deployment intent group, with its apps only on request.

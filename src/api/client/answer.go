@@ -34,12 +34,13 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Err returns nil for a 2xx answer. Otherwise the error has the status's kind,
-// the method and path as operation and subject, and a *Refusal as cause.
+// Err returns nil for a 2xx answer. Otherwise the error has the status's kind, the method and the path without its
+// query as operation and subject, and a *Refusal as cause.
 func (r *Response) Err(method, path string) error {
 	if r.OK() {
 		return nil
 	}
+	path, _, _ = strings.Cut(path, "?")
 	cause := &Refusal{Status: r.Status, Text: r.message()}
 	kind := errs.FromStatus(r.Status)
 	if kind == errs.Throttled {
@@ -67,11 +68,14 @@ func (r *Response) message() string {
 
 // Decode reads a JSON answer into out; Malformed if it is not that.
 func (r *Response) Decode(out any) error {
-	if err := json.Unmarshal(bytes.TrimSpace(r.Body), out); err != nil {
+	if err := json.Unmarshal(r.Body, out); err != nil {
 		return errs.E(errs.Malformed, "decode", "answer", err)
 	}
 	return nil
 }
+
+// JSONType is the media type of documents.
+const JSONType = "application/json"
 
 // NoContent is the type of None.
 type NoContent struct{}
@@ -79,76 +83,68 @@ type NoContent struct{}
 // None is the document of an action that takes none: the request has no body.
 var None NoContent
 
+// Ask sends a request and reads the whole answer. A refusal is an error, that of Response.Err; other errors are those
+// of Do.
+func (c *Client) Ask(ctx context.Context, r Request) (*Response, error) {
+	res, err := c.Do(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return res, res.Err(r.Method, r.Path)
+}
+
+// Send sends a request with a document, by upstream's multipart form if there are files, and returns what the server
+// answers. None sends no body. T's zero value is returned for an empty answer.
+func Send[T, D any](ctx context.Context, c *Client, r Request, doc D, files ...File) (out T, err error) {
+	if _, none := any(doc).(NoContent); !none {
+		text, err := json.Marshal(doc)
+		if err != nil {
+			return out, errs.E(errs.Malformed, r.Method, r.Path, err)
+		}
+		r.Body = JSON(text)
+		if len(files) > 0 {
+			if r.Body, err = Multipart(text, files...); err != nil {
+				return out, err
+			}
+		}
+	}
+	return ask[T](ctx, c, r)
+}
+
 // Get reads a document of type T. The error is NotFound, or another kind that the
 // server's status maps to, or one of Do's.
 func Get[T any](ctx context.Context, c *Client, path string) (T, error) {
-	return call[T](ctx, c, Request{Method: http.MethodGet, Path: path, Accept: jsonType})
+	return ask[T](ctx, c, Request{Method: http.MethodGet, Path: path})
 }
 
-// Post creates a document below a collection, or runs an action, and returns what
-// the server answers; None sends no body. T's zero value is returned
-// for an empty answer.
+// Post creates a document below a collection, or runs an action, and returns what the server answers, as Send does.
 func Post[T, D any](ctx context.Context, c *Client, path string, doc D) (T, error) {
-	return sendJSON[T](ctx, c, http.MethodPost, path, doc)
+	return Send[T](ctx, c, Request{Method: http.MethodPost, Path: path}, doc)
 }
 
 // Put replaces a document and returns what the server stored.
 func Put[T, D any](ctx context.Context, c *Client, path string, doc D) (T, error) {
-	return sendJSON[T](ctx, c, http.MethodPut, path, doc)
+	return Send[T](ctx, c, Request{Method: http.MethodPut, Path: path}, doc)
 }
 
 // Delete removes a document.
 func (c *Client) Delete(ctx context.Context, path string) error {
-	res, err := c.Do(ctx, Request{Method: http.MethodDelete, Path: path})
-	if err != nil {
-		return err
-	}
-	return res.Err(http.MethodDelete, path)
+	_, err := c.Ask(ctx, Request{Method: http.MethodDelete, Path: path})
+	return err
 }
 
-// Upload creates a document with files, by upstream's multipart form.
+// Upload creates a document with files.
 func Upload[D any](ctx context.Context, c *Client, path string, doc D, files ...File) error {
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return errs.E(errs.Malformed, http.MethodPost, path, err)
-	}
-	body, err := Multipart(text, files...)
-	if err != nil {
-		return err
-	}
-	res, err := c.Do(ctx, Request{Method: http.MethodPost, Path: path, Accept: jsonType, Body: body})
-	if err != nil {
-		return err
-	}
-	return res.Err(http.MethodPost, path)
+	_, err := Send[json.RawMessage](ctx, c, Request{Method: http.MethodPost, Path: path}, doc, files...)
+	return err
 }
 
-const jsonType = "application/json"
-
-func sendJSON[T, D any](ctx context.Context, c *Client, method, path string, doc D) (T, error) {
-	r := Request{Method: method, Path: path, Accept: jsonType}
-	if _, none := any(doc).(NoContent); !none {
-		text, err := json.Marshal(doc)
-		if err != nil {
-			var zero T
-			return zero, errs.E(errs.Malformed, method, path, err)
-		}
-		r.Body = JSON(text)
-	}
-	return call[T](ctx, c, r)
-}
-
-func call[T any](ctx context.Context, c *Client, r Request) (T, error) {
-	var out T
-	res, err := c.Do(ctx, r)
-	if err != nil {
+// ask reads a JSON answer; T's zero value if it is empty.
+func ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
+	r.Accept = JSONType
+	res, err := c.Ask(ctx, r)
+	if err != nil || len(bytes.TrimSpace(res.Body)) == 0 {
 		return out, err
-	}
-	if err := res.Err(r.Method, r.Path); err != nil {
-		return out, err
-	}
-	if len(bytes.TrimSpace(res.Body)) == 0 {
-		return out, nil
 	}
 	return out, res.Decode(&out)
 }

@@ -36,7 +36,7 @@ func JSON(text []byte) Body { return jsonBody(text) }
 
 type jsonBody []byte
 
-func (jsonBody) ContentType() string { return "application/json" }
+func (jsonBody) ContentType() string { return JSONType }
 func (b jsonBody) Size() int64       { return int64(len(b)) }
 func (b jsonBody) Open() (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(b)), nil

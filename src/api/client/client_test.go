@@ -147,6 +147,16 @@ func TestTypedHelpers(t *testing.T) {
 	}
 }
 
+func TestRefusalsNameThePathAlone(t *testing.T) {
+	t.Parallel()
+	base := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no project", http.StatusNotFound) })
+	c := dial(t, client.Options{BaseURL: base})
+	_, err := client.Get[namedDocument](t.Context(), c, "projects/p?limit=1")
+	if want := "GET projects/p: no project"; !errs.Is(err, errs.NotFound) || err.Error() != want {
+		t.Errorf("the refusal is %v, want %s", err, want)
+	}
+}
+
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	base := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 1001)) })

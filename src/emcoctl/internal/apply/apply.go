@@ -70,7 +70,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	if item == t.call.Path {
 		return e.fail(t, item, denied) // a document without a name
 	}
-	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/json"})
+	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: client.JSONType})
 	if err != nil {
 		return e.fail(t, item, err)
 	}
@@ -229,7 +229,7 @@ func (e *Executor) get(ctx context.Context, t documentRequest) output.Result {
 	path := t.call.Path
 	req := client.Request{Method: http.MethodGet, Path: path}
 	if anchor.WantsJSON(path) {
-		req.Accept = "application/json"
+		req.Accept = client.JSONType
 	}
 	res, err := e.send(ctx, t, req)
 	if err == nil {

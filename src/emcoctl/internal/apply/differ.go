@@ -35,7 +35,7 @@ func (e *Executor) Compare(ctx context.Context, doc document.Document) (Differen
 	if t.client, err = e.client(doc.Anchor); err != nil {
 		return d, err
 	}
-	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: "application/json"})
+	now, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: item, Accept: client.JSONType})
 	if err != nil {
 		return d, err
 	}

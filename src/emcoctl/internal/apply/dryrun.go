@@ -106,7 +106,7 @@ func (e *Executor) triesDocuments(ctx context.Context, t documentRequest) bool {
 		return tries
 	}
 	path := t.call.Path + "/" + rand.Text() + "?dryRun=probe"
-	res, err := t.client.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Accept: "application/json"})
+	res, err := t.client.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Accept: client.JSONType})
 	if err != nil {
 		return false
 	}
@@ -156,7 +156,7 @@ func (e *Executor) exists(ctx context.Context, t documentRequest, path string) e
 	if path == "" || slices.Contains(e.changed, path) {
 		return nil
 	}
-	res, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
+	res, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
 	if err == nil && res.Status == http.StatusNotFound {
 		return errs.E(errs.Conflict, "find", path, errors.New("it is neither on the server nor earlier in the files"))
 	}

@@ -201,7 +201,7 @@ func (e *Executor) request(t documentRequest, method, path string) (client.Reque
 	if t.call.Empty {
 		return r, nil
 	}
-	r.Accept = "application/json"
+	r.Accept = client.JSONType
 	if e.o.Strict && !anchor.IsAction(path) {
 		r.Path += "?strict=true"
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -15,11 +14,7 @@ import (
 
 // Document reads a document into out, and returns it as the server sent it.
 func Document(ctx context.Context, c *client.Client, path string, out any) (json.RawMessage, error) {
-	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
-	if err == nil {
-		about, _, _ := strings.Cut(path, "?")
-		err = res.Err(http.MethodGet, about)
-	}
+	res, err := c.Ask(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
 	if err == nil {
 		err = res.Decode(out)
 	}

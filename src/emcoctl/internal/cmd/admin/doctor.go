@@ -115,7 +115,7 @@ const maxSkew = 30 * time.Second
 // server checks one address.
 func (d *doctor) server(ctx context.Context, c *client.Client, path, url string) {
 	began := time.Now()
-	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: "application/json"})
+	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
 	took := time.Since(began)
 	if err != nil {
 		d.fail("server", err)
@@ -140,10 +140,7 @@ func (d *doctor) server(ctx context.Context, c *client.Client, path, url string)
 
 // ready checks whether the server is ready; older ones have no such path.
 func (d *doctor) ready(ctx context.Context, c *client.Client) {
-	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
-	if err == nil {
-		err = res.Err(http.MethodGet, "/readyz")
-	}
+	_, err := c.Ask(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
 	switch {
 	case errs.Is(err, errs.NotFound):
 	case err != nil:

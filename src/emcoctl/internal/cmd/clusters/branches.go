@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,19 +127,12 @@ func runDecision(ctx context.Context, s *session.Session, name string, b v2.GitB
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	res, err := c.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Accept: "application/json", Body: client.JSON(text)})
-	if err == nil {
-		err = res.Err(http.MethodPost, path)
-	}
+	text, err := client.Post[json.RawMessage](ctx, c, path, b)
 	if err != nil {
 		return err
 	}
 	if form != output.Human {
-		return output.Encode(s.Sys.Out, form, res.Body)
+		return output.Encode(s.Sys.Out, form, text)
 	}
 	fmt.Fprintf(s.Sys.Out, "%s of branch %s of %s accepted\n", name, b.Branch, b.URL)
 	return nil

@@ -109,11 +109,7 @@ func askMove(ctx context.Context, c *client.Client, path string, request v2.Clus
 	if err != nil {
 		return false, err
 	}
-	r := client.Request{Method: http.MethodPost, Path: path + "/move", Accept: "application/json", Body: client.JSON(text)}
-	res, err := c.Do(ctx, r)
-	if err == nil {
-		err = res.Err(r.Method, r.Path)
-	}
+	res, err := c.Ask(ctx, client.Request{Method: http.MethodPost, Path: path + "/move", Accept: client.JSONType, Body: client.JSON(text)})
 	return err == nil && res.Status == http.StatusAccepted, err
 }
 

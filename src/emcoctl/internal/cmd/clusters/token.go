@@ -169,11 +169,7 @@ func (t clusterTokens) path() string { return t.cluster + "/monitor/token" }
 
 // ask sends a request without a body; a refusal is an error.
 func (t clusterTokens) ask(ctx context.Context, method, query string) (*client.Response, error) {
-	res, err := t.server.Do(ctx, client.Request{Method: method, Path: t.path() + query, Accept: "application/json"})
-	if err == nil {
-		err = res.Err(method, t.path())
-	}
-	return res, err
+	return t.server.Ask(ctx, client.Request{Method: method, Path: t.path() + query, Accept: client.JSONType})
 }
 
 // show prints tokens.

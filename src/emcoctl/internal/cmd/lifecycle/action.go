@@ -90,7 +90,7 @@ func (x actionRequest) request(path string, dry bool) (client.Request, error) {
 	if dry {
 		q.Set("dryRun", "true")
 	}
-	r := client.Request{Method: http.MethodPost, Path: path + "/" + x.name, Accept: "application/json"}
+	r := client.Request{Method: http.MethodPost, Path: path + "/" + x.name, Accept: client.JSONType}
 	if len(q) > 0 {
 		r.Path += "?" + q.Encode()
 	}
@@ -126,10 +126,7 @@ func (x actionRequest) send(ctx context.Context, c *client.Client, path string) 
 	}
 	r.Key, r.IfPlan = rand.Text(), x.digest
 	for try := 0; ; try++ {
-		res, err := c.Do(ctx, r)
-		if err == nil {
-			err = res.Err(r.Method, path+"/"+x.name)
-		}
+		res, err := c.Ask(ctx, r)
 		if !errs.Is(err, errs.Unavailable) && !errs.Is(err, errs.Throttled) || try == len(retries) {
 			return res, err
 		}
@@ -145,10 +142,7 @@ func (x actionRequest) plan(ctx context.Context, c *client.Client, path string) 
 	if err != nil {
 		return p, nil, err
 	}
-	res, err := c.Do(ctx, r)
-	if err == nil {
-		err = res.Err(r.Method, path+"/"+x.name)
-	}
+	res, err := c.Ask(ctx, r)
 	if err == nil && res.Status != http.StatusOK {
 		err = errs.E(errs.Internal, "plan", path, fmt.Errorf("the server has no dry runs: it answered %d and has executed the %s", res.Status, x.name))
 	}

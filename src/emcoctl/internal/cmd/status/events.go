@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -125,27 +124,13 @@ func (l *eventLog) request() string {
 
 // list prints the present events.
 func (l *eventLog) list(ctx context.Context, c *client.Client) error {
-	r := client.Request{Method: http.MethodGet, Path: l.request(), Accept: "application/json"}
-	res, err := c.Do(ctx, r)
-	if err == nil {
-		err = res.Err(r.Method, r.Path)
-	}
-	if err != nil {
-		return err
-	}
-	if l.form != output.Human {
-		return output.Encode(l.Sys.Out, l.form, res.Body)
-	}
-	var all v2.EventsAnswer
-	if err := res.Decode(&all); err != nil {
-		return err
-	}
-	if len(all.Events) == 0 {
-		fmt.Fprintln(l.Sys.Out, "none")
-		return nil
-	}
-	showEvents(l.Sys.Out, all.Events)
-	return nil
+	return fetch.Show(ctx, c, l.request(), l.Sys.Out, l.form, func(w io.Writer, all v2.EventsAnswer) {
+		if len(all.Events) == 0 {
+			fmt.Fprintln(w, "none")
+			return
+		}
+		showEvents(w, all.Events)
+	})
 }
 
 // showEvents prints a line for each event.

@@ -1,0 +1,63 @@
+package client_test
+
+import (
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
+)
+
+func TestPartsArriveApart(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v2/missing":
+			http.Error(w, "no such document", http.StatusNotFound)
+			return
+		case "/v2/plain":
+			_, _ = w.Write([]byte("{}"))
+			return
+		}
+		parts := multipart.NewWriter(w)
+		w.Header().Set("Content-Type", parts.FormDataContentType())
+		for i := range 2 {
+			part, _ := parts.CreateFormFile("files", fmt.Sprintf("f%d", i))
+			fmt.Fprintf(part, "text %d", i)
+		}
+		if r.URL.Path == "/v2/cut" {
+			panic(http.ErrAbortHandler)
+		}
+		_ = parts.Close()
+	}))
+	t.Cleanup(s.Close)
+	c, err := client.New(client.Options{BaseURL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) (parts []string, res *client.Response, err error) {
+		res, err = c.Parts(t.Context(), client.Request{Method: http.MethodGet, Path: path}, func(p *multipart.Part) error {
+			text, err := io.ReadAll(p)
+			parts = append(parts, p.FileName()+" "+string(text))
+			return err
+		})
+		return parts, res, err
+	}
+	if parts, _, err := read("whole"); err != nil || !slices.Equal(parts, []string{"f0 text 0", "f1 text 1"}) {
+		t.Errorf("the parts are %q, %v", parts, err)
+	}
+	if parts, _, err := read("cut"); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("an answer that breaks off: %q, %v, want Unavailable", parts, err)
+	}
+	if parts, res, err := read("plain"); err != nil || len(parts) > 0 || string(res.Body) != "{}" {
+		t.Errorf("an answer without parts: %q, %v", parts, err)
+	}
+	if _, res, err := read("missing"); err != nil || !errs.Is(res.Err(http.MethodGet, "missing"), errs.NotFound) {
+		t.Errorf("a refusal: %+v, %v", res, err)
+	}
+}
