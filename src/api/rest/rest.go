@@ -9,12 +9,12 @@ package rest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -35,8 +35,6 @@ type Operation struct {
 
 // Route is what All lists.
 type Route interface{ Operations() []Operation }
-
-const jsonType = "application/json"
 
 // pageSize is how many documents a list requests at a time.
 const pageSize = 500
@@ -69,11 +67,31 @@ func (d Fixed[T]) read(ctx context.Context, c *client.Client, names []string) (d
 	if err != nil {
 		return doc, "", err
 	}
-	res, err := answer(ctx, c, client.Request{Method: http.MethodGet, Path: path, Accept: jsonType})
+	res, err := c.Ask(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
 	if err != nil {
 		return doc, "", err
 	}
-	return doc, res.ETag(), res.Decode(&doc)
+	err = res.Decode(&doc)
+	return doc, res.ETag(), err
+}
+
+// update reads a document, changes it, and stores it with its files if it is still the one that was read.
+func (d Fixed[T]) update(ctx context.Context, c *client.Client, change func(*T) error, files []client.File, names []string) (T, error) {
+	doc, tag, err := d.read(ctx, c, names)
+	if err != nil {
+		return doc, err
+	}
+	path, err := fill(d.path(), names)
+	if err != nil {
+		return doc, err
+	}
+	if tag == "" {
+		return doc, errs.E(errs.Malformed, "update", path, errors.New("the server gave no ETag, and an update without one could undo another's change; replace the document instead"))
+	}
+	if err := change(&doc); err != nil {
+		return doc, err
+	}
+	return client.Send[T](ctx, c, client.Request{Method: http.MethodPut, Path: path, IfMatch: tag}, doc, files...)
 }
 
 // All reads the documents of a collection, in pages. The names are those of the collection's path. It ends with an
@@ -96,7 +114,7 @@ func pages[E any](ctx context.Context, c *client.Client, collection string, name
 		}
 		page := url.Values{"limit": {strconv.Itoa(pageSize)}}
 		for {
-			res, err := answer(ctx, c, client.Request{Method: http.MethodGet, Path: withQuery(path, page), Accept: jsonType})
+			res, err := c.Ask(ctx, client.Request{Method: http.MethodGet, Path: withQuery(path, page), Accept: client.JSONType})
 			var elements []E
 			if err == nil {
 				elements, err = decode(res)
@@ -156,64 +174,59 @@ func (d Documents[T]) Replace(ctx context.Context, c *client.Client, doc T, name
 
 // Update reads a document, calls change, and stores the result. The error is Conflict if somebody else has changed the
 // document meanwhile: call Update again.
-func (d Documents[T]) Update(ctx context.Context, c *client.Client, change func(*T) error, names ...string) (doc T, err error) {
-	doc, tag, err := d.read(ctx, c, names)
-	if err != nil {
-		return doc, err
-	}
-	if err := change(&doc); err != nil {
-		return doc, err
-	}
-	path, err := fill(d.path(), names)
-	if err != nil {
-		return doc, err
-	}
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return doc, errs.E(errs.Malformed, http.MethodPut, path, err)
-	}
-	var stored T
-	err = ask(ctx, c, client.Request{Method: http.MethodPut, Path: path, Accept: jsonType, IfMatch: tag, Body: client.JSON(text)}, &stored)
-	return stored, err
+func (d Documents[T]) Update(ctx context.Context, c *client.Client, change func(*T) error, names ...string) (T, error) {
+	return d.update(ctx, c, change, nil, names)
 }
 
-// Files are documents of type T that come with a file. Replace and Update are for those without one.
-type Files[T any] struct{ Documents[T] }
+// Files are documents of type T that come with files: one, or several for customizations. Create is for documents
+// without files.
+type Files[T any] struct{ Fixed[T] }
 
-// Upload creates a document with its file.
-func (d Files[T]) Upload(ctx context.Context, c *client.Client, doc T, file client.File, names ...string) (T, error) {
-	return d.send(ctx, c, http.MethodPost, d.collection, doc, file, names)
+// Operations lists the routes.
+func (d Files[T]) Operations() []Operation { return Documents[T](d).Operations() }
+
+// Upload creates a document with its files.
+func (d Files[T]) Upload(ctx context.Context, c *client.Client, doc T, files []client.File, names ...string) (T, error) {
+	return d.send(ctx, c, http.MethodPost, d.collection, doc, files, names)
 }
 
-// Exchange replaces a document and its file.
-func (d Files[T]) Exchange(ctx context.Context, c *client.Client, doc T, file client.File, names ...string) (T, error) {
-	return d.send(ctx, c, http.MethodPut, d.path(), doc, file, names)
+// Exchange replaces a document and all its files, whatever they are now. Without files, it has none afterwards.
+func (d Files[T]) Exchange(ctx context.Context, c *client.Client, doc T, files []client.File, names ...string) (T, error) {
+	return d.send(ctx, c, http.MethodPut, d.path(), doc, files, names)
 }
 
-// Download writes the file of a document to w.
-func (d Files[T]) Download(ctx context.Context, c *client.Client, w io.Writer, names ...string) error {
+// Update reads a document, calls change, and stores the result with files in place of all its files. The error is
+// Conflict as for Documents. The caller gives the files because the server does not show all of them: it hides secrets.
+func (d Files[T]) Update(ctx context.Context, c *client.Client, change func(*T) error, files []client.File, names ...string) (T, error) {
+	return d.update(ctx, c, change, files, names)
+}
+
+// Download calls each for every file of a document, with the name that was given at the upload. The server hides
+// secrets in files.
+func (d Files[T]) Download(ctx context.Context, c *client.Client, each func(name string, content io.Reader) error, names ...string) error {
 	path, err := fill(d.path(), names)
 	if err != nil {
 		return err
 	}
-	return download(ctx, c, client.Request{Method: http.MethodGet, Path: path, Accept: "application/octet-stream"}, w)
+	r := client.Request{Method: http.MethodGet, Path: path, Accept: "multipart/form-data"}
+	res, err := c.Parts(ctx, r, func(p *multipart.Part) error {
+		if name := p.FormName(); name != client.FilePart && name != client.FilesPart { // the document
+			return nil
+		}
+		return each(p.FileName(), p)
+	})
+	if err != nil {
+		return err
+	}
+	return res.Err(r.Method, r.Path) // a document without files comes as JSON
 }
 
-func (d Files[T]) send(ctx context.Context, c *client.Client, method, template string, doc T, file client.File, names []string) (stored T, err error) {
+func (d Files[T]) send(ctx context.Context, c *client.Client, method, template string, doc T, files []client.File, names []string) (T, error) {
 	path, err := fill(template, names)
 	if err != nil {
-		return stored, err
+		return doc, err
 	}
-	text, err := json.Marshal(doc)
-	if err != nil {
-		return stored, errs.E(errs.Malformed, method, path, err)
-	}
-	body, err := client.Multipart(text, file)
-	if err != nil {
-		return stored, err
-	}
-	err = ask(ctx, c, client.Request{Method: method, Path: path, Accept: jsonType, Body: body}, &stored)
-	return stored, err
+	return client.Send[T](ctx, c, client.Request{Method: method, Path: path}, doc, files...)
 }
 
 // groupIntents have a list that holds no documents.
@@ -240,13 +253,18 @@ func (d groupIntents) All(ctx context.Context, c *client.Client, names ...string
 // answers Out (client.NoContent for nothing).
 type Call[In, Out any] struct{ method, path string }
 
+// CallOptions belong to one request of a call.
+type CallOptions struct {
+	Query url.Values // nil for none
+	Key   string     // the server acts once on requests with the same key; without one, an event that is delivered again acts again
+}
+
 // Operations lists the route.
 func (a Call[In, Out]) Operations() []Operation { return []Operation{{a.method, a.path, ""}} }
 
-// Do sends the call. query may be nil.
-func (a Call[In, Out]) Do(ctx context.Context, c *client.Client, in In, query url.Values, names ...string) (out Out, err error) {
-	err = do(ctx, c, client.Request{Method: a.method}, a.path, in, query, names, &out)
-	return out, err
+// Do sends the call.
+func (a Call[In, Out]) Do(ctx context.Context, c *client.Client, in In, o CallOptions, names ...string) (Out, error) {
+	return send[In, Out](ctx, c, client.Request{Method: a.method, Key: o.Key}, a.path, in, o.Query, names)
 }
 
 // Action is an action of something with a lifecycle: it takes In (client.NoContent for no body), and a dry run
@@ -268,17 +286,37 @@ func (a Action[In, Preview]) Operations() []Operation {
 
 // Do requests the action. It returns the number of the revision if the server answers one, as it does for an update.
 func (a Action[In, Preview]) Do(ctx context.Context, c *client.Client, in In, o ActionOptions, names ...string) (revision int64, err error) {
-	err = do(ctx, c, client.Request{Method: http.MethodPost, Key: o.Key, IfPlan: o.IfPlan}, a.path, in, o.query(), names, &revision)
-	return revision, err
+	return send[In, int64](ctx, c, client.Request{Method: http.MethodPost, Key: o.Key, IfPlan: o.IfPlan}, a.path, in, o.query(), names)
 }
 
-// DryRun returns what the action would do.
+// DryRun returns what the action would do. query may be nil.
 func (a Action[In, Preview]) DryRun(ctx context.Context, c *client.Client, in In, query url.Values, names ...string) (out Preview, err error) {
+	if query.Get("output") == byClasses {
+		return out, errs.E(errs.Invalid, "dry run", a.path, errors.New("output=classes has another answer; call Classes"))
+	}
+	return dryRun[In, Preview](ctx, c, a.path, in, query, names)
+}
+
+// PlannedAction is an action whose dry run answers a plan.
+type PlannedAction[In any] struct{ Action[In, v2.Plan] }
+
+// byClasses is the output of a plan without its clusters and objects, which PlanClusters and PlanDiff read.
+const byClasses = "classes"
+
+// Classes returns what the action would do, by classes of clusters with the same change. The server keeps the plan for
+// PlanClusters and PlanDiff, which take the digest without "sha256:" and the ID of a class. query may be nil.
+func (a PlannedAction[In]) Classes(ctx context.Context, c *client.Client, in In, query url.Values, names ...string) (v2.PlanClasses, error) {
+	with := url.Values{}
+	maps.Copy(with, query)
+	with.Set("output", byClasses)
+	return dryRun[In, v2.PlanClasses](ctx, c, a.path, in, with, names)
+}
+
+func dryRun[In, Out any](ctx context.Context, c *client.Client, template string, in In, query url.Values, names []string) (Out, error) {
 	with := url.Values{}
 	maps.Copy(with, query)
 	with.Set("dryRun", "true")
-	err = do(ctx, c, client.Request{Method: http.MethodPost}, a.path, in, with, names, &out)
-	return out, err
+	return send[In, Out](ctx, c, client.Request{Method: http.MethodPost}, template, in, with, names)
 }
 
 func (o ActionOptions) query() url.Values {
@@ -304,8 +342,7 @@ func (q Query[Out]) Get(ctx context.Context, c *client.Client, query url.Values,
 	if err != nil {
 		return out, err
 	}
-	err = ask(ctx, c, client.Request{Method: http.MethodGet, Path: withQuery(path, query), Accept: jsonType}, &out)
-	return out, err
+	return client.Get[Out](ctx, c, withQuery(path, query))
 }
 
 // Lines calls each for each line of an answer that the server streams: of a status with watch=true, and of events with
@@ -340,11 +377,7 @@ func (t Text) Copy(ctx context.Context, c *client.Client, w io.Writer, query url
 	if err != nil {
 		return err
 	}
-	return download(ctx, c, client.Request{Method: http.MethodGet, Path: withQuery(path, query)}, w)
-}
-
-// download writes an answer to w.
-func download(ctx context.Context, c *client.Client, r client.Request, w io.Writer) error {
+	r := client.Request{Method: http.MethodGet, Path: withQuery(path, query)}
 	res, err := c.Copy(ctx, r, w)
 	if err != nil {
 		return err
@@ -352,40 +385,14 @@ func download(ctx context.Context, c *client.Client, r client.Request, w io.Writ
 	return res.Err(r.Method, r.Path)
 }
 
-// do sends a request with a document, or with none if in is client.None.
-func do(ctx context.Context, c *client.Client, r client.Request, template string, in any, query url.Values, names []string, out any) error {
+// send sends a request with a document.
+func send[In, Out any](ctx context.Context, c *client.Client, r client.Request, template string, in In, query url.Values, names []string) (out Out, err error) {
 	path, err := fill(template, names)
 	if err != nil {
-		return err
+		return out, err
 	}
-	r.Path, r.Accept = withQuery(path, query), jsonType
-	if _, none := in.(client.NoContent); !none {
-		text, err := json.Marshal(in)
-		if err != nil {
-			return errs.E(errs.Malformed, r.Method, path, err)
-		}
-		r.Body = client.JSON(text)
-	}
-	return ask(ctx, c, r, out)
-}
-
-// ask sends a request and reads the answer, if it is not empty, into out.
-func ask(ctx context.Context, c *client.Client, r client.Request, out any) error {
-	res, err := answer(ctx, c, r)
-	if err != nil || len(res.Body) == 0 {
-		return err
-	}
-	return res.Decode(out)
-}
-
-// answer sends a request. A refusal is an error.
-func answer(ctx context.Context, c *client.Client, r client.Request) (*client.Response, error) {
-	res, err := c.Do(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	about, _, _ := strings.Cut(r.Path, "?")
-	return res, res.Err(r.Method, about)
+	r.Path = withQuery(path, query)
+	return client.Send[Out](ctx, c, r, in)
 }
 
 func withQuery(path string, query url.Values) string {

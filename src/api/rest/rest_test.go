@@ -118,6 +118,14 @@ func TestAnActionCarriesItsOptions(t *testing.T) {
 	seen.want(t, "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/g/update?force=true&reason=new+shop")
 }
 
+func TestABlankAnswerIsNone(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("\n")) })
+	if n, err := rest.ApproveDeployment.Do(t.Context(), c, client.None, rest.ActionOptions{}, "p", "ca", "v1", "g"); err != nil || n != 0 {
+		t.Errorf("an action that answers a blank line: %d, %v", n, err)
+	}
+}
+
 // A dry run must never become the action itself, whatever else the query says.
 func TestADryRunStaysOne(t *testing.T) {
 	t.Parallel()
@@ -127,6 +135,47 @@ func TestADryRunStaysOne(t *testing.T) {
 		t.Error(err)
 	}
 	seen.want(t, "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/g/instantiate?dryRun=true&output=summary")
+}
+
+func TestAPlanByClassesHasItsOwnCall(t *testing.T) {
+	t.Parallel()
+	c, seen := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"plan":"sha256:d1","apps":[{"name":"web","classes":[{"id":"c1-1"}]}]}`))
+	})
+	query := url.Values{"output": {"classes"}}
+	if _, err := rest.UpdateDeployment.DryRun(t.Context(), c, client.None, query, "p", "ca", "v1", "g"); !errs.Is(err, errs.Invalid) {
+		t.Errorf("a dry run with classes, which are no plan: %v, want Invalid", err)
+	}
+	p, err := rest.UpdateDeployment.Classes(t.Context(), c, client.None, url.Values{"reason": {"x"}}, "p", "ca", "v1", "g")
+	if err != nil || p.Digest != "sha256:d1" || len(p.Apps) != 1 || p.Apps[0].Classes[0].ID != "c1-1" {
+		t.Errorf("the classes are %+v, %v", p, err)
+	}
+	seen.want(t, "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/g/update?dryRun=true&output=classes&reason=x")
+}
+
+func TestACallCarriesItsKeyAndQuery(t *testing.T) {
+	t.Parallel()
+	var key string
+	c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		key = r.Header.Get("Idempotency-Key")
+		_, _ = w.Write([]byte("[]"))
+	})
+	o := rest.CallOptions{Key: "k1", Query: url.Values{"dryRun": {"true"}}}
+	if _, err := rest.DeliverEvent.Do(t.Context(), c, v2.AgentEvent{ID: "alarm"}, o, "watcher"); err != nil || key != "k1" {
+		t.Errorf("the key is %q, %v", key, err)
+	}
+	seen.want(t, `POST /v2/policy/agents/watcher/events?dryRun=true {"id":"alarm"}`)
+}
+
+// Without an entity tag a PUT would replace whatever is there.
+func TestAnUpdateNeedsAnETag(t *testing.T) {
+	t.Parallel()
+	c, seen := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"metadata":{"name":"shop"}}`)) })
+	change := func(*v2.Project) error { t.Error("the document is changed"); return nil }
+	if _, err := rest.Projects.Update(t.Context(), c, change, "shop"); !errs.Is(err, errs.Malformed) {
+		t.Errorf("an update without an ETag: %v, want Malformed", err)
+	}
+	seen.want(t, "GET /v2/projects/shop")
 }
 
 func TestOnlyAStreamHasLines(t *testing.T) {

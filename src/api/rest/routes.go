@@ -108,10 +108,10 @@ var (
 // assign to none.
 var (
 	ApproveDeployment     = stateAction{group + "/approve"}
-	InstantiateDeployment = Action[client.NoContent, v2.Plan]{group + "/instantiate"}
-	UpdateDeployment      = Action[client.NoContent, v2.Plan]{group + "/update"}
-	RollbackDeployment    = Action[v2.Rollback, v2.Plan]{group + "/rollback"}
-	MigrateDeployment     = Action[v2.Migrate, v2.Plan]{group + "/migrate"}
+	InstantiateDeployment = plannedAction[client.NoContent](group + "/instantiate")
+	UpdateDeployment      = plannedAction[client.NoContent](group + "/update")
+	RollbackDeployment    = plannedAction[v2.Rollback](group + "/rollback")
+	MigrateDeployment     = plannedAction[v2.Migrate](group + "/migrate")
 	TerminateDeployment   = stateAction{group + "/terminate"}
 	StopDeployment        = stateAction{group + "/stop"}
 
@@ -244,6 +244,10 @@ func All() []Route {
 // stateAction is an action without arguments and without a plan.
 type stateAction = Action[client.NoContent, v2.ActionPreview]
 
+func plannedAction[In any](path string) PlannedAction[In] {
+	return PlannedAction[In]{Action[In, v2.Plan]{path}}
+}
+
 func fixed[T any](collection, item string) Fixed[T] { return Fixed[T]{collection, item} }
 
 func documents[T any](collection, item string) Documents[T] {
@@ -251,5 +255,5 @@ func documents[T any](collection, item string) Documents[T] {
 }
 
 func files[T any](collection, item string) Files[T] {
-	return Files[T]{documents[T](collection, item)}
+	return Files[T]{fixed[T](collection, item)}
 }

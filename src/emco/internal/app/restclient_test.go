@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -105,10 +106,13 @@ func TestPackageRestDrivesAServer(t *testing.T) {
 	_, err = rest.CompositeApps.Create(ctx, s.api, app, "shop")
 	s.must("create a composite app", err)
 	chart := s.chart("web", configMap)
-	_, err = rest.Apps.Upload(ctx, s.api, v2.App{Named: headed("web")}, client.File{Part: client.FilePart, Name: client.FileName, Data: chart}, "shop", "till", "v1")
+	_, err = rest.Apps.Upload(ctx, s.api, v2.App{Named: headed("web")}, []client.File{{Part: client.FilePart, Name: client.FileName, Data: chart}}, "shop", "till", "v1")
 	s.must("upload an app", err)
 	var got bytes.Buffer
-	s.must("download the app", rest.Apps.Download(ctx, s.api, &got, "shop", "till", "v1", "web"))
+	s.must("download the app", rest.Apps.Download(ctx, s.api, func(_ string, content io.Reader) error {
+		_, err := got.ReadFrom(content)
+		return err
+	}, "shop", "till", "v1", "web"))
 	if !bytes.Equal(got.Bytes(), chart) {
 		t.Errorf("the app has a file of %d bytes, want the %d that were sent", got.Len(), len(chart))
 	}
@@ -137,4 +141,89 @@ func TestPackageRestDrivesAServer(t *testing.T) {
 	if _, err := rest.StopCloud.DryRun(ctx, s.api, client.None, nil, "shop", "stores"); !errs.Is(err, errs.Conflict) {
 		t.Errorf("a dry run that the state refuses: %v, want Conflict", err)
 	}
+}
+
+// Programs send, change and read all files of a document, and lose none that they do not mean to.
+func TestPackageRestKeepsFilesApart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ctx := t.Context()
+	s.fleet("a")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": {"a"}})
+	s.expect(201, "POST", g.path+"/generic-k8s-intents", named("extra"))
+	s.expect(201, "POST", g.path+"/generic-k8s-intents/extra/resources",
+		`{"metadata":{"name":"settings"},"spec":{"app":"web","newObject":"true","resourceGVK":{"apiVersion":"v1","kind":"ConfigMap","name":"settings"}}}`)
+	at := []string{"shop", "till", "v1", "autumn", "extra", "settings"}
+	path := append(slices.Clone(at), "two")
+	doc := v2.Customization{Named: headed("two"), Spec: v2.CustomizationSpec{ClusterSpecific: "false"}}
+	file := func(name, text string) client.File {
+		return client.File{Part: client.FilesPart, Name: name, Data: []byte(text)}
+	}
+	want := func(when string, want map[string]string) {
+		t.Helper()
+		got := map[string]string{}
+		s.must("download "+when, rest.Customizations.Download(ctx, s.api, func(name string, content io.Reader) error {
+			text, err := io.ReadAll(content)
+			got[name] = string(text)
+			return err
+		}, path...))
+		if !maps.Equal(got, want) {
+			t.Errorf("the files %s are %q, want %q", when, got, want)
+		}
+	}
+	_, err := rest.Customizations.Upload(ctx, s.api, doc, []client.File{file("a.txt", "one\n"), file("b.txt", "two\n")}, at...)
+	s.must("upload two files", err)
+	want("after the upload", map[string]string{"a.txt": "one\n", "b.txt": "two\n"})
+
+	_, err = rest.Customizations.Update(ctx, s.api, func(d *v2.Customization) error {
+		d.Metadata.Description = "changed"
+		_, err := rest.Customizations.Exchange(ctx, s.api, doc, []client.File{file("b.txt", "three\n")}, path...)
+		return err
+	}, []client.File{file("c.txt", "four\n")}, path...)
+	if !errs.Is(err, errs.Conflict) {
+		t.Errorf("an update while another exchanges the files: %v, want Conflict", err)
+	}
+	want("after the exchange", map[string]string{"b.txt": "three\n"})
+	_, err = rest.Customizations.Update(ctx, s.api, func(d *v2.Customization) error { d.Metadata.Description = "changed"; return nil },
+		[]client.File{file("b.txt", "three\n"), file("c.txt", "four\n")}, path...)
+	s.must("update the document and its files", err)
+	want("after the update", map[string]string{"b.txt": "three\n", "c.txt": "four\n"})
+
+	stage := func(string, io.Reader) error { return errs.New(errs.Internal, "full") }
+	if err := rest.Customizations.Download(ctx, s.api, stage, path...); !errs.Is(err, errs.Internal) {
+		t.Errorf("a download that its reader ends: %v", err)
+	}
+	if err := rest.Customizations.Download(ctx, s.api, stage, append(slices.Clone(at), "nowhere")...); !errs.Is(err, errs.NotFound) {
+		t.Errorf("the files of no document: %v, want NotFound", err)
+	}
+	if err := rest.Clusters.Download(ctx, s.api, stage, "edge", "a"); err != nil {
+		t.Errorf("a document without files: %v", err)
+	}
+}
+
+// The plan of an action by classes gives programs what the queries of its parts need.
+func TestPackageRestReadsPlansByClasses(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ctx := t.Context()
+	s.fleet("a")
+	s.onboard("web")
+	s.group("autumn", appPlaces{"web": {"a"}})
+	p, err := rest.InstantiateDeployment.Classes(ctx, s.api, client.None, nil, "shop", "till", "v1", "autumn")
+	s.must("read the classes", err)
+	if len(p.Apps) != 1 || len(p.Apps[0].Classes) != 1 {
+		t.Fatalf("the classes are %+v", p)
+	}
+	class := []string{"shop", "till", "v1", "autumn", strings.TrimPrefix(p.Digest, "sha256:"), p.Apps[0].Classes[0].ID}
+	clusters, err := rest.PlanClusters.Get(ctx, s.api, nil, class...)
+	if err != nil || len(clusters.Items) != 1 || clusters.Items[0].Cluster != "edge+a" {
+		t.Errorf("the clusters of the class are %+v, %v", clusters, err)
+	}
+	var diff bytes.Buffer
+	if err := rest.PlanDiff.Copy(ctx, s.api, &diff, nil, class...); err != nil || !strings.Contains(diff.String(), "kind: ConfigMap") {
+		t.Errorf("the diff of the class is %q, %v", &diff, err)
+	}
+	_, err = rest.InstantiateDeployment.Do(ctx, s.api, client.None, rest.ActionOptions{IfPlan: p.Digest}, "shop", "till", "v1", "autumn")
+	s.must("carry out the plan", err)
 }
