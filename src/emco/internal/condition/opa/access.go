@@ -3,6 +3,7 @@ package opa
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,8 +31,8 @@ func (a Access) client(admit func(netip.Addr) error) *http.Client {
 	return client
 }
 
-// withToken sends a bearer token. Users read errors with the beginning of answers, so the token is removed from answers,
-// and an error does not name the token's file.
+// withToken sends a bearer token. Users read errors with the beginning of answers, so the token is removed from what errors
+// show, and an error does not name the token's file.
 type withToken struct {
 	token func() (string, error)
 	next  http.RoundTripper
@@ -55,7 +56,17 @@ func (t withToken) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(bytes.ReplaceAll(body, []byte(token), []byte("***"))))
+	if !decoded(resp.StatusCode, body) {
+		body = bytes.ReplaceAll(body, []byte(token), []byte("***"))
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
 	resp.Status = fmt.Sprint(resp.StatusCode, " ", http.StatusText(resp.StatusCode))
 	return resp, nil
+}
+
+// decoded reports whether an answer is read as that of a rule. No error shows such an answer, so it stays as it is: the token may be
+// a word of JSON. All other answers are texts, which errors show.
+func decoded(status int, body []byte) bool {
+	var object map[string]json.RawMessage
+	return status == http.StatusOK && json.Unmarshal(body, &object) == nil
 }

@@ -146,3 +146,42 @@ func TestAccessThatIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A token that is a word of JSON changes no answer of a rule. It is still removed from texts, also from an answer that is JSON and
+// not that of a rule.
+func TestATokenThatIsAWordOfJSONChangesNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/data/shop/text":
+			_, _ = w.Write([]byte(`"you are true"`))
+		case "/v1/data/shop/fails":
+			w.WriteHeader(http.StatusBadGateway)
+			_, _ = w.Write([]byte(`{"result":true}`))
+		case "/v1/data/shop/refuses":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"code":"true"}`))
+		default:
+			_, _ = w.Write([]byte(`{"result":true,"decision_id":"true"}`))
+		}
+	}))
+	t.Cleanup(server.Close)
+	e, err := opa.New([]string{server.URL + "/"}, outbound.Policy{}.Check)
+	if err == nil {
+		err = e.SetAccess(server.URL, opa.Access{Token: says("true")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(rule string) (bool, error) {
+		return e.Holds(t.Context(), v2.PolicyCondition{EngineURL: server.URL, PolicyName: "shop/" + rule}, input)
+	}
+	if holds, err := ask("yes"); !holds || err != nil {
+		t.Errorf("%t, %v; want true", holds, err)
+	}
+	for rule, want := range map[string]string{"text": `"you are ***"`, "fails": `{"result":***}`, "refuses": `{"code":"***"}`} {
+		if holds, err := ask(rule); holds || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %t, %v; want %s", rule, holds, err, want)
+		}
+	}
+}
