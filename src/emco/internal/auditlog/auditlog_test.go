@@ -593,6 +593,72 @@ func TestAListUntilATimeSkipsNewerSegments(t *testing.T) {
 	}
 }
 
+// A page reads few of the lines that are in no segment yet, and no more than a bound if none of them is asked for; the pages after it have
+// the others, also behind lines that are missing.
+func TestAPageReadsFewLinesThatAreInNoSegment(t *testing.T) {
+	b := newBed(t)
+	var read atomic.Int64
+	prefix := etcdtest.Prefix(t)
+	b.kv = etcdkv.New(auditlog.Etcd, prefix, etcdkv.Options{OnRequest: func(kind string, bytes int) {
+		if kind == "list" {
+			read.Add(int64(bytes))
+		}
+	}})
+	const groups, missing, size = 700, 100, 50 // more than 20,000 lines; those of some groups are missing
+	begun := time.Now().Add(-time.Hour)
+	var ops []clientv3.Op
+	for g := range groups {
+		if g >= 300 && g < 300+missing {
+			continue
+		}
+		text := []string{}
+		for i := range size {
+			n := g*size + i + 1
+			line, err := json.Marshal(audit.Line{Stream: "01", Seq: int64(n), Phase: audit.Intent, Path: fmt.Sprint(n), Time: begun.Add(time.Duration(n) * time.Millisecond)})
+			b.must(err)
+			text = append(text, string(line))
+		}
+		ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "line", "01", etcdkv.Number(int64(g*size+1))), strings.Join(text, "\n")))
+	}
+	ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "head", "01"), fmt.Sprintf(`{"seq":%d,"hash":""}`, groups*size)))
+	for some := range slices.Chunk(ops, 100) {
+		_, _, err := b.kv.Commit(b.Context(), "lines", nil, some)
+		b.must(err)
+	}
+	log, _ := b.start(b.options("a")) // it writes another stream
+
+	requests := func(l audit.Line) bool { return l.Phase == audit.Intent }
+	read.Store(0)
+	page, err := log.List(b.Context(), auditlog.Query{Limit: 10, Admit: requests})
+	b.must(err)
+	if n := read.Swap(0); len(page.Items) != 10 || !strings.Contains(string(page.Items[0]), fmt.Sprintf(`"path":"%d"`, groups*size)) || n > 512<<10 {
+		t.Errorf("a page of 10 reads %d bytes: %s", n, page.Items)
+	}
+	page, err = log.List(b.Context(), auditlog.Query{Limit: 10, Since: time.Now().Add(time.Hour), Admit: requests})
+	b.must(err)
+	if n := read.Swap(0); len(page.Items) != 0 || page.Continue == "" || n > 6<<20 {
+		t.Errorf("a page without lines reads %d bytes, and continues with %q", n, page.Continue)
+	}
+	q, seen, pages := auditlog.Query{Limit: 1000, Admit: requests}, groups*size+1, 0
+	for more := true; more; more = q.Continue != "" {
+		page, err := log.List(b.Context(), q)
+		b.must(err)
+		q.Continue = page.Continue
+		pages++
+		for _, text := range page.Items {
+			var l audit.Line
+			b.must(json.Unmarshal(text, &l))
+			if want := seen - 1; int(l.Seq) != want && !(want == (300+missing)*size && l.Seq == 300*size) {
+				t.Fatalf("line %d follows %d", l.Seq, seen)
+			}
+			seen = int(l.Seq)
+		}
+	}
+	if seen != 1 || pages > (groups-missing)*size/1000+1 {
+		t.Errorf("%d pages end at line %d", pages, seen)
+	}
+}
+
 // What cannot be read is logged once, although copies look each second.
 func TestDamageIsLoggedOnce(t *testing.T) {
 	b := newBed(t)

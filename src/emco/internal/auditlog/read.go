@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
@@ -158,22 +159,30 @@ func (t *Log) blocks(ctx context.Context, name string, after, rev int64) ([]bloc
 	}
 	var out []block
 	for _, s := range segments {
-		out = append(out, block{stream: name, first: s.First, last: s.Last, from: s.From, until: s.Until, spoilt: s.Spoilt})
+		out = append(out, s.block())
 	}
 	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev}) {
 		if err != nil {
 			return nil, err
 		}
-		_, first, err := place(t.o.KV, item.Key)
-		if err != nil {
-			t.damaged("lines of the audit log have no place", string(item.Key), err)
-			out = append(out, block{stream: name, last: -1, spoilt: string(item.Key)})
-			continue
-		}
-		lines := bytes.Split(item.Value, []byte("\n"))
-		out = append(out, block{stream: name, first: first, last: first + int64(len(lines)) - 1, lines: lines})
+		out = append(out, t.group(name, item))
 	}
 	return out, nil
+}
+
+func (s segment) block() block {
+	return block{stream: s.Stream, first: s.First, last: s.Last, from: s.From, until: s.Until, spoilt: s.Spoilt}
+}
+
+// group returns the block of lines that are stored under a key.
+func (t *Log) group(name string, item *mvccpb.KeyValue) block {
+	_, first, err := place(t.o.KV, item.Key)
+	if err != nil {
+		t.damaged("lines of the audit log have no place", string(item.Key), err)
+		return block{stream: name, last: -1, spoilt: string(item.Key)}
+	}
+	lines := bytes.Split(item.Value, []byte("\n"))
+	return block{stream: name, first: first, last: first + int64(len(lines)) - 1, lines: lines}
 }
 
 // load returns the lines of a block; none if its segment is missing or spoilt: verify then names its first line.
@@ -209,8 +218,11 @@ type Query struct {
 	Admit        func(audit.Line) bool
 }
 
-// maxSeen bounds the lines that one List reads.
-const maxSeen = 20_000
+// Bounds of what one List reads.
+const (
+	maxSeen    = 20_000 // lines
+	lineWindow = 512    // line numbers at once, of lines that are in no segment yet
+)
 
 // slack is how much newer than its last line a segment may be, if an earlier version made it: requests take their times at once, and lines
 // their places later.
@@ -227,13 +239,14 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 	}
 	heads := v.heads
 	for _, name := range v.spoilt {
-		heads = append(heads, audit.Head{Stream: name, Seq: math.MaxInt64 - 1})
+		heads = append(heads, audit.Head{Stream: name, Seq: unknownEnd - 1})
 	}
 	at, err := readPositions(q.Continue)
 	if err != nil {
 		return audit.Page{}, err
 	}
 	var all []*cursor
+	seen := 0
 	for _, h := range heads {
 		next, begun := at[h.Stream]
 		if q.Continue != "" && !begun {
@@ -242,19 +255,19 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 		if !begun {
 			next = h.Seq + 1
 		}
-		c := &cursor{trail: t, rev: v.rev, stream: h.Stream, next: next}
-		if c.blocks, err = t.blocks(ctx, h.Stream, 0, v.rev); err != nil {
+		c := &cursor{trail: t, rev: v.rev, stream: h.Stream, next: next, seen: &seen}
+		if err := c.open(ctx); err != nil {
 			return audit.Page{}, err
 		}
 		if err := c.back(ctx, q.Since, q.Until); err != nil {
 			return audit.Page{}, err
 		}
-		if c.line != nil {
+		if !c.ended {
 			all = append(all, c)
 		}
 	}
 	page := audit.Page{Items: []json.RawMessage{}}
-	for seen := 0; len(all) > 0 && len(page.Items) < q.Limit && seen < maxSeen; seen++ {
+	for len(all) > 0 && len(page.Items) < q.Limit && seen < maxSeen { // so each has a current line
 		c := slices.MaxFunc(all, func(a, b *cursor) int { return a.parsed.Time.Compare(b.parsed.Time) })
 		if (q.Until.IsZero() || c.parsed.Time.Before(q.Until)) && q.Admit(c.parsed) {
 			page.Items = append(page.Items, c.line)
@@ -262,7 +275,7 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 		if err := c.back(ctx, q.Since, q.Until); err != nil {
 			return audit.Page{}, err
 		}
-		if c.line == nil {
+		if c.ended {
 			all = slices.DeleteFunc(all, func(of *cursor) bool { return of == c })
 		}
 	}
@@ -272,31 +285,70 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 	return page, err
 }
 
-// cursor reads a stream backwards.
+// cursor reads a stream backwards, in portions.
 type cursor struct {
-	trail  *Log
-	rev    int64
-	stream string
-	blocks []block // those that are not read yet; the last one is being read
-	next   int64   // the number of the line after the current one
-	line   []byte  // the current line; nil at the end
-	parsed audit.Line
+	trail    *Log
+	rev      int64
+	stream   string
+	seen     *int    // lines that all cursors have read
+	segments []block // those that are not read yet
+	lowest   int64   // of the lines that are in no segment; those from it on come first
+	blocks   []block // what is being read; the last one first
+	begin    int64   // of a portion of lines that are in no segment
+	next     int64   // the number of the line after the current one, or after those that are not read yet
+	line     []byte  // the current line; nil at the end, and when maxSeen lines were read
+	ended    bool    // there is no line before next
+	parsed   audit.Line
+}
+
+// open reads which segments there are, and where the lines begin that are in none.
+func (c *cursor) open(ctx context.Context) error {
+	segments, err := c.trail.index(ctx, c.stream, 0, c.rev)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
+		c.segments = append(c.segments, s.block())
+	}
+	c.lowest, c.begin = unknownEnd, unknownEnd
+	prefix := c.trail.o.KV.Key("audit", "line", c.stream) + "/"
+	for item, err := range c.trail.o.KV.List(ctx, etcdkv.Scan{Prefix: prefix, First: 1, Revision: c.rev}) {
+		if err != nil {
+			return err
+		}
+		if b := c.trail.group(c.stream, item); b.spoilt == "" {
+			c.lowest = b.first
+			break
+		}
+	}
+	if c.next < unknownEnd {
+		return nil
+	}
+	r, err := c.trail.o.KV.Get(ctx, prefix, append(clientv3.WithLastKey(), clientv3.WithKeysOnly(), clientv3.WithRev(c.rev))...)
+	if err != nil || len(r.Kvs) == 0 {
+		return err
+	}
+	if _, first, err := place(c.trail.o.KV, r.Kvs[0].Key); err == nil {
+		c.next = first + maxGroup
+	}
+	return nil
 }
 
 // back goes to the line before that is from since or later. Some that are from until or later are left out. The order of lines is not that of
 // their times: a process may write lines that its spool kept for hours.
 func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 	c.line = nil
-	for len(c.blocks) > 0 {
+	for {
+		if len(c.blocks) == 0 {
+			if err := c.portion(ctx); err != nil || c.ended {
+				return err
+			}
+		}
 		b := &c.blocks[len(c.blocks)-1]
 		n := min(c.next-1, b.last)
-		if n < b.first {
-			c.blocks = c.blocks[:len(c.blocks)-1]
-			continue
-		}
 		early := !b.until.IsZero() && b.until.Add(slack).Before(since)
 		late := !b.from.IsZero() && !until.IsZero() && !b.from.Before(until)
-		if early || late {
+		if n < b.first || early || late {
 			c.blocks = c.blocks[:len(c.blocks)-1]
 			continue
 		}
@@ -308,6 +360,11 @@ func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 			c.blocks = c.blocks[:len(c.blocks)-1]
 			continue
 		}
+		if *c.seen >= maxSeen {
+			c.next = n + 1
+			return nil
+		}
+		*c.seen++
 		b.lines = lines
 		line := lines[n-b.first]
 		c.next, c.parsed = n, audit.Line{}
@@ -317,14 +374,65 @@ func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 		c.line = line
 		return nil
 	}
+}
+
+// portion reads the blocks before those that were read, or finds that there are none: the lines that are in no segment come in windows
+// of numbers, which grow while they are empty, because lines may be missing.
+func (c *cursor) portion(ctx context.Context) error {
+	c.next = min(c.next, c.begin)
+	for window := int64(lineWindow); c.next > c.lowest; {
+		after := max(0, c.next-1-window)
+		groups, all, err := c.trail.groups(ctx, c.stream, after, c.next, c.rev)
+		switch {
+		case err != nil:
+			return err
+		case !all:
+			window /= 2
+		case len(groups) == 0:
+			c.next = after + 1
+			window = min(2*window, unknownEnd/4)
+		default:
+			c.blocks, c.begin = groups, groups[0].first
+			return nil
+		}
+	}
+	c.blocks, c.segments = c.segments, nil
+	c.ended = len(c.blocks) == 0
 	return nil
 }
+
+// groups returns the blocks of lines between two numbers that are in no segment, and perhaps blocks before them, in order; not all if there
+// are more than a window of lineWindow numbers can have.
+func (t *Log) groups(ctx context.Context, name string, after, before, rev int64) (out []block, all bool, err error) {
+	scan := etcdkv.Scan{
+		Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Before: lineKey(t.o.KV, name, before),
+		Revision: rev,
+	}
+	for item, err := range t.o.KV.List(ctx, scan) {
+		if err != nil {
+			return nil, false, err
+		}
+		if len(out) == lineWindow+maxGroup {
+			return nil, false, nil
+		}
+		if b := t.group(name, item); b.spoilt == "" {
+			out = append(out, b)
+		}
+	}
+	return out, true, nil
+}
+
+// unknownEnd is the number after the last line of a stream whose head cannot be read.
+const unknownEnd = math.MaxInt64
 
 // positions returns the token that continues a list.
 func positions(all []*cursor) (string, error) {
 	at := map[string]int64{}
 	for _, c := range all {
-		at[c.stream] = c.next + 1
+		at[c.stream] = c.next
+		if c.line != nil {
+			at[c.stream]++ // it is read again
+		}
 	}
 	text, err := json.Marshal(at)
 	return base64.RawURLEncoding.EncodeToString(text), err

@@ -103,6 +103,7 @@ func Size(kvs []*mvccpb.KeyValue) int {
 type Scan struct {
 	Prefix   string
 	After    string // only keys after this one; empty for all
+	Before   string // only keys before this one; empty for all
 	KeysOnly bool
 	First    int   // keys in the first page, for callers who read few; 0 is the default
 	Revision int64 // of etcd that is read; 0 is the newest
@@ -115,6 +116,9 @@ func (c *Client) List(ctx context.Context, s Scan) iter.Seq2[*mvccpb.KeyValue, e
 	p := &pager{from: s.Prefix, end: clientv3.GetPrefixRangeEnd(s.Prefix), keysOnly: s.KeysOnly, start: int64(s.First), rev: s.Revision, pinned: s.Revision > 0}
 	if s.After != "" {
 		p.from = max(s.Prefix, s.After+"\x00")
+	}
+	if s.Before != "" {
+		p.end = min(p.end, s.Before)
 	}
 	return c.list(ctx, p)
 }
