@@ -76,8 +76,19 @@ func SectionOf(anchor string) (Section, error) {
 	case "git": // ours: branches that are written to
 		return Rsync, nil
 	}
-	return "", errs.New(errs.Invalid, "Invalid baseUrl: "+anchor+advice(anchor, s[0]))
+	return "", &UnknownRootError{Anchor: anchor, text: "Invalid baseUrl: " + anchor + advice(anchor, s[0])}
 }
+
+// UnknownRootError is the error of an anchor that begins with no collection of the API.
+type UnknownRootError struct {
+	Anchor string
+	text   string
+}
+
+func (u *UnknownRootError) Error() string { return u.text }
+
+// Unwrap makes it Invalid.
+func (u *UnknownRootError) Unwrap() error { return errs.New(errs.Invalid, u.text) }
 
 // clusterSection decides below cluster-providers. The network controller owns networks,
 // and the actions and the status of a cluster as a whole.

@@ -240,9 +240,6 @@ func (e *Executor) fail(t documentRequest, path string, err error) output.Result
 	if meant, ok := kind.Suggest(path); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) {
 		r.Advice = fmt.Sprintf("the server has no such collection or action; did you mean %q?", meant)
 	}
-	if k, ok := kind.Nested(path); ok {
-		r.Advice = fmt.Sprintf("%s are below %s; name their whole anchor: %s", k.Collection, k.Parents[0], k.Path())
-	}
 	return r
 }
 

@@ -95,6 +95,7 @@ func newRootCommand(s *session.Session) *cobra.Command {
 		}
 	}
 	explainArguments(root)
+	refuseUnknownTopics(root)
 	return root
 }
 
@@ -113,7 +114,23 @@ func plainUsage(called *cobra.Command, err error) error {
 	if plain := noNumber.ReplaceAllString(text, "it is not a number that fits"); plain != text {
 		return errors.New(plain)
 	}
+	if called.Flags().Lookup("watch") != nil && strings.HasPrefix(text, "flag needs an argument: 'w' in -w") {
+		return errors.New(text + ", which is --waitTime; to follow changes write --watch")
+	}
 	return err
+}
+
+// refuseUnknownTopics makes help fail for a command that does not exist: cobra prints the help of the program, with success.
+func refuseUnknownTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		return
+	}
+	help.Args = func(_ *cobra.Command, topic []string) error {
+		_, _, err := root.Find(topic)
+		return err
+	}
 }
 
 // explainArguments makes all commands show what to write in place of wrong arguments.
@@ -134,11 +151,17 @@ func explainArguments(c *cobra.Command) {
 			what = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
 		}
 		text := c.CommandPath() + ": " + what + "; write: " + c.UseLine()
-		if example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n"); example != "" {
+		if example := firstExample(c); example != "" {
 			text += "\n  for example: " + example
 		}
 		return errors.New(text)
 	}
+}
+
+// firstExample returns the first line of a command's examples.
+func firstExample(c *cobra.Command) string {
+	example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+	return example
 }
 
 // group adds commands with a heading in the help.

@@ -76,6 +76,9 @@ func printError(sys session.System, called *cobra.Command, err error) {
 		fmt.Fprintln(sys.Err, "  next: ", next)
 	}
 	if _, ok := errors.AsType[session.UsageError](err); ok {
+		if errors.Is(err, session.ErrNoSubject) {
+			fmt.Fprintf(sys.Err, "  for example: %s\n", firstExample(called))
+		}
 		fmt.Fprintf(sys.Err, "run %q for usage\n", called.CommandPath()+" --help")
 	}
 }

@@ -73,9 +73,12 @@ type documentMetadata struct {
 
 // Parse splits a stream into its documents. It drops empty documents; it ignores unknown
 // keys, as upstream EMCO does, with a warning. The error is Malformed and names file and line.
-func Parse(file string, text []byte) (ParseResult, error) {
+func Parse(file string, text []byte) (ParseResult, error) { return Expanded{Text: text}.parse(file) }
+
+// parse splits the output of a template; lines are those of the template.
+func (e Expanded) parse(file string) (ParseResult, error) {
 	var out ParseResult
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec := yaml.NewDecoder(bytes.NewReader(e.Text))
 	for {
 		var node yaml.Node
 		err := dec.Decode(&node)
@@ -83,14 +86,15 @@ func Parse(file string, text []byte) (ParseResult, error) {
 			return out, nil
 		}
 		if err != nil {
-			return ParseResult{}, malformed(Position{file, lineOf(err)}, err)
+			return ParseResult{}, e.malformed(Position{file, e.lines.of(lineOf(err))}, err)
 		}
 		if empty(&node) {
 			continue
 		}
-		doc, err := read(file, &node)
+		e.lines.relocate(&node)
+		doc, at, err := read(file, &node)
 		if err != nil {
-			return ParseResult{}, err
+			return ParseResult{}, e.malformed(at, err)
 		}
 		out.Documents = append(out.Documents, doc)
 		out.Unknown = append(out.Unknown, unknownMembers(doc.At, doc.Anchor, &node)...)
@@ -107,19 +111,19 @@ func empty(node *yaml.Node) bool {
 	return top.Kind == yaml.ScalarNode && top.Tag == "!!null"
 }
 
-// read converts one YAML document.
-func read(file string, node *yaml.Node) (Document, error) {
+// read converts one YAML document. An error is about what stands at the position.
+func read(file string, node *yaml.Node) (Document, Position, error) {
 	at := Position{file, node.Content[0].Line}
 	var r yamlDocument
 	if err := node.Decode(&r); err != nil {
 		if line := lineOf(err); line > 0 {
 			at.Line = line
 		}
-		return Document{}, malformed(at, err)
+		return Document{}, at, err
 	}
 	body, err := r.body()
 	if err != nil {
-		return Document{}, malformed(at, err)
+		return Document{}, at, err
 	}
 	doc := Document{
 		Anchor: r.Resource.Anchor,
@@ -132,7 +136,15 @@ func read(file string, node *yaml.Node) (Document, error) {
 	if version, ok := r.Spec["compositeAppVersion"]; ok && version != nil {
 		doc.Names.Version = fmt.Sprint(version)
 	}
-	return doc, nil
+	return doc, at, nil
+}
+
+// malformed returns an error that says whether the file is the reason or what it expands to.
+func (e Expanded) malformed(at Position, err error) error {
+	if len(e.lines) > 0 {
+		err = fmt.Errorf("%w (in what the template expands to)", err)
+	}
+	return malformed(at, err)
 }
 
 // body builds the JSON in upstream's order: metadata always, the others if not empty.

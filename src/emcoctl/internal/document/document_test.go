@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,20 +124,70 @@ func TestExpand(t *testing.T) {
 		{"a missing key", "a: {{.Nope}}", "a: <no value>", `t:1:5: no value for "Nope"`},
 		{"a missing deep key", "\n{{ if .A }}{{ .Deep.X }}{{ end }}", "\n<no value>", `t:2:14: no value for "Deep.X"`},
 		{"a missing key asked for in if", "{{if .Nope}}x{{end}}", "", ""},
-		{"a missing key in a range", "{{range .List}}\n{{$.Nope}}{{end}}", "\n<no value>\n<no value>", `t: no value in "<no value>", line 2 of the expanded text` + "\n" + `t: no value in "<no value>", line 3 of the expanded text`},
+		{"a missing key in a range", "{{range .List}}\n{{$.Nope}}{{end}}", "\n<no value>\n<no value>", `t:2: no value in "<no value>"`},
 		{"the words themselves", "<no value>", "<no value>", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, missing, err := document.Expand("t", []byte(tt.in), values)
-			if string(got) != tt.want || strings.Join(missing, "\n") != tt.missing || err != nil {
-				t.Errorf("Expand = %q, %q, %v; want %q, %q", got, missing, err, tt.want, tt.missing)
+			got, err := document.Expand("t", []byte(tt.in), values)
+			if string(got.Text) != tt.want || strings.Join(got.Missing, "\n") != tt.missing || err != nil {
+				t.Errorf("Expand = %q, %q, %v; want %q, %q", got.Text, got.Missing, err, tt.want, tt.missing)
 			}
 		})
 	}
 	for _, in := range []string{"{{.A", "{{nofunc}}", "{{.A.B}}", "{{range .List}}{{.X}}{{end}}"} {
-		if _, _, err := document.Expand("t", []byte(in), values); !errs.Is(err, errs.Malformed) || !strings.HasPrefix(err.Error(), "t:1:") {
+		if _, err := document.Expand("t", []byte(in), values); !errs.Is(err, errs.Malformed) || !strings.HasPrefix(err.Error(), "t:1:") {
 			t.Errorf("Expand(%q): %v, want Malformed with file and line", in, err)
 		}
+	}
+}
+
+// Whoever reads an error looks into the template, and never sees what it expands to.
+func TestLinesOfExpandedTextAreThoseOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	values := filepath.Join(dir, "v.yaml")
+	if err := os.WriteFile(values, []byte("Names: [a, b, c]\nText: \"one\\ntwo\"\nBad: \"x: y\"\nOff: false\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := func(text string) (document.ParseResult, error) {
+		return document.Load(document.Sources{Names: []string{document.Stdin}, Values: []string{values}, Stdin: strings.NewReader(text)})
+	}
+	const list = `{{- range .Names }}
+---
+resourceContext: {anchor: projects}
+metadata:
+  name: {{ . }}
+  {{- if $.Off }}
+  description: never
+  {{- end }}
+{{- end }}
+`
+	for after, want := range map[string]string{
+		"--- {a: [": "-:10: ",
+		"---\nmetadata: {name: n}\nspec:\n  a: {{ .Bad }}":                                "-:13: ",
+		"---\nspec: |\n  {{ .Text }}\nversion: x: y":                                      "-:12: ",
+		"---\n{{ define \"x\" }}a: b\nc: d: e{{ end }}metadata: {}\n{{ template \"x\" }}": "-:12: ",
+		"---\nmetadata: text": "-:11: ",
+	} {
+		if _, err := load(list + after); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want an error at %q", after, err, want)
+		} else if !strings.HasSuffix(err.Error(), " (in what the template expands to)") {
+			t.Errorf("%q: %v does not name the template", after, err)
+		}
+	}
+	all, err := load(list + "---\nmetadata: {name: d}\nbody: 1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []string
+	for _, d := range all.Documents {
+		at = append(at, d.At.String())
+	}
+	if want := []string{"-:3", "-:3", "-:3", "-:11"}; !slices.Equal(at, want) {
+		t.Errorf("documents at %v, want %v", at, want)
+	}
+	if want := `-:12: key "body" is ignored`; !slices.Contains(all.Warnings, want) {
+		t.Errorf("warnings %q, want %q", all.Warnings, want)
 	}
 }
 

@@ -68,17 +68,17 @@ func (s Sources) load(file string, values Values) (ParseResult, error) {
 	if err != nil {
 		return ParseResult{}, err
 	}
-	var missing []string
+	expanded := Expanded{Text: text}
 	if len(s.Values) > 0 {
-		text, missing, err = Expand(file, text, values)
-		if err != nil {
+		if expanded, err = Expand(file, text, values); err != nil {
 			return ParseResult{}, err
 		}
-		if len(missing) > 0 && s.Strict {
-			return ParseResult{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
-		}
 	}
-	parsed, err := Parse(file, text)
+	missing := expanded.Missing
+	if len(missing) > 0 && s.Strict {
+		return ParseResult{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
+	}
+	parsed, err := expanded.parse(file)
 	if err != nil && len(missing) > 0 {
 		return ParseResult{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -60,22 +61,29 @@ const maxExpanded = 64 << 20
 // noValue is what text/template prints for a key that is missing.
 const noValue = "<no value>"
 
+// Expanded is the output of a template.
+type Expanded struct {
+	Text    []byte
+	Missing []string // a warning for each key without a value
+	lines   sourceLines
+}
+
 // Expand runs text as a Go template over values, as upstream EMCO does: with built-in functions
-// only, and "<no value>" for a missing key. It returns a warning for each missing key. The
-// error is Malformed and names file and line.
-func Expand(file string, text []byte, values Values) (expanded []byte, missing []string, err error) {
+// only, and "<no value>" for a missing key. The error is Malformed and names file and line.
+func Expand(file string, text []byte, values Values) (Expanded, error) {
 	t, err := template.New(file).Parse(string(text))
 	if err != nil {
-		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
+		return Expanded{}, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
-	out := limitedBuffer{left: maxExpanded}
-	if err := t.Execute(&out, values); err != nil {
-		return nil, nil, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
+	r := newLineRecorder(t, text)
+	if err := t.Execute(r, values); err != nil {
+		return Expanded{}, errs.E(errs.Malformed, "", "", errors.New(templateText(err)))
 	}
-	if bytes.Count(out.Bytes(), []byte(noValue)) > bytes.Count(text, []byte(noValue)) {
-		missing = gaps(file, t.Tree, out.Bytes(), values)
+	out := Expanded{Text: r.Bytes(), lines: r.lines}
+	if bytes.Count(out.Text, []byte(noValue)) > bytes.Count(text, []byte(noValue)) {
+		out.Missing = out.gaps(file, t.Tree, values)
 	}
-	return out.Bytes(), missing, nil
+	return out, nil
 }
 
 // templateText removes the common prefix of errors of text/template; file, line and column
@@ -96,8 +104,8 @@ func (l *limitedBuffer) Write(p []byte) (int, error) {
 }
 
 // gaps describes missing values: by key and line of the template where the template shows
-// them, else by the expanded line.
-func gaps(file string, tree *parse.Tree, expanded []byte, values Values) []string {
+// them, else by the line that they are printed in.
+func (e Expanded) gaps(file string, tree *parse.Tree, values Values) []string {
 	var found []string
 	walk(tree.Root, func(n *parse.ActionNode, key []string) {
 		if !has(values, key) {
@@ -108,9 +116,13 @@ func gaps(file string, tree *parse.Tree, expanded []byte, values Values) []strin
 	if len(found) > 0 {
 		return found
 	}
-	for i, line := range strings.Split(string(expanded), "\n") {
-		if strings.Contains(line, noValue) {
-			found = append(found, fmt.Sprintf("%s: no value in %q, line %d of the expanded text", file, strings.TrimSpace(line), i+1))
+	for i, line := range strings.Split(string(e.Text), "\n") {
+		if !strings.Contains(line, noValue) {
+			continue
+		}
+		text := fmt.Sprintf("%s: no value in %q", Position{file, e.lines.of(i + 1)}, strings.TrimSpace(line))
+		if !slices.Contains(found, text) && len(found) < maxUnknown {
+			found = append(found, text)
 		}
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // reconnect is the pause before a new attempt at a stream.
@@ -29,14 +30,12 @@ func Enough(lines *int, n int) error {
 // ErrPlain is the error of a server that answers a document instead of a stream.
 var ErrPlain = errors.New("the server does not stream")
 
-// Lines reads lines until ctx ends. When the server ends the stream or is unreachable, it
-// starts a new one; path returns the path of each request. ErrPlain after an answer that is
-// no stream.
+// Lines reads lines until ctx ends. When the server ends the stream or is away for a while, it
+// starts a new one; path returns the path of each request. The error of a server that was never
+// reached is that of the connection; ErrPlain after an answer that is no stream.
 func Lines(ctx context.Context, notes io.Writer, c *client.Client, path func() string, each func(line []byte) error) error {
-	for lost := false; ; lost = true {
-		if lost {
-			fmt.Fprintln(notes, "note: the stream ended; reconnecting")
-		}
+	reached, noted := false, ""
+	for {
 		r := client.Request{Method: http.MethodGet, Path: path(), Accept: client.LinesType + ", application/json"}
 		res, err := c.Lines(ctx, r, each)
 		if err == nil {
@@ -47,9 +46,19 @@ func Lines(ctx context.Context, notes io.Writer, c *client.Client, path func() s
 			return nil
 		case err == nil && !res.Streamed():
 			return ErrPlain
-		case err != nil && !errs.Is(err, errs.Unavailable) && !errs.Is(err, errs.Throttled):
+		case err != nil && !errs.Is(err, errs.Unavailable) && !errs.Is(err, errs.Throttled),
+			err != nil && !reached && res == nil:
 			return err
 		}
+		reached = true
+		why := "the stream ended"
+		if err != nil {
+			why = printable.Line(err.Error())
+		}
+		if why != noted || err == nil {
+			fmt.Fprintf(notes, "note: %s; reconnecting\n", why)
+		}
+		noted = why
 		if Pause(ctx, max(reconnect, errs.RetryAfter(err))) != nil {
 			return nil
 		}

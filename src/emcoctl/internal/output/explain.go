@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
@@ -109,10 +111,14 @@ func adviseFile(r Result) string {
 	return "name its package in a line file: PATH"
 }
 
-// Next returns what to do about an error of the connection or of access; "" for others.
+// Next returns what to do about an error of the connection or of access, or an anchor that leads nowhere;
+// "" for others.
 func Next(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return ""
+	}
+	if unknown, ok := errors.AsType[*anchor.UnknownRootError](err); ok {
+		return nextAnchor(unknown.Anchor)
 	}
 	switch errs.KindOf(err) {
 	case errs.Unavailable:
@@ -130,8 +136,16 @@ func Next(err error) string {
 	return ""
 }
 
-// NextMissing returns what to do about a deployment or a cluster that the server does not
-// have; "" for other errors.
+// nextAnchor returns what to write in place of an anchor that leads nowhere.
+func nextAnchor(path string) string {
+	if k, ok := kind.Nested(path); ok {
+		return fmt.Sprintf("%s are below %s; name their whole anchor: %s", k.Collection, k.Parents[0], k.Path())
+	}
+	return "list the kinds of documents and their anchors with: emcoctl api-resources"
+}
+
+// NextMissing returns what to do about something that the server does not have; "" for other
+// errors.
 func NextMissing(err error) string {
 	refusal, refused := errors.AsType[*client.Refusal](err)
 	e, about := errors.AsType[*errs.Error](err)
@@ -149,6 +163,11 @@ func NextMissing(err error) string {
 		return "list the existing ones with: emcoctl get clusters"
 	case strings.HasPrefix(e.Subject, "git/"):
 		return "list the branches with: emcoctl branches"
+	case strings.HasPrefix(e.Subject, "tokens/"):
+		return "list the existing ones with: emcoctl auth token list"
+	}
+	if parent := anchor.Parent(e.Subject); slices.Contains(kind.Below(""), parent) {
+		return "list the existing ones with: emcoctl get " + parent
 	}
 	return ""
 }

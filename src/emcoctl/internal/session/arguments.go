@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -69,6 +70,9 @@ func Followable(path string) bool {
 	return false
 }
 
+// ErrNoSubject is the error of a command that was told of nothing to work on.
+var ErrNoSubject = errors.New("give documents with -f, or an anchor")
+
 // Subject returns the anchor, or "" if documents are given by -f.
 func (s *Session) Subject(args []string) (string, error) {
 	switch {
@@ -79,7 +83,7 @@ func (s *Session) Subject(args []string) (string, error) {
 	case len(s.Files) > 0:
 		return "", nil
 	case len(args) == 0 || args[0] == "":
-		return "", Usagef("give documents with -f, or an anchor")
+		return "", Usage(ErrNoSubject)
 	}
 	return kind.Expand(args[0]), nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
@@ -196,7 +198,7 @@ What can write etcd can write the whole log again. Keep the output of "verify -o
 				err = keptSince(v, earlier)
 			}
 			if err != nil {
-				return fmt.Errorf("the audit log is not whole: %w", err)
+				return verdict(err)
 			}
 			return showReport(s.Sys.Out, form, report)
 		}),
@@ -228,6 +230,19 @@ func exported(ctx context.Context, s *session.Session, each func(line []byte) er
 	}
 	return err
 }
+
+// verdict tells what is wrong with the log from what kept the check from its end.
+func verdict(err error) error {
+	_, path := errors.AsType[*fs.PathError](err)
+	_, server := errors.AsType[*errs.Error](err)
+	if path || server || errors.Is(err, fetch.ErrPlain) || errors.Is(err, errCut) || errors.Is(err, errHeads) {
+		return fmt.Errorf("the audit log was not verified: %w", err)
+	}
+	return fmt.Errorf("the audit log is not whole: %w", err)
+}
+
+// errHeads is the cause of a file of heads that is none.
+var errHeads = errors.New("is not the output of emcoctl audit verify -o json")
 
 // errCut says that an answer of the server ended too early. Its status was sent before.
 var errCut = errors.New("the export is cut: its last line is missing, because the server failed while it sent the log; look into the log of the server and try again")
@@ -262,7 +277,7 @@ func keptSince(v *audit.Verifier, file string) error {
 	}
 	var r audit.Report
 	if err := json.Unmarshal(text, &r); err != nil || len(r.Streams) == 0 {
-		return fmt.Errorf("%s is not the output of emcoctl audit verify -o json", file)
+		return fmt.Errorf("%s %w", file, errHeads)
 	}
 	var heads []audit.Head
 	for _, s := range r.Streams {

@@ -30,7 +30,8 @@ func newDumpCommand(s *session.Session) *cobra.Command {
 		Long: `Dump prints the documents of the server as YAML, in the form of emcoctl apply, with parents
 first; with an anchor, such as projects/shop, only what is there and below. It replaces all
 values that may be secret by ***: those of key-value pairs and of overrides; the server hides
-those of sync objects. It leaves out the files of documents: kubeconfigs, charts and profiles.`,
+those of sync objects. It leaves out the files of documents: kubeconfigs, charts and profiles.
+A note names each collection that you may not read.`,
 		Example:           "  emcoctl dump >documents.yaml\n  emcoctl dump projects/shop",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: complete.New(s).Anchor,
@@ -64,7 +65,12 @@ func (d *dump) below(ctx context.Context, item, collection string) error {
 		if item != "" {
 			path = item + "/" + path
 		}
-		if err := d.list(ctx, path); err != nil && !errs.Is(err, errs.NotFound) { // upstream's kinds that this server does not have
+		err := d.list(ctx, path)
+		switch {
+		case errs.Is(err, errs.NotFound): // upstream's kinds that this server does not have
+		case errs.Is(err, errs.Forbidden):
+			fmt.Fprintf(d.Sys.Err, "note: %s left out: %s\n", path, printable.Line(err.Error()))
+		case err != nil:
 			return err
 		}
 	}

@@ -43,7 +43,8 @@ func newTokenCreateCommand(s *session.Session) *cobra.Command {
 		Long: `Create creates a token for a cluster, PROVIDER/CLUSTER, and prints it. The server does not
 show it again. Messages go to the error output. Older tokens of the cluster stay valid for
 an hour, or for --overlap, so that you can give the new one to its monitor without a gap.`,
-		Example: `  emcoctl token create edge/store-7 |
+		Example: `  emcoctl token create edge/store-7 >token
+  emcoctl token create edge/store-7 |
     kubectl -n emco-monitor create secret generic emco-monitor-status --from-file=token=/dev/stdin
   emcoctl token create edge/store-7 --overlap 24h -o json`,
 		Args:              cobra.ExactArgs(1),

@@ -208,7 +208,7 @@ func newActionCommand(s *session.Session, name, short, long string) *cobra.Comma
 		long = "\n" + long
 	}
 	c := &cobra.Command{
-		Use: name + " GROUP", Short: short,
+		Use: name + " GROUP" + map[string]string{"rollback": " --revision NUMBER", "migrate": " --to VERSION/GROUP"}[name], Short: short,
 		Long: short + `.` + long + `
 
 GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
