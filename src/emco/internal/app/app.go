@@ -54,6 +54,7 @@ type App struct {
 	auditFilter *auditfilter.Filter // of requests; nil: no audit log
 	announce    func(bootstrapToken string)
 	tracer      *tracing.Tracer // nil: nothing is traced
+	farewell    time.Duration   // of tracer: how long it waits for the last spans; 0: as usual
 	linger      time.Duration   // how long it goes on accepting when it stops
 	stopping    atomic.Bool
 
@@ -98,6 +99,9 @@ func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d }
 // WithUpkeepAfter has the sweep of the AppContext and the regular looks at the level of stored data wait for d after
 // the start. It is for tests that count requests to etcd: those belong to no change.
 func WithUpkeepAfter(d time.Duration) Option { return func(a *App) { a.upkeepAfter = d } }
+
+// WithFarewell has the end of the program wait for the last spans for at most d. It is for tests that read spans.
+func WithFarewell(d time.Duration) Option { return func(a *App) { a.farewell = d } }
 
 // WithLevel makes the program one that knows stored data up to a level, and raises the level of the stores when all
 // processes have known more for settle. It is for tests.
@@ -208,7 +212,7 @@ func (a *App) trace(c config.Config) error {
 	}
 	tracer := tracing.New(tracing.Options{
 		Exporter: exporter, Endpoint: c.Trace.Endpoint, Ratio: float64(c.Trace.Ratio),
-		Service: "emco", Version: version.Read().Version, Instance: holder(c), Log: a.log,
+		Service: "emco", Version: version.Read().Version, Instance: holder(c), Farewell: a.farewell, Log: a.log,
 	})
 	a.tracer = tracer
 	a.onClose(func() error { tracer.Close(); return nil })

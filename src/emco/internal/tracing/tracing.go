@@ -5,6 +5,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,12 +23,12 @@ import (
 
 // Bounds of what waits for the collector. Spans beyond are dropped.
 const (
-	maxWaiting = 2048 // spans
-	maxBatch   = 512  // spans of one request to the collector
-	maxFacts   = 16   // of a span
-	maxText    = 256  // bytes of one fact
-	patience   = 10 * time.Second
-	farewell   = 2 * time.Second // for the last spans, when the process ends
+	maxWaiting = 2048             // spans
+	maxBatch   = 512              // spans of one request to the collector
+	maxFacts   = 16               // of a span
+	maxText    = 256              // bytes of one fact
+	patience   = 10 * time.Second // for one request to the collector
+	farewell   = 2 * time.Second  // for the last spans, when the process ends
 )
 
 // Header is the header of W3C Trace Context with which a caller names its own span.
@@ -41,6 +42,7 @@ type Options struct {
 	Service  string                // name of the program
 	Version  string                // of the program
 	Instance string                // name of this process
+	Farewell time.Duration         // how long Close waits for the last spans; 0: two seconds
 	Log      *slog.Logger
 }
 
@@ -48,6 +50,7 @@ type Options struct {
 type Tracer struct {
 	spans    trace.Tracer
 	provider *sdktrace.TracerProvider
+	farewell time.Duration
 }
 
 // New returns a tracer that exports spans in the background. A collector that hangs or refuses delays nobody who
@@ -63,15 +66,15 @@ func New(o Options) *Tracer {
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", o.Service), attribute.String("service.version", o.Version), attribute.String("service.instance.id", o.Instance))),
 	)
-	return &Tracer{spans: provider.Tracer("github.com/emco-orchestrator/emco"), provider: provider}
+	return &Tracer{spans: provider.Tracer("github.com/emco-orchestrator/emco"), provider: provider, farewell: cmp.Or(o.Farewell, farewell)}
 }
 
-// Close sends the spans that wait, for at most two seconds, and ends what runs in the background.
+// Close sends the spans that wait, for at most Options.Farewell, and ends what runs in the background.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), t.farewell)
 	defer cancel()
 	_ = t.provider.Shutdown(ctx) // what it could not send is lost; the exporter has logged why
 }

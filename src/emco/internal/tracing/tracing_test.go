@@ -11,6 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
@@ -22,11 +26,17 @@ const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func tracer(t *testing.T, endpoint string, ratio float64, log io.Writer) *tracing.Tracer {
 	t.Helper()
+	return tracerThatWaits(t, tracingtest.Patience, endpoint, ratio, log)
+}
+
+// tracerThatWaits waits at most so long for the last spans when it ends; 0: as the program does.
+func tracerThatWaits(t *testing.T, farewell time.Duration, endpoint string, ratio float64, log io.Writer) *tracing.Tracer {
+	t.Helper()
 	exporter, err := otlp.Open(endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := tracing.New(tracing.Options{Exporter: exporter, Endpoint: endpoint, Ratio: ratio, Service: "emco", Log: slog.New(slog.NewTextHandler(log, nil))})
+	out := tracing.New(tracing.Options{Exporter: exporter, Endpoint: endpoint, Ratio: ratio, Service: "emco", Farewell: farewell, Log: slog.New(slog.NewTextHandler(log, nil))})
 	t.Cleanup(out.Close)
 	return out
 }
@@ -138,10 +148,47 @@ func TestACollectorThatHangsHoldsABoundedNumberOfSpans(t *testing.T) {
 	}
 	release = c.Hang()
 	defer release()
-	ends := tracer(t, c.Endpoint, 1, io.Discard)
+	ends := tracerThatWaits(t, 0, c.Endpoint, 1, io.Discard)
 	_, s := ends.Request(t.Context(), "", false)
 	s.End(nil)
 	ends.Close() // returns, although the collector never answers
+}
+
+// slowExporter takes three seconds for a batch.
+type slowExporter struct{ sent atomic.Int64 }
+
+func (e *slowExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	select {
+	case <-time.After(3 * time.Second):
+		e.sent.Add(int64(len(spans)))
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *slowExporter) Shutdown(context.Context) error { return nil }
+
+// Close waits for the last spans for two seconds, or as long as it is told to.
+func TestTheEndWaitsForTheLastSpans(t *testing.T) {
+	t.Parallel()
+	for farewell, want := range map[time.Duration]struct {
+		sent int64
+		took time.Duration
+	}{0: {0, 2 * time.Second}, time.Minute: {1, 3 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			to := &slowExporter{}
+			slow := tracing.New(tracing.Options{Exporter: to, Ratio: 1, Farewell: farewell, Log: slog.New(slog.DiscardHandler)})
+			_, s := slow.Request(t.Context(), "", false)
+			s.End(nil)
+			began := time.Now()
+			slow.Close()
+			if took, sent := time.Since(began), to.sent.Load(); took != want.took || sent != want.sent {
+				t.Errorf("farewell %s: %d spans were sent in %s, want %+v", farewell, sent, took, want)
+			}
+			time.Sleep(time.Minute) // the exporter ends in the background
+		})
+	}
 }
 
 // A collector that refuses costs one line of the log, and not one for each batch.

@@ -7,16 +7,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// patience is how long one request to the collector may take.
-const patience = 10 * time.Second
-
-// Exporter posts spans to one collector.
+// Exporter posts spans to one collector. A post takes as long as the caller's context permits.
 type Exporter struct {
 	sdktrace.SpanExporter
 	client *http.Client
@@ -25,7 +21,7 @@ type Exporter struct {
 // Open returns an exporter that posts to the URL endpoint. It connects with the first spans. The caller must
 // shut it down.
 func Open(endpoint string) (*Exporter, error) {
-	client := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), Timeout: patience}
+	client := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	posts, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(endpoint), otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
 	if err != nil {

@@ -5,17 +5,22 @@ import (
 	"compress/gzip"
 	"encoding/hex"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/otlp"
 )
 
 // Span is what arrived of a span.
@@ -42,6 +47,21 @@ func Serve(t testing.TB) *Collector {
 	t.Cleanup(server.Close)
 	c.Endpoint = server.URL + "/v1/traces"
 	return c
+}
+
+// Patience is how long tracers of tests wait for the last spans when they end, also on a busy machine.
+const Patience = time.Minute
+
+// Tracer returns a tracer that sends everything to the collector. Its Close waits for the spans.
+func (c *Collector) Tracer(t testing.TB) *tracing.Tracer {
+	t.Helper()
+	exporter, err := otlp.Open(c.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tracing.New(tracing.Options{Exporter: exporter, Endpoint: c.Endpoint, Ratio: 1, Farewell: Patience, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(out.Close)
+	return out
 }
 
 // Hang makes requests wait until release is called.
