@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
 )
@@ -18,7 +19,7 @@ const instantiated = "POST /v2/projects/{project}/composite-apps/{compositeApp}/
 // traced starts the program with a collector that gets all spans.
 func traced(t *testing.T) (*testStage, *tracingtest.Collector) {
 	c := tracingtest.Serve(t)
-	return newStageWith(t, func(to *config.Config) { to.Trace = config.Trace{Endpoint: c.Endpoint, Ratio: 1} }), c
+	return newStageWith(t, func(to *config.Config) { to.Trace = config.Trace{Endpoint: c.Endpoint, Ratio: 1} }, app.WithFarewell(tracingtest.Patience)), c
 }
 
 // An instantiation is one trace from the request over its operation to the commit, whose trailer continues it.
@@ -51,8 +52,10 @@ func TestOneTraceFromTheRequestToTheCommit(t *testing.T) {
 			t.Errorf("the event %s lacks the trace %s:\n%s", reason, request.Trace, events)
 		}
 	}
-	if !strings.Contains(s.log.String(), `"trace":"`+request.Trace+`"`) {
-		t.Error("no line of the log has the trace")
+	for _, line := range []string{`"msg":"request"`, `"msg":"revision published"`} {
+		if !regexp.MustCompile(line + `[^\n]*"trace":"` + request.Trace + `"`).MatchString(s.log.String()) {
+			t.Errorf("no line of the log has %s and the trace", line)
+		}
 	}
 	all, err := json.Marshal(c.Spans())
 	s.must("write the spans", err)

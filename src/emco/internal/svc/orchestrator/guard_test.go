@@ -116,7 +116,7 @@ func failingReads(t *testing.T) {
 	n := int64(0)
 	for ; ; n++ {
 		f.arm(n)
-		err := w.try(t.Context(), b, op)
+		err := w.try(t.Context(), b, op, w.log)
 		f.left.Store(-1)
 		if !f.fired.Load() {
 			p.must(err)

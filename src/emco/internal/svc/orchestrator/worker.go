@@ -168,12 +168,13 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 	var err error
 	defer func() { span.End(err) }()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err = w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op) })
+		err = w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op, log) })
 		switch {
 		case err == nil:
 			return
 		case errs.Is(err, errs.Conflict): // the head has changed; whatever changed it decides what comes next
 			log.Info("operation was superseded", "err", err)
+			err = nil // it did not fail
 			return
 		case attempt >= maxAttempts || contain.Is(err):
 			log.Error("operation failed", "err", err, "attempts", attempt)
@@ -194,7 +195,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 // try publishes the operation's revision. Without an error the operation has ended: the
 // revision is published, or the head says why there is none. Conflict means that the head no
 // longer waits for the operation. After any other error execute calls try again.
-func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Operation) error {
+func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Operation, log *slog.Logger) error {
 	start := time.Now()
 	head, err := currentHead(ctx, b.Contexts, op)
 	if err != nil {
@@ -207,17 +208,16 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 	if err != nil {
 		return w.recordPermanent(ctx, b.Contexts, head, err)
 	}
-	var next appcontext.Head
 	owner, isAddon := w.addons.Of(doc.Key)
 	switch {
 	case isAddon:
-		next, err = owner.Publish(ctx, b.Contexts, head, doc)
+		_, err = owner.Publish(ctx, b.Contexts, head, doc)
 	case head.Op.From > 0:
 		policies, policyErr := w.planner.PoliciesOf(ctx, doc)
 		if policyErr != nil {
 			return w.recordPermanent(ctx, b.Contexts, head, policyErr)
 		}
-		next, err = b.Restore(ctx, head, policies)
+		_, err = b.Restore(ctx, head, policies)
 	default:
 		p, planErr := w.planner.Plan(ctx, doc, head.Deployment())
 		if planErr == nil {
@@ -226,7 +226,7 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		if planErr != nil {
 			return w.recordPermanent(ctx, b.Contexts, head, planErr)
 		}
-		next, err = b.Publish(ctx, head, p)
+		_, err = b.Publish(ctx, head, p)
 	}
 	if errs.Is(err, errs.Conflict) {
 		return err
@@ -236,9 +236,9 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 	}
 	took := time.Since(start)
 	w.operationEnded(head, false)
-	w.log.Info("revision published", "deployment", next.UID, "rev", next.Rev, "took", took)
+	log.Info("revision published", "took", took)
 	if err := recordPublished(ctx, b.Contexts, *head.Op, took); err != nil {
-		w.log.Warn("cannot record events", "deployment", next.UID, "err", err)
+		log.Warn("cannot record events", "err", err)
 	}
 	return nil
 }
@@ -263,11 +263,11 @@ func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store
 	return w.fail(ctx, contexts, head, err)
 }
 
-// fail records why the head's operation failed, and notifies the witness once that is recorded.
+// fail records why the head's operation failed. Once that is recorded it marks the span as failed, and notifies the witness.
 func (w *Worker) fail(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, cause error) error {
-	tracing.Fail(ctx, cause)
 	err := recordFailure(ctx, contexts, head, cause)
 	if err == nil {
+		tracing.Fail(ctx, cause)
 		w.operationEnded(head, true)
 	}
 	return err

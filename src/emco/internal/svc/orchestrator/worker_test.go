@@ -24,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
 )
 
 // workerFixture is an etcd and a document store on which several workers work.
@@ -260,9 +261,16 @@ func TestASupersededOperationIsNotExecuted(t *testing.T) {
 	_, err := p.contexts.Step(t.Context(), head, to, nil, &next)
 	p.must(err)
 
-	p.execute(old)
+	collector := tracingtest.Serve(t)
+	tracer := collector.Tracer(t)
+	old.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	p.worker("one").WithTracer(tracer).execute(t.Context(), revision.Builder{Contexts: p.contexts, Blobs: p.contexts}, old)
 	if got := p.revisions(old.UID); got != "1" {
 		t.Errorf("after the superseded operation there are revisions %s, want 1", got)
+	}
+	tracer.Close()
+	if span := collector.One(t, "operation rollback"); span.Failure != "" {
+		t.Errorf("the span of the superseded operation is %+v: it did not fail", span)
 	}
 	if op := p.head(old.UID).Op; op == nil || op.ID != "next" {
 		t.Errorf("the head waits for %+v, want the next operation", op)
