@@ -535,6 +535,76 @@ func TestEachProcessDescribesAgentsOfOthers(t *testing.T) {
 	}
 }
 
+// A new token starts a new sequence: what the control plane received later is newer, whatever its sequence.
+func TestTheStatusOfAnAgentFollowsANewToken(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p, notes := l.process(), intake.NewAgentStatuses()
+	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
+	seen := func(what, agent string, seq uint64) {
+		t.Helper()
+		if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Agent != agent || got.Seq != seq {
+			t.Errorf("%s: the status is %+v, %v; want %s, sequence %d", what, got, err, agent, seq)
+		}
+	}
+	p.want(http.StatusNoContent, p.token("edge+a", ""), good("edge+a", 900, "before"))
+	before, _ := p.notes.Get("edge+a")
+	notes.Accepted(good("edge+a", 900, "before"), before.Received, l.now())
+	token := p.token("edge+a", "")
+	seen("with a new token", "monitor/test", 900)
+
+	l.passes(reportGap)
+	newer := good("edge+a", 1, "after")
+	newer.Agent = "monitor/newer"
+	name := p.want(http.StatusNoContent, token, newer)
+	seen("a report elsewhere", "monitor/newer", 1)
+	l.passes(reportGap)
+	p.want(http.StatusNoContent, token, same("edge+a", 2, name))
+	seen("a sign of life elsewhere", "monitor/newer", 2)
+
+	notes.Accepted(good("edge+a", 1000, "before"), l.now(), l.now()) // by an older token
+	l.passes(reportGap)
+	p.want(http.StatusNoContent, token, same("edge+a", 3, name))
+	if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Seq != 3 {
+		t.Errorf("a repetition elsewhere: the status is %+v, %v; want sequence 3", got, err)
+	}
+}
+
+// A process that was started again and has received nothing but repetitions since takes the rest from the stored document.
+func TestARepetitionDoesNotHideTheStoredDocument(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p, notes := l.process(), intake.NewAgentStatuses()
+	p.want(http.StatusNoContent, p.token("edge+a", ""), good("edge+a", 1, "before"))
+	l.passes(reportGap)
+	notes.Confirmed("edge+a", 2, l.now(), l.now())
+	got, err := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes}).agentStatus(t.Context(), "edge+a")
+	if err != nil || got.Agent != "monitor/test" || got.Apps != 1 || got.Seq != 2 || !got.Received.Equal(l.now()) || got.Reported.IsZero() {
+		t.Errorf("the status is %+v, %v", got, err)
+	}
+}
+
+// Of clusters that report through Git etcd has only signs of life: a process that has not read their report does not
+// know their agent.
+func TestASignOfLifeAloneIsNoStatus(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	p, notes := l.process(), intake.NewAgentStatuses()
+	p.desk.Confirm("edge+a", 7, l.now())
+	l.eventually("the sign of life", func() bool {
+		a, err := l.store.Agent(t.Context(), "edge+a")
+		return err == nil && a.Seq == 7
+	})
+	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
+	if got, err := src.agentStatus(t.Context(), "edge+a"); !errs.Is(err, errs.NotFound) {
+		t.Errorf("before this process has read a report: %+v, %v, want NotFound", got, err)
+	}
+	notes.Refused(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), l.now())
+	if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Refused == nil || got.Seq != 0 || !got.Received.IsZero() {
+		t.Errorf("after a refusal: %+v, %v", got, err)
+	}
+}
+
 // What came another way is confirmed by the same small value.
 func TestSignsOfLifeFromElsewhere(t *testing.T) {
 	t.Parallel()
