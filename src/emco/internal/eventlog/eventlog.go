@@ -1,5 +1,5 @@
 // Package eventlog serves the events of deployments: as a list, or as a stream that follows
-// new ones. The orchestrator and svc/rsync/events write them.
+// new ones. Whatever changes a deployment writes them, with the change or after it.
 package eventlog
 
 import (
