@@ -90,6 +90,11 @@ bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json;
 	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench -parts $(CURDIR)/bench-parts
 	scripts/e2e/run.sh bench
 
+.PHONY: bench-services
+bench-services: build ## compare one process with three on a shared etcd, a quarter of an hour: docs/bench/services.json and its tables
+	cd scripts/testbed && GOWORK=off go run . build etcd
+	cd scripts/bench && GOWORK=off go run . -set services -bin $(BIN) -out ../../docs/bench
+
 CASE     ?= all
 CLUSTERS ?= 1000
 .PHONY: profile

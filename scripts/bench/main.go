@@ -3,6 +3,7 @@
 //
 //	bench -set quick     what `make bench` runs: at most ten minutes
 //	bench -set full      what `make bench-full` runs: some hours
+//	bench -set services  what `make bench-services` runs: one process beside several, a quarter of an hour
 //	bench -tables FILE   only makes the tables of a JSON file
 package main
 
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string, log io.Writer) int {
 func read(args []string, log io.Writer) (s settings, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(log)
-	f.StringVar(&s.set, "set", "quick", "quick or full")
+	f.StringVar(&s.set, "set", "quick", "quick, full or services")
 	f.StringVar(&s.out, "out", ".", "folder for SET.json and SET.md")
 	f.StringVar(&s.tables, "tables", "", "make the tables of this JSON file, and measure nothing")
 	f.StringVar(&s.parts, "parts", "", "folder for the results of the parts of the full set; finished parts are not measured again; default: a folder in that of -out")
@@ -77,10 +79,10 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
-	if s.set != "quick" && s.set != "full" {
-		return s, fmt.Errorf("-set is %q, want quick or full", s.set)
+	if !slices.Contains([]string{"quick", "full", "services"}, s.set) {
+		return s, fmt.Errorf("-set is %q, want quick, full or services", s.set)
 	}
-	s.Full, s.Log = s.set == "full", log
+	s.Full, s.Services, s.Log = s.set == "full", s.set == "services", log
 	if *only != "" {
 		s.Only = strings.Split(*only, ",")
 	}
@@ -94,6 +96,8 @@ func read(args []string, log io.Writer) (s settings, err error) {
 		limit = 2 * time.Minute
 	case s.Full:
 		s.Budget, limit = cmp.Or(s.Budget, 3*time.Hour), 2*time.Minute
+	case s.Services:
+		s.Budget, limit = cmp.Or(s.Budget, 15*time.Minute), 2*time.Minute
 	default:
 		s.Budget = cmp.Or(s.Budget, 9*time.Minute)
 	}

@@ -97,9 +97,9 @@ type baseline struct {
 }
 
 // yardstick of a group is the base of the metric, in its first column. For peers that wait for a
-// provider's limits, it is our writer there, with the waiting time.
+// provider's limits, it is our writer there, with the waiting time; otherwise it is the program.
 func (m Metric) yardstick(g caseGroup) baseline {
-	for _, by := range []struct{ peer, value string }{{m.Base, m.Columns[0].Name}, {WriterGitHub, m.hosted()}} {
+	for _, by := range []struct{ peer, value string }{{m.Base, m.Columns[0].Name}, {WriterGitHub, m.hosted()}, {Process, m.Columns[0].Name}} {
 		if i := slices.IndexFunc(g.cells, func(c peerCase) bool { return c.peer == by.peer }); i >= 0 {
 			return baseline{base: g.cells[i], value: by.value}
 		}

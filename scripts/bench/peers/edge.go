@@ -45,7 +45,7 @@ type Processes struct {
 // EmcoEdge is the program emco with its backend for Flux.
 func EmcoEdge(bin string) EdgeMaker {
 	return EdgeMaker{figures.Process, func(dir string) Edge {
-		return &emcoEdge{Emco: NewEmco(bin, dir), clusters: realClusters{dir: dir}}
+		return &emcoEdge{Emco: NewEmco(bin, dir, Setup{}), clusters: realClusters{dir: dir}}
 	}}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/etcd"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 	"github.com/emco-orchestrator/emco/scripts/bench/site"
@@ -32,16 +33,23 @@ const (
 // places, renders and writes. Its charts render the same manifests for all clusters, so it takes part
 // in shared worlds only. A change for one cluster is a label and an update that adds an app of one
 // manifest to the cluster.
-func Process(bin string) Maker {
+func Process(bin string) Maker { return ProcessAs(figures.Process, bin, Setup{}) }
+
+// ProcessAs is Process in another setup.
+func ProcessAs(name, bin string, setup Setup) Maker {
 	shared := func(s world.Spec) bool { return s.Shared }
-	return Maker{Name: figures.Process, Only: shared, New: func(dir string) Peer { return NewEmco(bin, dir) }}
+	return Maker{Name: name, Only: shared, New: func(dir string) Peer { return NewEmco(bin, dir, setup) }}
 }
 
 // Emco is a running emco with a fleet and one deployment.
 type Emco struct {
 	siteOrigin
 	bin        string
-	Program    *program.Emco
+	setup      Setup
+	etcd       *etcd.Cluster // nil: the program has its own
+	Token      client.Token  // of the administrator; empty without identity
+	Program    *program.Emco // the process that gets the requests
+	Others     []*program.Emco
 	Fleet      fleet.Fleet
 	API        *client.Client
 	Deployment fleet.Deployment
@@ -50,8 +58,8 @@ type Emco struct {
 }
 
 // NewEmco returns an unprepared peer.
-func NewEmco(bin, dir string) *Emco {
-	return &Emco{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, bin: bin}
+func NewEmco(bin, dir string, setup Setup) *Emco {
+	return &Emco{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, bin: bin, setup: setup}
 }
 
 // Prepare starts the program, registers the clusters and onboards the deployment.
@@ -92,19 +100,6 @@ func (p *Emco) register(ctx context.Context, n int, where fleet.Repository) erro
 		}
 	}
 	return nil
-}
-
-// Start runs the program, for the first time or again.
-func (p *Emco) Start(ctx context.Context) (err error) {
-	p.Program, err = program.Start(ctx, program.Options{Bin: p.bin, Dir: filepath.Join(filepath.Dir(p.dir), "emco")})
-	if err != nil {
-		return err
-	}
-	if p.Fleet, err = fleet.Open(p.Program.URL()); err != nil {
-		return err
-	}
-	p.API, err = client.New(client.Options{BaseURL: p.Program.URL()})
-	return err
 }
 
 func inOrder(steps ...func() error) error {
@@ -159,7 +154,7 @@ func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
 	if err != nil {
 		return Cost{}, err
 	}
-	used := CPUOf(p.Program.PID())
+	used := p.CPU()
 	began := time.Now()
 	if err := p.ask(ctx, t); err != nil {
 		return Cost{}, err
@@ -170,12 +165,10 @@ func (p *Emco) Apply(ctx context.Context, t Turn) (Cost, error) {
 	if err := p.Await(ctx, v2.StatusInstantiated); err != nil {
 		return Cost{}, err
 	}
-	c := Cost{Took: p.site.LastPush().Sub(began), CPU: CPUOf(p.Program.PID()) - used}
+	c := Cost{Took: p.site.LastPush().Sub(began), CPU: p.CPU() - used}
 	after, err := p.renders(ctx)
 	c.Renders = after - before
-	if memory, merr := p.Program.Memory(); merr == nil {
-		c.Peak = memory.Peak
-	}
+	c.Peak = int64(p.Peak() * (1 << 20))
 	if c.Took <= 0 {
 		err = errors.Join(err, errors.New("nothing was pushed"))
 	}
@@ -222,8 +215,15 @@ func (p *Emco) Await(ctx context.Context, status string) error {
 }
 
 func (p *Emco) renders(ctx context.Context) (int, error) {
-	m, err := p.Program.Metrics(ctx)
-	return int(m["emco_renders_total"]), err
+	sum := 0.0
+	for _, e := range p.Processes() {
+		m, err := e.Metrics(ctx)
+		if err != nil {
+			return 0, err
+		}
+		sum += m["emco_renders_total"]
+	}
+	return int(sum), nil
 }
 
 var versionLine = regexp.MustCompile(`(?m)^  version: "?([^"\n]*)"?$`)
@@ -295,8 +295,11 @@ func (p *Emco) Want(w *world.World) world.State {
 // Close ends the program and expects a clean exit.
 func (p *Emco) Close(ctx context.Context) error {
 	var err error
-	if p.Program != nil {
-		err = p.Program.Stop()
+	for _, e := range p.Processes() {
+		err = errors.Join(err, e.Stop())
+	}
+	if p.etcd != nil {
+		p.etcd.Close()
 	}
 	return errors.Join(err, p.siteOrigin.Close(ctx))
 }

@@ -166,7 +166,7 @@ func (r *recorder) prepare(ctx context.Context, dir string) error {
 	if err := r.listen(); err != nil {
 		return err
 	}
-	r.emco, r.world = peers.NewEmco(r.bin, dir), world.New(r.spec)
+	r.emco, r.world = peers.NewEmco(r.bin, dir, peers.Setup{}), world.New(r.spec)
 	began := time.Now()
 	err := r.emco.Prepare(ctx, r.spec, nil)
 	r.program = r.emco.Program

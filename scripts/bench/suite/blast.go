@@ -38,7 +38,7 @@ func (s *Suite) blasted(ctx context.Context, spec world.Spec, broken bool) (out 
 		return figures.Sample{Failed: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	p := peers.NewEmco(s.Bin, dir)
+	p := peers.NewEmco(s.Bin, dir, peers.Setup{})
 	defer func() { _ = p.Close(ctx) }()
 	if broken {
 		p.Break = world.App(0)

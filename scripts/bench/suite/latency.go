@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
@@ -31,7 +32,8 @@ const (
 // requestKind is one kind of API request.
 type requestKind struct {
 	name  string
-	share float64 // the rates
+	share float64 // of the rates
+	fixed int     // requests per second in the services set; 0: none
 	// do sends the i-th request, and returns with its answer. Many goroutines call it.
 	do func(ctx context.Context, i int) error
 }
@@ -39,7 +41,7 @@ type requestKind struct {
 // latency sends each kind of request at fixed rates: P10. After a rate that is too high for the
 // program, it skips the higher ones.
 func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
-	a := apiClient{url: p.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
+	a := newAPIClient(p)
 	defer a.client.CloseIdleConnections()
 	tokens, err := a.tokens(ctx)
 	if err != nil {
@@ -73,38 +75,48 @@ func (s *Suite) rates() []int {
 	return []int{500}
 }
 
-// apiClient is the program's API.
+// apiClient is the API of the processes, which it asks in turn.
 type apiClient struct {
-	url    string
+	urls   []string
+	token  string
 	client *http.Client
+	turn   *atomic.Int64
+}
+
+func newAPIClient(p *peers.Emco) apiClient {
+	a := apiClient{token: string(p.Token), turn: &atomic.Int64{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}}}
+	for _, e := range p.Processes() {
+		a.urls = append(a.urls, e.URL()+"/v2/")
+	}
+	return a
 }
 
 // requests are the measured kinds. Those that create clusters come last.
 func (a apiClient) requests(clusters int, tokens []string) []requestKind {
 	out := []requestKind{
-		{"one cluster", 1, func(ctx context.Context, i int) error {
+		{"one cluster", 1, 1000, func(ctx context.Context, i int) error {
 			_, err := a.send(ctx, http.MethodGet, clustersPath+"/"+world.Cluster(i%clusters), "")
 			return err
 		}},
-		{fmt.Sprintf("a page of %d clusters", pageSize), 1, func(ctx context.Context, i int) error {
+		{fmt.Sprintf("a page of %d clusters", pageSize), 1, 100, func(ctx context.Context, i int) error {
 			_, err := a.page(ctx, tokens[i%len(tokens)])
 			return err
 		}},
-		{"status without parts", 1, func(ctx context.Context, _ int) error {
+		{"status without parts", 1, 100, func(ctx context.Context, _ int) error {
 			_, err := a.send(ctx, http.MethodGet, groupPath+"/status?status=deployed&output=summary", "")
 			return err
 		}},
-		{"a label for a cluster", 0.4, func(ctx context.Context, i int) error {
+		{"a label for a cluster", 0.4, 200, func(ctx context.Context, i int) error {
 			_, err := a.send(ctx, http.MethodPost, clustersPath+"/"+world.Cluster(i%clusters)+"/labels", fmt.Sprintf(`{"clusterLabel": "load%d"}`, i))
 			return err
 		}},
-		{"a new cluster on top", 0.4, func(ctx context.Context, i int) error {
+		{"a new cluster on top", 0.4, 200, func(ctx context.Context, i int) error {
 			_, err := a.send(ctx, http.MethodPost, clustersPath, fmt.Sprintf(`{"metadata": {"name": "load%d"}, "spec": {"gitOps": {"gitOpsType": "git", "gitOpsReferenceObject": "fleet-repo"}}}`, i))
 			return err
 		}},
 	}
 	if len(tokens) > 1 {
-		whole := requestKind{fmt.Sprintf("all clusters, by %d a page,", pageSize), 0.1, func(ctx context.Context, _ int) error {
+		whole := requestKind{fmt.Sprintf("all clusters, by %d a page,", pageSize), 0.1, 0, func(ctx context.Context, _ int) error {
 			_, err := a.tokens(ctx)
 			return err
 		}}
@@ -131,9 +143,13 @@ func (a apiClient) tokens(ctx context.Context) (out []string, err error) {
 
 // send makes a call and reads the whole answer.
 func (a apiClient) send(ctx context.Context, method, path, body string) (http.Header, error) {
-	req, err := http.NewRequestWithContext(ctx, method, a.url+path, strings.NewReader(body))
+	url := a.urls[int(a.turn.Add(1))%len(a.urls)]
+	req, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")

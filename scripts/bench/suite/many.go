@@ -54,7 +54,7 @@ func (s *Suite) many(ctx context.Context) error {
 
 func (s *Suite) manyOf(ctx context.Context, size manySize) {
 	dir := s.folder()
-	m := manyRun{suite: s, size: size, dir: dir, emco: peers.NewEmco(s.Bin, dir), versions: map[string]int{}}
+	m := manyRun{suite: s, size: size, dir: dir, emco: peers.NewEmco(s.Bin, dir, peers.Setup{}), versions: map[string]int{}}
 	defer os.RemoveAll(dir)
 	defer func() { _ = m.emco.Close(ctx) }()
 	for _, part := range []struct {
@@ -313,7 +313,7 @@ func (m *manyRun) check(ctx context.Context) error {
 
 // reads has clients read until ctx ends, each at a fixed pace.
 func (m *manyRun) reads(ctx context.Context) (out figures.Sample) {
-	a := apiClient{url: m.emco.Program.URL() + "/v2/", client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}}
+	a := newAPIClient(m.emco)
 	defer a.client.CloseIdleConnections()
 	l := loadGenerator{tooMuch: func() {}}
 	var all sync.WaitGroup

@@ -33,7 +33,7 @@ func (s *Suite) programOf(ctx context.Context, spec world.Spec) {
 		return
 	}
 	defer os.RemoveAll(dir)
-	p, w := peers.NewEmco(s.Bin, dir), world.New(spec)
+	p, w := peers.NewEmco(s.Bin, dir, peers.Setup{}), world.New(spec)
 	defer func() { _ = p.Close(ctx) }()
 	if err := p.Prepare(ctx, spec, nil); err != nil {
 		s.fail("P11", spec, fmt.Errorf("prepare: %w", err))
@@ -41,7 +41,7 @@ func (s *Suite) programOf(ctx context.Context, spec world.Spec) {
 	}
 	s.storeCalls(ctx, p, w)
 	s.latency(ctx, p, spec.Clusters)
-	s.add(s.restart(ctx, p, w))
+	s.add(s.restart(ctx, p, w, figures.Process))
 }
 
 func (s *Suite) fail(metric string, spec world.Spec, err error) {
@@ -89,15 +89,17 @@ func matches(ctx context.Context, p *peers.Emco, w *world.World) error {
 	return same(got, p.Want(w))
 }
 
-// restart kills the program and requests a change as soon as it is ready again.
-func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figures.Sample {
-	out := figures.Sample{Metric: "P13", Case: w.Spec.String(), Peer: figures.Process}
+// restart kills all processes and requests a change as soon as they are ready again.
+func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World, peer string) figures.Sample {
+	out := figures.Sample{Metric: "P13", Case: w.Spec.String(), Peer: peer}
 	commits, err := p.Site().Commits(ctx)
 	if err != nil {
 		out.Failed = err.Error()
 		return out
 	}
-	p.Program.Kill()
+	for _, e := range p.Processes() {
+		e.Kill()
+	}
 	began := time.Now()
 	if err := p.Start(ctx); err != nil {
 		out.Failed = err.Error()
@@ -114,6 +116,6 @@ func (s *Suite) restart(ctx context.Context, p *peers.Emco, w *world.World) figu
 	if err = errors.Join(err, cerr); err != nil {
 		out.Failed = err.Error()
 	}
-	out.Values = map[string]float64{"seconds": ready.Seconds(), "durable": durable.Seconds(), "extra": float64(after - commits - 1)}
+	out.Values = map[string]float64{"seconds": ready.Seconds(), "durable": durable.Seconds(), "extra": float64(after - commits - 1), "rss": p.Peak()}
 	return out
 }

@@ -325,7 +325,7 @@ func (t *peerRun) abandon(ctx context.Context) {
 
 // sides makes samples of other metrics from one of ours.
 func (s *Suite) sides(of figures.Sample) {
-	if of.Peer != figures.Process || of.Over || of.Failed != "" {
+	if s.Services || of.Peer != figures.Process || of.Over || of.Failed != "" {
 		return
 	}
 	one := func(metric string, values map[string]float64) {

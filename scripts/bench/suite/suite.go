@@ -20,7 +20,9 @@ import (
 // Options configure a run.
 type Options struct {
 	Full bool
-	Only []string // metrics; all if empty
+	// Services compares one process with several, and measures nothing else.
+	Services bool
+	Only     []string // metrics; all if empty
 	// Earlier are samples of smaller cases: peers that were too slow there do not run again.
 	Earlier []figures.Sample
 	Rounds  int
@@ -122,8 +124,11 @@ func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 		}
 	}
 	run = figures.Run{When: s.began, Set: "quick", Cap: o.Cap.Seconds()}
-	if o.Full {
+	switch {
+	case o.Full:
 		run.Set = "full"
+	case o.Services:
+		run.Set = "services"
 	}
 	if s.dir, err = os.MkdirTemp(o.Dir, "bench"); err != nil {
 		return run, err
@@ -159,7 +164,11 @@ func (s *Suite) once(ctx context.Context) error {
 	c.Round, c.LoadThen = s.round, load()
 	s.run.Calibration = append(s.run.Calibration, c)
 	s.logf("round %d: fsync %.2f ms, SHA-1 and zlib %.0f MB/s, empty push %.1f ms", s.round, c.FsyncMS, c.HashMBs, c.PushMS)
-	for _, p := range parts() {
+	all := parts()
+	if s.Services {
+		all = serviceGroups()
+	}
+	for _, p := range all {
 		if p.once && s.round > 1 || !slices.ContainsFunc(p.metrics, s.wanted) {
 			continue
 		}

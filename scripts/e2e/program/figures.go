@@ -83,7 +83,7 @@ func (e *Emco) Profile(ctx context.Context, name string) ([]byte, error) {
 	if address == "" {
 		return nil, errors.New("emco does not log the address of its profiles; start it with -debug.address 127.0.0.1:0")
 	}
-	return get(ctx, "http://"+address+"/debug/pprof/"+name)
+	return get(ctx, "http://"+address+"/debug/pprof/"+name, "")
 }
 
 // Stored is the number of bytes that the process has written to storage so far.

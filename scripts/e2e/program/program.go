@@ -32,6 +32,8 @@ type Options struct {
 	Args []string // further flags
 	Path string   // of the program; empty: emco in Bin
 	With []string // a command that becomes emco, such as nsenter with its arguments; usually none
+	// Token is the credential of Get and Metrics; empty without identity.
+	Token string
 }
 
 // Emco is a running emco. It appends its log to those of earlier runs on the same data.
@@ -191,13 +193,16 @@ func (e *Emco) signal(s syscall.Signal) {
 
 // Get reads a path of emco and returns the body; an answer that is not 200 is an error.
 func (e *Emco) Get(ctx context.Context, path string) ([]byte, error) {
-	return get(ctx, e.URL()+path)
+	return get(ctx, e.URL()+path, e.options.Token)
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
+func get(ctx context.Context, url, token string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
