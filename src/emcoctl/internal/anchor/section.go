@@ -147,6 +147,9 @@ const noValue = "<no value>"
 // errNoValue is the cause of refusals of names and anchors with a missing value.
 var errNoValue = errors.New(`holds "` + noValue + `": a key of its template has no value; give it in a file of -v`)
 
+// errTemplate is the cause of refusals of templates that were not expanded.
+var errTemplate = errors.New("is that of a template; give its values with -v FILE")
+
 // ErrMalformed is the cause of Check's errors.
 var ErrMalformed = errors.New("holds a space, a control character, '#' or '..'")
 
@@ -154,6 +157,9 @@ var ErrMalformed = errors.New("holds a space, a control character, '#' or '..'")
 func Check(anchor string) error {
 	if strings.Contains(anchor, noValue) {
 		return errs.E(errs.Invalid, "anchor", anchor, errNoValue)
+	}
+	if strings.Contains(anchor, "{{") {
+		return errs.E(errs.Invalid, "anchor", anchor, errTemplate)
 	}
 	path, _, _ := strings.Cut(anchor, "?")
 	for segment := range strings.SplitSeq(path, "/") {

@@ -177,7 +177,7 @@ func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
 		bound       string // If-Plan of the actions; "none" without an action
 		out         string
 	}{
-		{"a plan prints its digest", "plan --action update", false, "", 202, 1, "none", "carry it out with: emcoctl update projects/p/composite-apps/a/v1/deployment-intent-groups/d --plan sha256:abc\n"},
+		{"a plan prints its digest", "plan --action update", false, "", 202, 1, "none", "carry it out with: emcoctl update p/a/v1/d --plan sha256:abc\n"},
 		{"the digest is sent", "update --plan sha256:abc", false, "", 202, 0, "sha256:abc", "accepted, revision 2"},
 		{"the plan has changed", "update --plan sha256:abc", false, "", 412, 4, "sha256:abc", "see: emcoctl plan"},
 		{"a pipe is not asked", "update", false, "", 202, 0, "", "accepted"},

@@ -240,6 +240,9 @@ func (s Servers) For(path string) (Address, error) {
 	return address, nil
 }
 
+// PerService reports whether the services have addresses of their own.
+func (s Servers) PerService() bool { return s.single == nil }
+
 // MissingSection is the error of a configuration file without a service's section.
 type MissingSection struct{ Section anchor.Section }
 

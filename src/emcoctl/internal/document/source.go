@@ -1,6 +1,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -79,6 +80,9 @@ func (s Sources) load(file string, values Values) (ParseResult, error) {
 		return ParseResult{}, errs.New(errs.Malformed, strings.Join(missing, "\n"))
 	}
 	parsed, err := expanded.parse(file)
+	if err != nil && len(s.Values) == 0 && bytes.Contains(text, []byte("{{")) {
+		return ParseResult{}, fmt.Errorf("%w; the file looks like a template, whose values -v FILE gives", err)
+	}
 	if err != nil && len(missing) > 0 {
 		return ParseResult{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
@@ -119,6 +120,9 @@ func Next(err error) string {
 	}
 	if unknown, ok := errors.AsType[*anchor.UnknownRootError](err); ok {
 		return nextAnchor(unknown.Anchor)
+	}
+	if missing, ok := errors.AsType[*config.MissingSection](err); ok {
+		return fmt.Sprintf("give the section %s a host and a port in the file, or one address for all services: a section ingress, or --server", missing.Section)
 	}
 	switch errs.KindOf(err) {
 	case errs.Unavailable:

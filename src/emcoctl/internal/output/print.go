@@ -42,6 +42,7 @@ func (p *linePrinter) Done(r Result) {
 	}
 	if fatal, ok := errors.AsType[*config.MissingSection](r.Err); ok {
 		fmt.Fprintln(p.o.Out, fatal)
+		explain(p.o.Err, r)
 		return
 	}
 	if client.StatusOf(r.Err) == 0 {

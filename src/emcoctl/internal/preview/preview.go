@@ -46,9 +46,10 @@ func Plan(w io.Writer, path string, p v2.Plan, o Options) {
 
 // title names the plan; for a migration, with the group that takes over.
 func title(path string, p v2.Plan) string {
-	text := fmt.Sprintf("%s of %s: revision %d", p.Action, path, p.Revision)
+	name := v2.ShortName(path)
+	text := fmt.Sprintf("%s of %s: revision %d", p.Action, name, p.Revision)
 	if p.Action == "migrate" {
-		text = fmt.Sprintf("migrate of %s to %s/%s: its revision %d", path, p.CompositeAppVersion, p.Name, p.Revision)
+		text = fmt.Sprintf("migrate of %s to %s/%s: its revision %d", name, p.CompositeAppVersion, p.Name, p.Revision)
 	}
 	if p.From > 0 {
 		text += fmt.Sprintf(" after revision %d", p.From)

@@ -322,7 +322,7 @@ func showPlan(s *session.Session, path string, p v2.Plan, x actionRequest, o pre
 		fmt.Fprintln(s.Sys.Out, "an update would change nothing on any cluster")
 		return
 	}
-	args := []string{"emcoctl", p.Action, path}
+	args := []string{"emcoctl", p.Action, v2.ShortName(path)}
 	switch p.Action {
 	case "rollback":
 		args = append(args, "--revision", strconv.FormatInt(x.revision, 10))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
@@ -51,7 +52,7 @@ A node has the worst mark below it.`,
 				return output.Encode(s.Sys.Out, form, text)
 			}
 			top := progress.Tree(st)
-			top.Name = path
+			top.Name = v2.ShortName(path)
 			showTree(s.Sys.Out, top, depth, onlyBad)
 			return nil
 		}),
