@@ -21,6 +21,7 @@ import (
 //	POST 409, GET 200, the same      unchanged
 //	POST 409, GET 200, different     PUT: configured
 //	POST 409, GET 404                the refusal of the POST, such as a missing parent
+//	POST 409, GET refused            the refusal of the GET: whether the document exists is not known
 //	POST 409 of an action            unchanged if the status shows that it is done
 func (e *Executor) apply(ctx context.Context, t documentRequest) output.Result {
 	item, err := anchor.Item(t.call.Path, t.doc.Names)
@@ -43,7 +44,7 @@ func (e *Executor) apply(ctx context.Context, t documentRequest) output.Result {
 	case res.OK():
 		return e.done(t, item, output.Created, res.Status)
 	case res.Status == http.StatusNotFound && e.failed[anchor.Parent(t.call.Path)]: // hidden from the caller
-		return e.failNew(t, item, res.Err(req.Method, req.Path))
+		return e.failNew(ctx, t, item, res.Err(req.Method, req.Path))
 	case res.Status != http.StatusConflict || e.o.PostOnly:
 		return e.fail(t, item, res.Err(req.Method, req.Path))
 	case anchor.IsAction(t.call.Path):
@@ -74,8 +75,11 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	if err != nil {
 		return e.fail(t, item, err)
 	}
-	if !now.OK() {
-		return e.failNew(t, item, denied)
+	switch {
+	case now.Status == http.StatusNotFound:
+		return e.failNew(ctx, t, item, denied)
+	case !now.OK():
+		return e.fail(t, item, now.Err(http.MethodGet, item))
 	}
 	collection, moved := anchor.Collection(item), false
 	if collection == "clusters" {
@@ -108,24 +112,22 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	return r
 }
 
-// failNew returns the failure of a document that cannot be created. Below a document that failed in this run it names
-// that one.
-func (e *Executor) failNew(t documentRequest, item string, err error) output.Result {
+// failNew returns the failure of a document that does not exist and cannot be created. If its parent does not exist
+// because it failed in this run, the failure follows from that one.
+func (e *Executor) failNew(ctx context.Context, t documentRequest, item string, err error) output.Result {
 	r, parent := e.fail(t, item, err), anchor.Parent(t.call.Path)
-	refusal, refused := errors.AsType[*client.Refusal](err)
+	missing, unknown := e.missing(ctx, t, parent)
 	switch {
-	case refused && !strings.Contains(refusal.Text, notFound):
-		r.Advice = "correct the document and apply it again"
-	case e.failed[parent]:
+	case unknown != nil: // the failure itself says enough
+	case missing && e.failed[parent]:
 		r.Below = parent
-	case parent != "":
+	case missing:
 		r.Advice = fmt.Sprintf("create its parent and the documents that it refers to first; see: emcoctl get %s", parent)
+	case errs.Is(err, errs.Conflict):
+		r.Advice = "correct the document, or create what it refers to, and apply it again"
 	}
 	return r
 }
-
-// notFound is part of the texts of servers, ours and upstream's, for a missing parent and for a missing document that is referred to.
-const notFound = "not found"
 
 // replace replaces now with the document. If the entity tag or the visible content stays
 // the same, the document was unchanged: the client cannot compare secrets.

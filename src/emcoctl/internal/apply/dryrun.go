@@ -74,8 +74,12 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 	case d.Outcome != output.Created && e.o.PostOnly:
 		return e.fail(t, item, errs.E(errs.Exists, "create", item, errExists))
 	case d.Outcome == output.Created:
-		if err := e.exists(ctx, t, anchor.Parent(t.call.Path)); err != nil {
-			return e.failNew(t, item, err)
+		parent := anchor.Parent(t.call.Path)
+		switch missing, err := e.missing(ctx, t, parent); {
+		case err != nil:
+			return e.fail(t, item, err)
+		case missing:
+			return e.failNew(ctx, t, item, errMissing(parent))
 		}
 	}
 	note := ""
@@ -141,7 +145,11 @@ var errExists = errors.New("exists already")
 // rehearseAction returns unchanged for an action that is done already.
 func (e *Executor) rehearseAction(ctx context.Context, t documentRequest) output.Result {
 	path, base := t.call.Path, anchor.Parent(t.call.Path)
-	if err := e.exists(ctx, t, base); err != nil {
+	missing, err := e.missing(ctx, t, base)
+	if err == nil && missing {
+		err = errMissing(base)
+	}
+	if err != nil {
 		return e.fail(t, path, err)
 	}
 	now, err := client.Get[deploymentState](ctx, t.client, base+"/status?output=summary")
@@ -151,14 +159,25 @@ func (e *Executor) rehearseAction(ctx context.Context, t documentRequest) output
 	return e.done(t, path, output.Accepted, 0)
 }
 
-// exists returns an error if a document is neither on the server nor created by this run.
-func (e *Executor) exists(ctx context.Context, t documentRequest, path string) error {
+// missing reports whether a document is neither on the server nor created by this run. One that the caller may not read
+// counts as present: the caller may be allowed to create documents below it.
+func (e *Executor) missing(ctx context.Context, t documentRequest, path string) (bool, error) {
 	if path == "" || slices.Contains(e.changed, path) {
-		return nil
+		return false, nil
 	}
-	res, err := t.client.Do(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
-	if err == nil && res.Status == http.StatusNotFound {
-		return errs.E(errs.Conflict, "find", path, errors.New("it is neither on the server nor earlier in the files"))
+	if missing, known := e.absent[path]; known {
+		return missing, nil
 	}
-	return err
+	_, err := t.client.Ask(ctx, client.Request{Method: http.MethodGet, Path: path, Accept: client.JSONType})
+	missing := errs.Is(err, errs.NotFound)
+	if err != nil && !missing && !errs.Is(err, errs.Forbidden) {
+		return false, err
+	}
+	e.absent[path] = missing
+	return missing, nil
+}
+
+// errMissing is the failure of a document whose parent is missing.
+func errMissing(parent string) error {
+	return errs.E(errs.Conflict, "find", parent, errors.New("it is neither on the server nor earlier in the files"))
 }

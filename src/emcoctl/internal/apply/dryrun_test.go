@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
@@ -76,5 +77,28 @@ func TestF50DryRunsAreCheckedByTheServer(t *testing.T) {
 				t.Errorf("results %v, want %v; requests %q, want %q; notes %q", got, tt.want, written, tt.written, notes)
 			}
 		})
+	}
+}
+
+// A dry run blames a missing parent only if the server says that it is missing.
+func TestADryRunReportsAServerThatDoesNotAnswerForTheParent(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]errs.Kind{404: errs.Conflict, 503: errs.Unavailable} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/v1") {
+				http.Error(w, "no", status)
+				return
+			}
+			http.Error(w, "not found", http.StatusNotFound)
+		}))
+		t.Cleanup(s.Close)
+		var results resultPrinter
+		e := apply.New(apply.Options{Servers: servers(t, s.URL), Printer: &results, DryRun: apply.ServerDryRun})
+		err := e.Run(t.Context(), anchor.Apply, []document.Document{
+			{Anchor: "projects/p/composite-apps/web/v1/composite-profiles", Names: anchor.Names{Name: "x"}, Body: []byte(`{"metadata":{"name":"x"}}`)},
+		})
+		if !errs.Is(err, want) || len(results) != 1 || strings.Contains(results[0].Advice, "create its parent") != (status == 404) {
+			t.Errorf("the parent is answered with %d: %+v, %v", status, results, err)
+		}
 	}
 }

@@ -49,11 +49,12 @@ type Executor struct {
 	tries   map[*client.Client]bool // whether servers have dry runs of documents
 	changed []string                // paths created or configured so far
 	failed  map[string]bool         // paths that failed so far
+	absent  map[string]bool         // whether the server lacks a document, by its path, of those that were asked for
 }
 
 // New returns an executor.
 func New(o Options) *Executor {
-	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}, failed: map[string]bool{}}
+	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}, failed: map[string]bool{}, absent: map[string]bool{}}
 }
 
 // documentRequest is a document with its request.

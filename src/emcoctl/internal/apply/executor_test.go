@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
@@ -194,5 +195,59 @@ func TestFailuresBelowAFailureNameIt(t *testing.T) {
 		if got := (*out)[i].Below; got != want {
 			t.Errorf("%s is below %q, want %q", (*out)[i].Path, got, want)
 		}
+	}
+}
+
+// If the server does not say whether a refused document exists, its answer about that is the failure.
+func TestAnUnknownDocumentIsNoMissingOne(t *testing.T) {
+	t.Parallel()
+	docs := []document.Document{{Anchor: "cluster-providers/edge/clusters", Names: anchor.Names{Name: "c1"}, Body: []byte(`{}`)}}
+	for status, want := range map[int]errs.Kind{403: errs.Forbidden, 404: errs.Conflict, 503: errs.Unavailable} {
+		out, err := run(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Method == http.MethodPost:
+				http.Error(w, "Cluster already exists, its sync object is not found", http.StatusConflict)
+			case strings.HasSuffix(r.URL.Path, "/c1"):
+				http.Error(w, "no", status)
+			}
+		}, anchor.Apply, docs, false)
+		if !errs.Is(err, want) || len(*out) != 1 || strings.Contains((*out)[0].Advice, "parent") {
+			t.Errorf("the document is answered with %d: %+v, %v; want %s, and no advice about the parent, which exists", status, *out, err, want)
+		}
+	}
+}
+
+// A document whose update failed exists: what is below it can fail for reasons of its own.
+func TestAFailureBelowAnExistingDocumentSaysWhy(t *testing.T) {
+	t.Parallel()
+	docs := []document.Document{
+		{Anchor: "cluster-providers", Names: anchor.Names{Name: "edge"}, Body: []byte(`{"metadata":{"name":"edge","description":"new"}}`)},
+		{Anchor: "cluster-providers/edge/clusters", Names: anchor.Names{Name: "c1"}, Body: []byte(`{}`)},
+		{Anchor: "cluster-providers/edge/clusters", Names: anchor.Names{Name: "c2"}, Body: []byte(`{}`)},
+	}
+	asked := 0
+	out, err := run(t, func(w http.ResponseWriter, r *http.Request) {
+		switch last := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]; {
+		case r.Method == http.MethodPut:
+			http.Error(w, "too long", http.StatusBadRequest)
+		case r.Method == http.MethodPost:
+			http.Error(w, last+": Parent resource not found: sync object repo", http.StatusConflict)
+		case last == "edge":
+			asked++
+			_, _ = io.WriteString(w, `{"metadata":{"name":"edge"}}`)
+		default:
+			http.Error(w, "Cluster not found", http.StatusNotFound)
+		}
+	}, anchor.Apply, docs, false)
+	if err == nil || len(*out) != 3 {
+		t.Fatalf("%v, %v", *out, err)
+	}
+	for _, r := range (*out)[1:] {
+		if r.Below != "" || !strings.Contains(r.Err.Error(), "sync object repo") || strings.Contains(r.Advice, "parent") {
+			t.Errorf("%s: below %q, %v, %q; want the server's reason", r.Path, r.Below, r.Err, r.Advice)
+		}
+	}
+	if asked != 2 { // by the comparison, and once for both clusters
+		t.Errorf("the provider was read %d times", asked)
 	}
 }

@@ -58,6 +58,7 @@ func (p *linePrinter) End() error { return nil }
 type humanPrinter struct {
 	o      Options
 	counts map[Outcome]int
+	dryRun bool // the results are those of a dry run
 }
 
 func (p *humanPrinter) Begin(string) {}
@@ -66,6 +67,7 @@ func (p *humanPrinter) Called(Call)  {}
 // Done prints one line, the document that was read, or the explanation of a failure.
 func (p *humanPrinter) Done(r Result) {
 	p.counts[r.Outcome]++
+	p.dryRun = r.DryRun
 	switch r.Outcome {
 	case Failed:
 		explain(p.o.Err, r)
@@ -89,18 +91,22 @@ func (p *humanPrinter) End() error {
 		parts = append(parts, fmt.Sprintf("%d %s", p.counts[outcome], outcome))
 	}
 	if all >= countedFrom {
-		fmt.Fprintf(p.o.Err, "%d documents: %s\n", all, strings.Join(parts, ", "))
+		fmt.Fprintf(p.o.Err, "%d documents: %s%s\n", all, strings.Join(parts, ", "), dryRunMark(p.dryRun))
 	}
 	return nil
 }
 
 // line returns a result in one line.
 func line(r Result) string {
-	text := r.Path + " " + string(r.Outcome)
-	if r.DryRun {
-		text += " (dry run)"
+	return r.Path + " " + string(r.Outcome) + dryRunMark(r.DryRun)
+}
+
+// dryRunMark ends a line about what was not done.
+func dryRunMark(dry bool) string {
+	if dry {
+		return " (dry run)"
 	}
-	return text
+	return ""
 }
 
 // note prints to the error output, so that a note is no result.
