@@ -172,10 +172,23 @@ func cutAction(text string) (action, rest string, err error) {
 }
 
 // Path selects values, such as .items[*].metadata.name.
-type Path struct{ steps []step }
+type Path struct{ steps []Step }
 
-// step selects from one value.
-type step func(jsontree.Node) []jsontree.Node
+// Step is a part of a path, which selects from one value.
+type Step struct {
+	Name string // of the member that it selects; All for all members or items; empty for items by their places
+	Deep bool   // it selects the member at any depth
+	find selector
+}
+
+// All is the name of a step that may select each member of an object and each item of a list.
+const All = "*"
+
+// selector selects from one value.
+type selector func(jsontree.Node) []jsontree.Node
+
+// Steps returns the parts of the path.
+func (p Path) Steps() []Step { return p.steps }
 
 // Find returns the selected values, in order. A member that does not exist selects nothing.
 func (p Path) Find(value jsontree.Node) []jsontree.Node {
@@ -183,7 +196,7 @@ func (p Path) Find(value jsontree.Node) []jsontree.Node {
 	for _, s := range p.steps {
 		var next []jsontree.Node
 		for _, n := range now {
-			next = append(next, s(n)...)
+			next = append(next, s.find(n)...)
 		}
 		now = next
 	}
@@ -194,14 +207,14 @@ func (p Path) Find(value jsontree.Node) []jsontree.Node {
 func ParsePath(text string) (p Path, err error) {
 	rest := strings.TrimLeft(text, "$@")
 	for rest != "" {
-		var s step
+		var s Step
 		switch {
 		case strings.HasPrefix(rest, ".."):
 			name, after := cutName(rest[2:])
 			if name == "" {
 				return p, fmt.Errorf("%s: a name is missing", text)
 			}
-			s, rest = recursive(name), after
+			s, rest = Step{Name: name, Deep: true, find: recursive(name)}, after
 		case strings.HasPrefix(rest, ".["), rest == ".":
 			rest = rest[1:]
 			continue
@@ -219,7 +232,7 @@ func ParsePath(text string) (p Path, err error) {
 			if name == "" {
 				return p, fmt.Errorf("%s: a name is missing", text)
 			}
-			s, rest = member(name), after
+			s, rest = Step{Name: name, find: member(name)}, after
 		}
 		p.steps = append(p.steps, s)
 	}
@@ -253,8 +266,8 @@ func cutBracket(text string) (inside, rest string, ok bool) {
 	return "", "", false
 }
 
-func member(name string) step {
-	if name == "*" {
+func member(name string) selector {
+	if name == All {
 		return all
 	}
 	return func(n jsontree.Node) []jsontree.Node {
@@ -277,8 +290,8 @@ func all(n jsontree.Node) []jsontree.Node {
 	return out
 }
 
-func recursive(name string) step {
-	var find step
+func recursive(name string) selector {
+	var find selector
 	find = func(n jsontree.Node) []jsontree.Node {
 		out := member(name)(n)
 		for _, child := range all(n) {
@@ -290,24 +303,32 @@ func recursive(name string) step {
 }
 
 // bracket reads [*], [2], [-1], [1:3], ['name'] and [?(@.type=="Ready")].
-func bracket(inside string) (step, error) {
-	if inside == "*" {
-		return all, nil
+func bracket(inside string) (s Step, err error) {
+	if inside == All {
+		return Step{Name: All, find: all}, nil
 	}
 	if name, ok := unquote(inside); ok {
-		return member(name), nil
+		return Step{Name: name, find: member(name)}, nil
 	}
 	if strings.HasPrefix(inside, "?(") && strings.HasSuffix(inside, ")") {
-		return filter(strings.TrimSpace(inside[2 : len(inside)-1]))
+		s.Name = All
+		s.find, err = filter(strings.TrimSpace(inside[2 : len(inside)-1]))
+		return s, err
 	}
-	from, to, slice := strings.Cut(inside, ":")
-	if slice {
-		return slicing(from, to)
+	if from, to, slice := strings.Cut(inside, ":"); slice {
+		s.find, err = slicing(from, to)
+		return s, err
 	}
 	i, err := strconv.Atoi(inside)
 	if err != nil {
-		return nil, fmt.Errorf("[%s] is neither *, a number, a range, a quoted name nor ?(…)", inside)
+		return s, fmt.Errorf("[%s] is neither *, a number, a range, a quoted name nor ?(…)", inside)
 	}
+	s.find = item(i)
+	return s, nil
+}
+
+// item selects the item at a place; a negative one counts from the end.
+func item(i int) selector {
 	return func(n jsontree.Node) []jsontree.Node {
 		at := i
 		if at < 0 {
@@ -317,10 +338,10 @@ func bracket(inside string) (step, error) {
 			return nil
 		}
 		return n.List[at : at+1]
-	}, nil
+	}
 }
 
-func slicing(from, to string) (step, error) {
+func slicing(from, to string) (selector, error) {
 	bounds := [2]int{0, -1}
 	for i, text := range []string{from, to} {
 		if text == "" {
@@ -342,7 +363,7 @@ func slicing(from, to string) (step, error) {
 }
 
 // filter reads @.path, @.path=="text" and @.path!="text".
-func filter(text string) (step, error) {
+func filter(text string) (selector, error) {
 	for _, operator := range []string{"==", "!="} {
 		left, right, ok := strings.Cut(text, operator)
 		if !ok {
@@ -365,7 +386,7 @@ func filter(text string) (step, error) {
 	return selecting(func(n jsontree.Node) bool { return len(path.Find(n)) > 0 }), err
 }
 
-func selecting(keep func(jsontree.Node) bool) step {
+func selecting(keep func(jsontree.Node) bool) selector {
 	return func(n jsontree.Node) (out []jsontree.Node) {
 		for _, item := range all(n) {
 			if keep(item) {

@@ -33,7 +33,7 @@ func Sort(list json.RawMessage, path string, members []v2.Member) (json.RawMessa
 		key  string
 	}
 	all, paths := make([]sortable, len(items)), map[string]bool{}
-	found := len(items) == 0 || isMember(members, path)
+	found := len(items) == 0 || canHave(members, p)
 	for i, item := range items {
 		n, err := jsontree.Parse(item)
 		if err != nil {
@@ -58,18 +58,44 @@ func Sort(list json.RawMessage, path string, members []v2.Member) (json.RawMessa
 	return json.Marshal(items)
 }
 
-// isMember reports whether a path names a member, or what may be inside of one without fixed members.
-func isMember(members []v2.Member, path string) bool {
-	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
-		i := slices.IndexFunc(members, func(m v2.Member) bool { return m.Name == name })
-		if i < 0 {
-			return false
+// canHave reports whether a path can select something of an item with these members.
+func canHave(members []v2.Member, path jsonpath.Path) bool {
+	at := []v2.Member{{Type: "object", Members: members}}
+	for _, step := range path.Steps() {
+		var next []v2.Member
+		for _, m := range at {
+			next = append(next, selected(m, step)...)
 		}
-		if members = members[i].Members; len(members) == 0 {
-			return true
+		at = next
+	}
+	return len(at) > 0
+}
+
+// selected returns what a step can select of a member.
+func selected(m v2.Member, s jsonpath.Step) (all []v2.Member) {
+	outer, inner, _ := strings.Cut(m.Type, " of ")
+	items, inside := false, m.Members
+	switch outer {
+	case "list", "lists":
+		items, inside = true, []v2.Member{{Type: inner, Members: m.Members}}
+	case "map", "maps":
+		inside = []v2.Member{{Name: s.Name, Type: inner, Members: m.Members}}
+	case "string", "strings", "number", "numbers", "boolean", "booleans":
+		return nil
+	default:
+		if len(inside) == 0 { // any value
+			return []v2.Member{m}
 		}
 	}
-	return true
+	for _, in := range inside {
+		if s.Name == jsonpath.All || items && s.Name == "" || !items && s.Name != "" && s.Name == in.Name {
+			all = append(all, in)
+		}
+		if s.Deep {
+			all = append(all, selected(in, s)...)
+		}
+	}
+	return all
 }
 
 // addMembers adds the paths of members below a path.
