@@ -27,10 +27,8 @@ type completer struct{ *session.Session }
 // New returns the completions of a session.
 func New(s *session.Session) completer { return completer{s} }
 
-// Anchor offers the next segment of an anchor: collections below an item, or the
-// names that a collection holds on the server. After "cluster" and "deployment" it offers their short names.
-func (p completer) Anchor(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	const quiet = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+// Document offers an anchor, and after "cluster" and "deployment" their short names.
+func (p completer) Document(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
 		switch k, _ := kind.Named(args[0]); k.Collection {
 		case "clusters":
@@ -39,6 +37,13 @@ func (p completer) Anchor(c *cobra.Command, args []string, word string) ([]strin
 			return p.Group(c, nil, word)
 		}
 	}
+	return p.Anchor(c, args, word)
+}
+
+// Anchor offers the next segment of an anchor: collections below an item, or the
+// names that a collection holds on the server.
+func (p completer) Anchor(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	const quiet = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

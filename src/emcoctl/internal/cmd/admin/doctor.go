@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,9 +14,9 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/rest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/api/version"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/overview"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
@@ -214,22 +214,17 @@ func (d *doctor) branches(ctx context.Context) {
 		d.fail("branches", err)
 		return
 	}
-	var page v2.LaneViews // the worst first
-	_, err = fetch.Document(ctx, c, "views/git?limit="+strconv.Itoa(overview.PageRows), &page)
+	page, err := rest.BranchPages.Get(ctx, c, url.Values{"state": {v2.LaneRewritten, v2.LaneRefused, v2.LaneResting}, "limit": {"1"}})
 	switch {
 	case errs.Is(err, errs.NotFound), errs.Is(err, errs.Forbidden):
 		return
 	case err != nil:
 		d.fail("branches", err)
 		return
-	}
-	wrong := slices.DeleteFunc(page.Items, func(l v2.LaneView) bool {
-		return !slices.Contains([]string{v2.LaneRewritten, v2.LaneRefused, v2.LaneResting}, l.State)
-	})
-	if len(wrong) == 0 {
+	case len(page.Items) == 0:
 		d.report(checkGood, "branches", "the server can write to all Git branches")
 		return
 	}
-	first := wrong[0]
-	d.report(checkWarn, "branches", "%d cannot be written: branch %s of %s is %s: %s; see: emcoctl branches", len(wrong), first.Branch, first.URL, first.State, first.Why)
+	worst := page.Items[0]
+	d.report(checkWarn, "branches", "%d cannot be written: branch %s of %s is %s: %s; see: emcoctl branches", page.Total, worst.Branch, worst.URL, worst.State, worst.Why)
 }

@@ -21,7 +21,7 @@ name, which would delete a whole collection. cluster PROVIDER/CLUSTER and deploy
 PROJECT/COMPOSITEAPP/VERSION/GROUP name one document, as in emcoctl get.`,
 		Example:           "  emcoctl delete -f deploy.yaml --wait-for-status\n  emcoctl delete cluster-providers/edge\n  emcoctl delete cluster edge/store-7",
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: complete.New(s).Anchor,
+		ValidArgsFunction: complete.New(s).Document,
 		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			args, err := byName("delete", args)
 			if err != nil {

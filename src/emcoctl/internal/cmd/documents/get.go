@@ -51,7 +51,7 @@ READY counts the apps on clusters that are ready; AGE is that of the revision.`,
   emcoctl get clusters -o jsonpath='{range .items[*]}{.cluster}{"\n"}{end}'
   emcoctl get deployments --watch`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: complete.New(s).Anchor,
+		ValidArgsFunction: complete.New(s).Document,
 		RunE:              s.Run(func(c *cobra.Command, args []string) error { return g.run(c.Context(), s, args) }),
 	}
 	f := c.Flags()
