@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type Provider struct {
 	codes   map[string]codeLogin    // by authorization code; guarded by mu
 	refresh map[string]session      // by refresh token; guarded by mu
 	secrets map[string]string       // of confidential clients, by id; guarded by mu
+	method  string                  // by which confidential clients show their secret; guarded by mu
+	changes map[string]any          // members of the discovery document that differ; guarded by mu
 }
 
 type signingKey struct {
@@ -44,6 +47,7 @@ type signingKey struct {
 // session is who signed in with which client, for which audience.
 type session struct {
 	client, audience string
+	scopes           []string
 	nonce            string
 	claims           map[string]any // nil: nobody yet
 }
@@ -68,7 +72,10 @@ const pollInterval = time.Second
 // New starts a provider that ends with the test.
 func New(t testing.TB) *Provider {
 	t.Helper()
-	p := &Provider{logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, secrets: map[string]string{}, life: time.Hour}
+	p := &Provider{
+		logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, secrets: map[string]string{},
+		method: Basic, life: time.Hour,
+	}
 	p.Rotate(t, 1)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
@@ -132,6 +139,26 @@ func (p *Provider) SetSecret(client, secret string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.secrets[client] = secret
+}
+
+// The methods by which a confidential client shows its secret at the token endpoint.
+const (
+	Basic = "client_secret_basic"
+	Post  = "client_secret_post"
+)
+
+// SetMethod changes the only method that confidential clients may use; Basic at first.
+func (p *Provider) SetMethod(method string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.method = method
+}
+
+// Describe changes members of the discovery document; nil removes one. It replaces former changes.
+func (p *Provider) Describe(changes map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = changes
 }
 
 // SetLife changes how long the tokens live that clients get; an hour at first.
@@ -244,15 +271,25 @@ func signRSA(key *rsa.PrivateKey, text []byte) []byte {
 }
 
 func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
-	write(w, http.StatusOK, map[string]any{
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	document := map[string]any{
 		"issuer": p.URL, "jwks_uri": p.URL + "/keys", "token_endpoint": p.URL + "/token",
 		"authorization_endpoint": p.URL + "/authorize", "device_authorization_endpoint": p.URL + "/device",
-		"revocation_endpoint": p.URL + "/revoke", "scopes_supported": []string{"openid", "offline_access"},
+		"revocation_endpoint": p.URL + "/revoke", "scopes_supported": []string{"openid", "offline_access", "groups"},
 		"code_challenge_methods_supported":      []string{"S256"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
 		"response_types_supported":              []string{"code"}, "subject_types_supported": []string{"public"},
+		"token_endpoint_auth_methods_supported":          []string{"none", p.method},
 		"authorization_response_iss_parameter_supported": true,
-	})
+	}
+	for name, value := range p.changes {
+		document[name] = value
+		if value == nil {
+			delete(document, name)
+		}
+	}
+	write(w, http.StatusOK, document)
 }
 
 func (p *Provider) keySet(w http.ResponseWriter, _ *http.Request) {
@@ -302,17 +339,18 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := url.Values{"state": {q.Get("state")}, "iss": {p.URL}}
+	scopes := strings.Fields(q.Get("scope"))
 	p.mu.Lock()
 	switch {
 	case q.Get("response_type") != "code":
 		answer.Set("error", "unsupported_response_type")
-	case q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || !strings.Contains(" "+q.Get("scope")+" ", " openid "):
+	case q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || !slices.Contains(scopes, "openid"):
 		answer.Set("error", "invalid_request")
 	case p.person == nil:
 		answer.Set("error", "access_denied")
 	default:
 		code := rand.Text()
-		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), q.Get("nonce"), p.person}, back.String(), q.Get("code_challenge")}
+		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), scopes, q.Get("nonce"), p.person}, back.String(), q.Get("code_challenge")}
 		answer.Set("code", code)
 	}
 	p.mu.Unlock()
@@ -350,7 +388,7 @@ func (p *Provider) device(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	code, user := rand.Text(), rand.Text()[:8]
-	p.logins[code] = &deviceLogin{session: session{client: client, audience: r.PostFormValue("audience")}, user: user}
+	p.logins[code] = &deviceLogin{session: session{client: client, audience: r.PostFormValue("audience"), scopes: strings.Fields(r.PostFormValue("scope"))}, user: user}
 	write(w, http.StatusOK, map[string]any{
 		"device_code": code, "user_code": user, "verification_uri": p.URL + "/activate",
 		"verification_uri_complete": p.URL + "/activate?user_code=" + user,
@@ -367,7 +405,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.secrets[client] != secret {
+	if p.secrets[client] != secret || secret != "" && basic != (p.method == Basic) {
 		write(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
@@ -414,7 +452,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 }
 
 // grant answers with tokens. The access token is for the audience that the client asked for; without one
-// it is no token that others can read. The caller holds mu.
+// it is no token that others can read. The claim groups needs the scope groups, a refresh token offline_access. The
+// caller holds mu.
 func (p *Provider) grant(w http.ResponseWriter, s session) {
 	key := p.keys[len(p.keys)-1]
 	sign := func(audience string) string {
@@ -423,7 +462,9 @@ func (p *Provider) grant(w http.ResponseWriter, s session) {
 			full["nonce"] = s.nonce
 		}
 		for name, value := range s.claims {
-			full[name] = value
+			if name != "groups" || slices.Contains(s.scopes, "groups") {
+				full[name] = value
+			}
 		}
 		return p.sign(map[string]any{"alg": "RS256", "kid": key.id}, full, func(text []byte) []byte { return signRSA(key.key, text) })
 	}
@@ -431,11 +472,12 @@ func (p *Provider) grant(w http.ResponseWriter, s session) {
 	if s.audience != "" {
 		access = sign(s.audience)
 	}
-	again := rand.Text()
-	p.refresh[again] = s
-	write(w, http.StatusOK, map[string]any{
-		"access_token": access, "token_type": "Bearer", "id_token": sign(s.client), "refresh_token": again, "expires_in": int(p.life / time.Second),
-	})
+	answer := map[string]any{"access_token": access, "token_type": "Bearer", "id_token": sign(s.client), "expires_in": int(p.life / time.Second)}
+	if slices.Contains(s.scopes, "offline_access") {
+		again := rand.Text()
+		p.refresh[again], answer["refresh_token"] = s, again
+	}
+	write(w, http.StatusOK, answer)
 }
 
 func write(w http.ResponseWriter, status int, value map[string]any) {

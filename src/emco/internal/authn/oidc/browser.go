@@ -54,8 +54,12 @@ func ReadAnswer(q url.Values) (Answer, error) {
 // endpoints are where a provider lets browsers sign in.
 type endpoints struct {
 	oauth2.Endpoint
-	namesItself bool // in answers (RFC 9207)
+	namesItself bool     // in answers (RFC 9207)
+	scopes      []string // that EMCO asks for
 }
+
+// groupsScope has some providers tell the groups of a person.
+const groupsScope = "groups"
 
 // maxIDToken is the length of the longest ID token, in bytes.
 const maxIDToken = 16 << 10
@@ -137,7 +141,7 @@ func (i *issuer) oauth(ctx context.Context) (*oauth2.Config, error) {
 			return nil, errs.New(errs.Unavailable, "the discovery document of the issuer "+i.Name+" has no authorization_endpoint and token_endpoint with https")
 		}
 	}
-	config := &oauth2.Config{ClientID: i.Web.Client, RedirectURL: i.Web.Redirect, Scopes: []string{goidc.ScopeOpenID}, Endpoint: at.Endpoint}
+	config := &oauth2.Config{ClientID: i.Web.Client, RedirectURL: i.Web.Redirect, Scopes: at.scopes, Endpoint: at.Endpoint}
 	if i.Web.Secret == nil {
 		config.Endpoint.AuthStyle = oauth2.AuthStyleInParams
 		return config, nil

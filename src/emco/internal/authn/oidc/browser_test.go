@@ -177,3 +177,30 @@ func TestIssuersWithoutBrowsers(t *testing.T) {
 		t.Errorf("while the provider is down: %v", err)
 	}
 }
+
+// Groups that a provider tells only to clients that ask for them reach the session. Where no such scope exists, nothing
+// unknown is asked for.
+func TestGroupsOfBrowsersAreAskedFor(t *testing.T) {
+	t.Parallel()
+	p := oidctest.New(t)
+	for scopes, want := range map[string]string{"openid groups": "group:corp:shop", "openid": ""} {
+		p.Describe(map[string]any{"scopes_supported": strings.Fields(scopes)})
+		v := webVerifier(t, p, oidc.Web{Client: "emco-web", Redirect: callback})
+		challenge := oidc.NewChallenge()
+		page, err := v.SignInURL(t.Context(), "corp", challenge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u, err := url.Parse(page); err != nil || u.Query().Get("scope") != scopes {
+			t.Errorf("the provider is asked with %s; want the scopes %s", page, scopes)
+		}
+		answer, err := oidc.ReadAnswer(visit(t, v, p, challenge, map[string]any{"sub": "dev", "groups": []string{"shop"}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller, err := v.SignIn(t.Context(), "corp", challenge, answer)
+		if err != nil || strings.Join(caller.Groups, " ") != want {
+			t.Errorf("%s: groups %v, %v; want %q", scopes, caller.Groups, err, want)
+		}
+	}
+}

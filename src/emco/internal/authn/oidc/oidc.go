@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -287,6 +288,7 @@ func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 		Keys    string   `json:"jwks_uri"`
 		Issuer  bool     `json:"authorization_response_iss_parameter_supported"`
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
+		Scopes  []string `json:"scopes_supported"`
 	}
 	if err == nil {
 		err = p.Claims(&at)
@@ -297,7 +299,10 @@ func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	if i.failure = err; err != nil {
 		return nil, err
 	}
-	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer}
+	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer, scopes: []string{goidc.ScopeOpenID}}
+	if slices.Contains(at.Scopes, groupsScope) {
+		i.at.scopes = append(i.at.scopes, groupsScope)
+	}
 	i.at.AuthStyle = style(at.Methods)
 	i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
 	return i.keys, nil
