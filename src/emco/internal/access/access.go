@@ -27,7 +27,8 @@ type Guard struct {
 	// Each process counts only what it serves.
 	Callers *throttle.Limiter // requests, by subject; nil: no limit
 	Refused *throttle.Limiter // requests with a wrong or missing credential, by address; nil: no limit
-	SignIns *throttle.Limiter // steps of sign-ins in browsers, by address; nil: no limit
+	SignIns *throttle.Limiter // steps of sign-ins in browsers that show no cookie, by address; nil: no limit
+	Answers *throttle.Limiter // answers of issuers, by the state of a sign-in; nil: no limit
 }
 
 // Witness observes what a Guard decides.
@@ -142,9 +143,9 @@ func (g *Guard) Authorize(next http.Handler) http.Handler {
 	})
 }
 
-// again admits a request that is being answered once more.
+// again admits a request that is being answered for some time.
 func (g *Guard) again(r *http.Request, need authz.Permission, place string) (*authz.Authority, error) {
-	caller, err := g.Authenticator.Authenticate(r)
+	caller, err := g.Authenticator.Again(r)
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// CountSignIn counts a step of a sign-in in a browser; Throttled if too many come from its address.
+// CountSignIn counts a step of a sign-in in a browser that shows nothing which EMCO gave it; Throttled if too many come
+// from its address. A good sign-in or session is never refused for others at the same address.
 func (g *Guard) CountSignIn(r *http.Request) error {
 	from := web.Network(r.RemoteAddr)
 	if wait := g.SignIns.Take(from); wait > 0 {
 		return errs.Throttle("", "", wait, errors.New("too many sign-ins come from "+from+"; try again in "+seconds(wait)))
+	}
+	return nil
+}
+
+// CountAnswer counts an answer of an issuer to the sign-in with a state; Throttled if it has too many. Each one is a
+// question to the issuer.
+func (g *Guard) CountAnswer(state string) error {
+	if wait := g.Answers.Take(state); wait > 0 {
+		return errs.Throttle("", "", wait, errors.New("this sign-in was ended too often; begin it again"))
 	}
 	return nil
 }

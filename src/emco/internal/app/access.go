@@ -37,6 +37,12 @@ const (
 	signInsBurst = 20
 )
 
+// Answers of issuers to one sign-in: browsers send one.
+const (
+	answersEach  = 1.0 / 10 // per second
+	answersBurst = 3
+)
+
 // minBootstrap is the length of the shortest token in auth.bootstrapFile.
 const minBootstrap = 32
 
@@ -93,7 +99,8 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	}
 	if c.Authenticates() {
 		a.guard = &access.Guard{
-			Grants: known, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil), SignIns: throttle.New(signInsEach, signInsBurst, nil),
+			Grants: known, Now: time.Now, Refused: throttle.New(refusedEach, refusedBurst, nil), SignIns: throttle.New(signInsEach, signInsBurst, a.clock),
+			Answers: throttle.New(answersEach, answersBurst, a.clock),
 		}
 		s.Sessions = a.openSessions(c.Auth.Sessions, p.issuers, known, sealer)
 	}
@@ -129,7 +136,7 @@ func (a *App) openSessions(c config.Sessions, issuers *oidc.Verifier, known *gra
 		return nil
 	}
 	a.sessions = &websession.Keeper{
-		Sealer: sealer, Live: known, Prefixes: issuers.Prefixes(), Life: time.Duration(c.Life), Idle: time.Duration(c.Idle), Now: time.Now,
+		Sealer: sealer, Live: known, Prefixes: issuers.Prefixes(), Life: time.Duration(c.Life), Idle: time.Duration(c.Idle), Now: a.clock,
 	}
 	return &identity.Sessions{Keeper: a.sessions, Issuers: issuers, Grants: known, Guard: a.guard, Most: c.Person}
 }

@@ -32,13 +32,13 @@ func newGuardedStage(t *testing.T) *guardedStage {
 }
 
 // newGuardedStageWith changes the configuration first.
-func newGuardedStageWith(t *testing.T, change func(*config.Config)) *guardedStage {
+func newGuardedStageWith(t *testing.T, change func(*config.Config), options ...app.Option) *guardedStage {
 	t.Helper()
 	g := &guardedStage{op: oidctest.New(t)}
 	g.testStage = newStageWith(t, func(c *config.Config) {
 		c.Auth.Issuers = []config.Issuer{{Name: "corp", URL: g.op.URL, Audience: "emco-api", Client: "emcoctl"}}
 		change(c)
-	}, app.WithBootstrapTo(func(token string) { g.bootstrap = token }))
+	}, append(options, app.WithBootstrapTo(func(token string) { g.bootstrap = token }))...)
 	return g
 }
 

@@ -53,9 +53,10 @@ type App struct {
 	sessions    *websession.Keeper  // of browsers; nil: none
 	auditFilter *auditfilter.Filter // of requests; nil: no audit log
 	announce    func(bootstrapToken string)
-	tracer      *tracing.Tracer // nil: nothing is traced
-	farewell    time.Duration   // of tracer: how long it waits for the last spans; 0: as usual
-	linger      time.Duration   // how long it goes on accepting when it stops
+	clock       func() time.Time // of sessions of browsers and of the limits of sign-ins
+	tracer      *tracing.Tracer  // nil: nothing is traced
+	farewell    time.Duration    // of tracer: how long it waits for the last spans; 0: as usual
+	linger      time.Duration    // how long it goes on accepting when it stops
 	stopping    atomic.Bool
 
 	temporal  OpenTemporal // nil: this program has none
@@ -88,6 +89,9 @@ func WithRenderingHere() Option { return func(a *App) { a.renderHere = true } }
 // WithBootstrapTo hands a new bootstrap token to f instead of printing it. It is for tests.
 func WithBootstrapTo(f func(token string)) Option { return func(a *App) { a.announce = f } }
 
+// WithClock has sessions of browsers and limits of sign-ins ask another clock. It is for tests.
+func WithClock(now func() time.Time) Option { return func(a *App) { a.clock = now } }
+
 // WithoutFsync makes an embedded etcd and the file of documents not wait for the disk. It is for tests:
 // what was written survives the death of the process, but not that of the machine.
 func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
@@ -112,7 +116,7 @@ func WithLevel(level int, settle time.Duration) Option {
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
-	a := &App{names: new(logs.Names), announce: announceBootstrap, keyWait: keyWait}
+	a := &App{names: new(logs.Names), announce: announceBootstrap, clock: time.Now, keyWait: keyWait}
 	a.log = slog.New(a.names.Handler(log.Handler()))
 	for _, o := range opts {
 		o(a)

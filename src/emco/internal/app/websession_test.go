@@ -11,17 +11,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
+	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
-const (
-	sessionCookie = "__Host-emco"
-	signInCookie  = "__Host-emco-signin"
-)
+const sessionCookie = "__Host-emco"
 
 // signsBrowsersIn makes the provider of a stage one at which browsers sign in.
 func signsBrowsersIn(c *config.Config) {
@@ -132,7 +132,7 @@ func TestBrowsersSignIn(t *testing.T) {
 	if !strings.Contains(landing.body, `url=/v2/projects"`) || landing.header.Get("Referrer-Policy") != "no-referrer" || !strings.Contains(landing.header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("after the sign-in: %v\n%s", landing.header, landing.body)
 	}
-	if b.cookies[sessionCookie] == "" || b.cookies[signInCookie] != "" {
+	if b.cookies[sessionCookie] == "" || len(b.cookies) != 1 {
 		t.Fatalf("the browser has %v", slices.Collect(maps.Keys(b.cookies)))
 	}
 	at := &browser{other, b.cookies}
@@ -205,18 +205,19 @@ func TestSignInsThatAreRefused(t *testing.T) {
 	g.browser().wants(401, "GET", back, "") // a link to another's sign-in
 	other := g.browser()
 	other.begin(dev, "")
-	if p := other.wants(401, "GET", back, ""); !strings.Contains(p.body, "another sign-in (state)") || len(other.cookies) > 0 {
+	if p := other.wants(401, "GET", back, ""); !strings.Contains(p.body, "has not begun this sign-in") || len(other.cookies) != 1 {
 		t.Errorf("with the state of another browser: %s, %v", p.body, other.cookies)
 	}
-	kept := b.copied()
+	kept, mixed := b.copied(), b.copied()
 	b.wants(200, "GET", back, "")
 	b.wants(401, "GET", back, "")    // the browser has ended it
 	kept.wants(401, "GET", back, "") // the issuer takes the code once
 	if kept.cookies[sessionCookie] != "" {
 		t.Error("a code that was used gives a session")
 	}
-	mixed := g.browser()
-	mixed.cookies[signInCookie] = b.cookies[sessionCookie]
+	for name := range mixed.cookies { // of the sign-in
+		mixed.cookies[name] = b.cookies[sessionCookie]
+	}
 	mixed.wants(401, "GET", back, "")
 	many := map[string]any{"sub": "dev", "groups": strings.Split(strings.Repeat("x", 200), "")}
 	for i := range 200 {
@@ -256,6 +257,100 @@ func TestSignInsThatAreRefused(t *testing.T) {
 	if len(refused) != 6 || refused[0].Code != 403 || refused[0].Subject != "user:corp:dev" || refused[1].Code != 401 || refused[1].Subject != "" {
 		t.Errorf("the audit log: %+v", refused)
 	}
+}
+
+// timeOf is a clock that stands still until a test moves it.
+type timeOf struct{ ahead atomic.Int64 }
+
+func (c *timeOf) option() app.Option {
+	start := time.Now()
+	return app.WithClock(func() time.Time { return start.Add(time.Duration(c.ahead.Load())) })
+}
+
+// Requests that show nothing which EMCO gave out are limited for each address. People there who have begun to sign in, or
+// have a session, go on.
+func TestOthersAtAnAddressBlockNoSignIn(t *testing.T) {
+	t.Parallel()
+	clock := new(timeOf)
+	g := newGuardedStageWith(t, signsBrowsersIn, clock.option())
+	g.company()
+	dev := map[string]any{"sub": "dev", "groups": []string{"shop"}}
+	b, second := g.browser(), g.browser()
+	b.signIn("dev", "shop")
+	back := second.begin(dev, "?return=/v2/projects")
+	nobody := g.browser()
+	answers := map[int]int{}
+	for range 30 {
+		answers[nobody.copied().send("GET", "/v2/auth/login", "").status]++
+	}
+	if want := map[int]int{303: 18, 429: 12}; !maps.Equal(answers, want) { // of 20 steps two were taken
+		t.Errorf("answers to sign-ins that begin: %v, want %v", answers, want)
+	}
+	for _, r := range [][2]string{{"GET", "/v2/auth/login"}, {"GET", "/v2/auth/callback?state=x&code=y"}, {"POST", "/v2/auth/logout"}} {
+		if p := nobody.wants(429, r[0], r[1], ""); p.header.Get("Retry-After") == "" {
+			t.Errorf("%s does not say when to come again", r[1])
+		}
+	}
+	kept := second.copied()
+	second.wants(200, "GET", back, "")
+	second.wants(200, "GET", "/v2/projects/shop", "")
+	for _, want := range []int{401, 401, 429} { // of three answers to one sign-in, one was taken
+		kept.copied().wants(want, "GET", back, "")
+	}
+	b.wants(204, "POST", "/v2/auth/logout", "")
+	second.wants(204, "POST", "/v2/auth/logout?everywhere=true", "")
+	clock.ahead.Add(int64(time.Second))
+	nobody.wants(204, "POST", "/v2/auth/logout", "")
+	nobody.wants(303, "GET", "/v2/auth/login", "")
+}
+
+// Who asks to end all sessions without having one learns that none has ended.
+func TestSigningOutEverywhereNeedsASession(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStageWith(t, signsBrowsersIn)
+	g.company()
+	b := g.browser()
+	b.signIn("dev", "shop")
+	for name, refused := range map[string]page{
+		"nobody":                   g.browser().wants(401, "POST", "/v2/auth/logout?everywhere=true", ""),
+		"a dry run":                g.browser().wants(401, "POST", "/v2/auth/logout?everywhere=true&dryRun=true", ""),
+		"a page of another origin": b.copied().wants(403, "POST", "/v2/auth/logout?everywhere=true", "", "Sec-Fetch-Site", "same-site"),
+	} {
+		if refused.status == 401 && (!strings.Contains(refused.body, "sign in first") || refused.header.Get("WWW-Authenticate") == "") {
+			t.Errorf("%s: %s", name, refused.body)
+		}
+	}
+	b.wants(200, "GET", "/v2/projects/shop", "")
+	g.browser().wants(204, "POST", "/v2/auth/logout?everywhere=false", "")
+	b.wants(204, "POST", "/v2/auth/logout?everywhere=true", "")
+	b.wants(401, "POST", "/v2/auth/logout?everywhere=true", "")
+}
+
+// Who is known by other means does not sign in: the session would not count.
+func TestKnownCallersDoNotSignIn(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStageWith(t, signsBrowsersIn)
+	b := g.browser()
+	token := g.op.Token(t, map[string]any{"aud": "emco-api", "sub": "dev"})
+	if p := b.wants(400, "GET", "/v2/auth/login", "", "Authorization", "Bearer "+token); !strings.Contains(p.body, "user:corp:dev (by oidc)") || len(b.cookies) > 0 {
+		t.Errorf("a sign-in beside a token: %s, %v", p.body, b.cookies)
+	}
+}
+
+// A session in use does not end as idle: the program writes its cookie again.
+func TestSessionsInUseGoOn(t *testing.T) {
+	t.Parallel()
+	clock := new(timeOf)
+	g := newGuardedStageWith(t, signsBrowsersIn, clock.option())
+	g.company()
+	b := g.browser()
+	b.signIn("dev", "shop")
+	idle := b.copied()
+	for range 5 {
+		clock.ahead.Add(int64(40 * time.Minute))
+		b.wants(200, "GET", "/v2/projects/shop", "")
+	}
+	idle.wants(401, "GET", "/v2/projects/shop", "")
 }
 
 // S-18: the session of a browser is believed of its own origin, alone, where it was sealed, and until it ends.

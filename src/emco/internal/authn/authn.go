@@ -42,6 +42,8 @@ type Sessions interface {
 	// Session returns the caller of the session that a request has a cookie of, and whether it has one. A cookie
 	// that is not valid, or not any more, names nobody. The error is Unavailable if that cannot be decided.
 	Session(r *http.Request) (c Caller, given bool, err error)
+	// Again is Session for a request that is being answered for some time: its session does not end as idle meanwhile.
+	Again(r *http.Request) (c Caller, given bool, err error)
 }
 
 // Proxy is a gateway that authenticates, and names the user of a request in a header.
@@ -62,27 +64,42 @@ type Authenticator struct {
 const maxBearer = 16 << 10
 
 // Authenticate returns who sends a request; the zero Caller if the request has no credential. A wrong
-// credential is Unauthorized, also beside a good one; a session is Invalid beside the header Authorization.
+// credential is Unauthorized, also beside a good one; a session is Invalid beside the header Authorization. A session
+// counts only where neither a client certificate nor a proxy names a user: a browser sends the cookie that the last
+// person left in it.
 func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {
+	if a.Sessions == nil {
+		return a.authenticate(r, noSession)
+	}
+	return a.authenticate(r, a.Sessions.Session)
+}
+
+// Again is Authenticate for a request that is being answered for some time.
+func (a *Authenticator) Again(r *http.Request) (Caller, error) {
+	if a.Sessions == nil {
+		return a.authenticate(r, noSession)
+	}
+	return a.authenticate(r, a.Sessions.Again)
+}
+
+func noSession(*http.Request) (Caller, bool, error) { return Caller{}, false, nil }
+
+func (a *Authenticator) authenticate(r *http.Request, session func(*http.Request) (Caller, bool, error)) (Caller, error) {
 	token, given, err := bearer(r.Header)
-	if a.Sessions != nil {
-		switch c, session, failure := a.Sessions.Session(r); {
-		case session && given:
-			return Caller{}, errs.New(errs.Invalid, "the request has a session cookie and the header Authorization: send one of them")
-		case session:
-			return c, failure
+	if !given {
+		c, err := a.certificate(r)
+		if err == nil && c.Subject == "" {
+			c, _, err = session(r)
 		}
+		return c, err
+	}
+	if _, second, _ := session(r); second {
+		return Caller{}, errs.New(errs.Invalid, "the request has a session cookie and the header Authorization: send one of them")
 	}
 	if err != nil {
 		return Caller{}, err
 	}
-	if given {
-		return a.bearer(r.Context(), token)
-	}
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return Caller{}, nil
-	}
-	return a.certificate(r, r.TLS.PeerCertificates[0])
+	return a.bearer(r.Context(), token)
 }
 
 // bearer returns the caller of a bearer token.
@@ -131,8 +148,13 @@ func bearer(h http.Header) (token string, given bool, err error) {
 	return token, true, nil
 }
 
-// certificate returns the caller that a verified client certificate names, or whom a proxy names.
-func (a *Authenticator) certificate(r *http.Request, cert *x509.Certificate) (Caller, error) {
+// certificate returns the caller that a verified client certificate names, or whom a proxy names; the zero Caller if
+// there is none.
+func (a *Authenticator) certificate(r *http.Request) (Caller, error) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return Caller{}, nil
+	}
+	cert := r.TLS.PeerCertificates[0]
 	if a.Proxy.Header != "" && a.isProxy(cert) {
 		names := r.Header.Values(a.Proxy.Header)
 		switch {

@@ -119,6 +119,48 @@ func TestWhoSends(t *testing.T) {
 	}
 }
 
+// bobs is the cookie of a session of bob, in the browser that the request came from.
+type bobs struct{}
+
+func (bobs) Session(*http.Request) (authn.Caller, bool, error) {
+	return authn.User("corp:", "bob", nil, authn.ViaSession), true, nil
+}
+
+func (b bobs) Again(r *http.Request) (authn.Caller, bool, error) { return b.Session(r) }
+
+// A session that somebody left in a browser does not become the caller where a certificate or a gateway names one.
+func TestWhoSendsWithASession(t *testing.T) {
+	t.Parallel()
+	a := &authn.Authenticator{Tokens: known{}, Issuers: anyone{}, Sessions: bobs{}, Proxy: authn.Proxy{Header: "X-Forwarded-User", Names: []string{"gateway"}}}
+	forwarded := func(r *http.Request, users ...string) *http.Request {
+		r.Header["X-Forwarded-User"] = users
+		return r
+	}
+	for name, c := range map[string]struct {
+		r    *http.Request
+		want string
+		err  errs.Kind
+	}{
+		"the session alone":            {request(), "user:corp:bob", 0},
+		"a certificate":                {withCertificate(request(), "alice"), "user:cert:alice", 0},
+		"a gateway that names a user":  {forwarded(withCertificate(request(), "gateway"), "alice"), "user:proxy:alice", 0},
+		"a gateway that names nobody":  {withCertificate(request(), "gateway"), "user:corp:bob", 0},
+		"the header of somebody else":  {forwarded(request(), "alice"), "user:corp:bob", 0},
+		"a gateway that names two":     {forwarded(withCertificate(request(), "gateway"), "alice", "eve"), "", errs.Unauthorized},
+		"a certificate without a name": {withCertificate(request(), ""), "", errs.Unauthorized},
+		"a token":                      {request("Bearer jwt"), "", errs.Invalid},
+		"a token through a gateway":    {forwarded(withCertificate(request("Bearer jwt"), "gateway"), "alice"), "", errs.Invalid},
+		"a header that is not a token": {request("Basic x"), "", errs.Invalid},
+	} {
+		for how, ask := range map[string]func(*http.Request) (authn.Caller, error){"at first": a.Authenticate, "again": a.Again} {
+			got, err := ask(c.r)
+			if got.Subject != c.want || c.want == "" && !errs.Is(err, c.err) || c.want != "" && err != nil {
+				t.Errorf("%s, %s: %q, %v; want %q", name, how, got.Subject, err, c.want)
+			}
+		}
+	}
+}
+
 func TestACertificateNamesGroups(t *testing.T) {
 	t.Parallel()
 	a := &authn.Authenticator{Tokens: known{}}

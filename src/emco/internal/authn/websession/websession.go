@@ -5,7 +5,9 @@ package websession
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -23,7 +25,7 @@ import (
 // other host can set it.
 const (
 	sessionCookie = "__Host-emco"
-	signInCookie  = "__Host-emco-signin"
+	signInPrefix  = "__Host-emco-signin-" // a digest of the state follows, so each sign-in has a cookie of its own
 )
 
 // The routes of sign-ins. Their handlers read the cookies themselves.
@@ -36,6 +38,7 @@ const (
 const (
 	maxCookie  = 4000             // bytes of a value; browsers drop cookies of more than 4096 with their name
 	signInLife = 10 * time.Minute // of a sign-in that is under way
+	maxSignIns = 4                // that are under way in one browser: proxies limit the length of headers
 	renewals   = 10               // how often a session is written again within its idle time, at most
 )
 
@@ -93,10 +96,19 @@ func (k *Keeper) Ends(s Session) time.Time { return s.Made.Add(k.Life) }
 
 // Session implements authn.Sessions.
 func (k *Keeper) Session(r *http.Request) (c authn.Caller, given bool, err error) {
+	return k.session(r, k.Read)
+}
+
+// Again implements authn.Sessions.
+func (k *Keeper) Again(r *http.Request) (c authn.Caller, given bool, err error) {
+	return k.session(r, func(r *http.Request) (Session, error) { return k.living(r, k.read) })
+}
+
+func (k *Keeper) session(r *http.Request, read func(*http.Request) (Session, error)) (c authn.Caller, given bool, err error) {
 	if len(r.CookiesNamed(sessionCookie)) == 0 || slices.Contains([]string{LoginPath, CallbackPath, LogoutPath}, r.URL.Path) {
 		return authn.Caller{}, false, nil
 	}
-	s, err := k.Read(r)
+	s, err := read(r)
 	if err != nil || s.ID == "" {
 		return authn.Caller{}, true, err
 	}
@@ -105,8 +117,11 @@ func (k *Keeper) Session(r *http.Request) (c authn.Caller, given bool, err error
 
 // Read returns the session that a request has a cookie of; the zero Session if there is none, or if it is not
 // valid any more. It is Unavailable if that cannot be decided.
-func (k *Keeper) Read(r *http.Request) (Session, error) {
-	s, ok := k.read(r)
+func (k *Keeper) Read(r *http.Request) (Session, error) { return k.living(r, k.inUse) }
+
+// living is Read for the session that read returns.
+func (k *Keeper) living(r *http.Request, read func(*http.Request) (Session, bool)) (Session, error) {
+	s, ok := read(r)
 	if !ok {
 		return Session{}, nil
 	}
@@ -122,13 +137,19 @@ func (k *Keeper) Read(r *http.Request) (Session, error) {
 	return s, nil
 }
 
-// read returns the session in the cookie of a request, which may have ended at another process.
+// inUse is read without sessions that have ended as idle.
+func (k *Keeper) inUse(r *http.Request) (s Session, ok bool) {
+	s, ok = k.read(r)
+	return s, ok && k.Now().Before(s.Used.Add(k.Idle))
+}
+
+// read returns the session in the cookie of a request, which may have ended in the store, or as idle.
 func (k *Keeper) read(r *http.Request) (s Session, ok bool) {
 	if foreign(r) || !k.open(r, sessionCookie, &s) {
 		return Session{}, false
 	}
 	now, prefix := k.Now(), k.Prefixes[s.Issuer]
-	return s, prefix != "" && strings.HasPrefix(s.Subject, "user:"+prefix) && now.Before(k.Ends(s)) && now.Before(s.Used.Add(k.Idle))
+	return s, prefix != "" && strings.HasPrefix(s.Subject, "user:"+prefix) && now.Before(k.Ends(s))
 }
 
 // foreign reports whether a page of another origin had the browser send the request, other than by going there. A page of a
@@ -154,17 +175,31 @@ func (k *Keeper) Cookie(s Session) (*http.Cookie, error) {
 // Renew returns a handler that writes the cookies of sessions in use again, so that they do not end as idle.
 func (k *Keeper) Renew(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if authn.From(r.Context()).Via == authn.ViaSession {
-			s, ok := k.read(r)
-			if now := k.Now(); ok && now.Sub(s.Used) >= k.Idle/renewals {
-				s.Used = now.UTC().Truncate(time.Second)
-				if c, err := k.Cookie(s); err == nil {
-					http.SetCookie(w, c)
-				}
-			}
+		if authn.From(r.Context()).Via != authn.ViaSession {
+			next.ServeHTTP(w, r)
+			return
 		}
-		next.ServeHTTP(w, r)
+		s, ok := k.inUse(r)
+		if !ok || k.Now().Sub(s.Used) < k.Idle/renewals {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := &renewal{ResponseWriter: w, write: func() { k.renew(w, s) }}
+		next.ServeHTTP(answer, r)
+		answer.begin()
 	})
+}
+
+// renew writes the cookie of a session again, unless the session has ended while the answer was prepared: the browser
+// may have another one by now.
+func (k *Keeper) renew(w http.ResponseWriter, s Session) {
+	if live, err := k.Live.LiveSession(s.Subject, s.ID); err != nil || !live {
+		return
+	}
+	s.Used = k.Now().UTC().Truncate(time.Second)
+	if c, err := k.Cookie(s); err == nil {
+		http.SetCookie(w, c)
+	}
 }
 
 // End removes the session from the browser.
@@ -172,24 +207,59 @@ func (k *Keeper) End(w http.ResponseWriter) {
 	http.SetCookie(w, cookie(sessionCookie, "", 0, http.SameSiteStrictMode))
 }
 
-// Begin gives the browser a sign-in.
-func (k *Keeper) Begin(w http.ResponseWriter, s SignIn) error {
+// signInCookie returns the name of the cookie of the sign-in with a state.
+func signInCookie(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return signInPrefix + hex.EncodeToString(sum[:8])
+}
+
+// Begin gives the browser a sign-in. Of those that the browser has, it removes the oldest beyond the limit.
+func (k *Keeper) Begin(w http.ResponseWriter, r *http.Request, s SignIn) error {
 	s.Begun = k.Now().UTC()
-	value, err := k.seal(signInCookie, s)
+	name := signInCookie(s.Challenge.State)
+	value, err := k.seal(name, s)
 	if err != nil {
 		return errs.New(errs.Invalid, "the sign-in does not fit into a cookie: the path in return is too long")
 	}
-	http.SetCookie(w, cookie(signInCookie, value, signInLife, http.SameSiteLaxMode)) // the issuer's page sends the browser back
+	under := k.underWay(w, r)
+	for _, old := range under[:max(len(under)-maxSignIns+1, 0)] {
+		http.SetCookie(w, cookie(signInCookie(old.Challenge.State), "", 0, http.SameSiteLaxMode))
+	}
+	http.SetCookie(w, cookie(name, value, signInLife, http.SameSiteLaxMode)) // the issuer's page sends the browser back
 	return nil
 }
 
-// Take takes the sign-in from the browser; false if it has none that began less than ten minutes ago.
-func (k *Keeper) Take(w http.ResponseWriter, r *http.Request) (s SignIn, ok bool) {
-	http.SetCookie(w, cookie(signInCookie, "", 0, http.SameSiteLaxMode))
-	if !k.open(r, signInCookie, &s) || !k.Now().Before(s.Begun.Add(signInLife)) {
-		return SignIn{}, false
+// underWay returns the sign-ins that a browser has begun, oldest first. It removes cookies that are of no use.
+func (k *Keeper) underWay(w http.ResponseWriter, r *http.Request) (all []SignIn) {
+	for _, c := range r.Cookies() {
+		if !strings.HasPrefix(c.Name, signInPrefix) {
+			continue
+		}
+		if s, ok := k.signIn(r, c.Name); ok {
+			all = append(all, s)
+		} else {
+			http.SetCookie(w, cookie(c.Name, "", 0, http.SameSiteLaxMode))
+		}
 	}
-	return s, true
+	slices.SortFunc(all, func(a, b SignIn) int { return a.Begun.Compare(b.Begun) })
+	return all
+}
+
+// Take takes the sign-in with a state from the browser; false if it has begun none in the last ten minutes. Others of the
+// browser stay.
+func (k *Keeper) Take(w http.ResponseWriter, r *http.Request, state string) (SignIn, bool) {
+	name := signInCookie(state)
+	s, ok := k.signIn(r, name)
+	if ok {
+		http.SetCookie(w, cookie(name, "", 0, http.SameSiteLaxMode))
+	}
+	return s, ok
+}
+
+// signIn reads the sign-in in the cookie of a name.
+func (k *Keeper) signIn(r *http.Request, name string) (s SignIn, ok bool) {
+	ok = k.open(r, name, &s) && k.Now().Before(s.Begun.Add(signInLife))
+	return s, ok
 }
 
 // cookie returns a cookie for this host only, out of reach of scripts. Without a value it removes the cookie.

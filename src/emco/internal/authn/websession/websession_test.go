@@ -2,6 +2,7 @@ package websession_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -119,7 +120,7 @@ func TestCookiesThatNameNobody(t *testing.T) {
 	changed := []byte(good.Value)
 	changed[len(changed)/2] ^= 1
 	w := httptest.NewRecorder()
-	if err := s.Begin(w, websession.SignIn{Challenge: oidc.NewChallenge(), Issuer: "corp"}); err != nil {
+	if err := s.Begin(w, send("GET", websession.LoginPath), websession.SignIn{Challenge: oidc.NewChallenge(), Issuer: "corp"}); err != nil {
 		t.Fatal(err)
 	}
 	other := s.New("corp", authn.User("other:", "ann", nil, authn.ViaOIDC))
@@ -222,6 +223,124 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// An answer that is being given for some time, such as a stream, ends with the session's life or in the store, not when
+// its cookie has become idle: the person works in the same page.
+func TestAStreamIsNotIdle(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, seal.NewKey())
+	r := send("GET", "/v2/views/stream", s.signIn())
+	again := func() string {
+		c, given, err := s.Again(r)
+		if err != nil || !given {
+			t.Fatalf("given %v, %v", given, err)
+		}
+		return c.Subject
+	}
+	s.now = s.now.Add(2 * time.Hour)
+	if got := again(); got != ann || s.who(r) != "" {
+		t.Errorf("after two hours the stream is of %q, and a new request of %q", got, s.who(r))
+	}
+	live := s.known.live
+	if s.known.live = nil; again() != "" {
+		t.Error("the stream goes on after a sign-out")
+	}
+	s.known.live = live
+	if s.now = s.now.Add(6 * time.Hour); again() != "" {
+		t.Error("the stream goes on after the session's life")
+	}
+}
+
+// An answer that was long in preparation does not bring back a session that has ended meanwhile.
+func TestASlowAnswerKeepsNoEndedSession(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(w http.ResponseWriter) error{
+		"nothing":  func(http.ResponseWriter) error { return nil },
+		"a status": func(w http.ResponseWriter) error { w.WriteHeader(http.StatusNoContent); return nil },
+		"a text":   func(w http.ResponseWriter) error { _, err := w.Write([]byte("x")); return err },
+		"a stream": func(w http.ResponseWriter) error { return http.NewResponseController(w).Flush() },
+	} {
+		s := newStage(t, seal.NewKey())
+		c := s.signIn()
+		s.now = s.now.Add(30 * time.Minute)
+		get := func(during func()) []*http.Cookie {
+			handler := s.Renew(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				during()
+				if err := answer(w); err != nil {
+					t.Error(err)
+				}
+				w.Header().Set("Late", "x")
+			}))
+			r := send("GET", "/v2/projects", c)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r.WithContext(authn.With(r.Context(), authn.Caller{Subject: ann, Via: authn.ViaSession})))
+			return w.Result().Cookies()
+		}
+		if got := get(func() {}); len(got) != 1 || got[0].Name != c.Name {
+			t.Errorf("%s: the cookie is not written again: %v", name, got)
+		}
+		if got := get(func() { s.known.live = nil }); len(got) > 0 {
+			t.Errorf("%s: the session has ended, and its cookie comes back: %v", name, got)
+		}
+	}
+}
+
+// jar is the cookies of a browser.
+type jar map[string]*http.Cookie
+
+func (j jar) take(w *httptest.ResponseRecorder) {
+	for _, c := range w.Result().Cookies() {
+		if j[c.Name] = c; c.MaxAge < 0 {
+			delete(j, c.Name)
+		}
+	}
+}
+
+func (j jar) send(path string) *http.Request {
+	return send("GET", path, slices.Collect(maps.Values(j))...)
+}
+
+// Tabs of one browser sign in beside each other, and what does not know the state of a sign-in does not cancel it. The
+// oldest sign-ins go when there are too many.
+func TestSignInsBesideEachOther(t *testing.T) {
+	t.Parallel()
+	s, browser := newStage(t, seal.NewKey()), jar{}
+	begin := func() (state string) {
+		w, c := httptest.NewRecorder(), oidc.NewChallenge()
+		if err := s.Begin(w, browser.send(websession.LoginPath), websession.SignIn{Challenge: c, Issuer: "corp"}); err != nil {
+			t.Fatal(err)
+		}
+		browser.take(w)
+		s.now = s.now.Add(time.Second)
+		return c.State
+	}
+	end := func(state string) bool {
+		w := httptest.NewRecorder()
+		got, ok := s.Take(w, browser.send(websession.CallbackPath), state)
+		browser.take(w)
+		return ok && got.Challenge.State == state
+	}
+	first, second := begin(), begin()
+	for _, forged := range []string{"", "x", oidc.NewChallenge().State} {
+		if end(forged) || len(browser) != 2 {
+			t.Errorf("with the state %q the browser keeps %d sign-ins", forged, len(browser))
+		}
+	}
+	if !end(second) || !end(first) || end(first) || len(browser) > 0 {
+		t.Errorf("two tabs do not sign in, each once; %d sign-ins are left", len(browser))
+	}
+	var states []string
+	for range 10 {
+		states = append(states, begin())
+	}
+	if len(browser) != 4 || end(states[5]) || !end(states[6]) || !end(states[9]) {
+		t.Errorf("after ten sign-ins the browser keeps %d", len(browser))
+	}
+	browser["__Host-emco-signin-0123456789abcdef"] = &http.Cookie{Name: "__Host-emco-signin-0123456789abcdef", Value: "x"}
+	if last := begin(); len(browser) != 3 || !end(last) {
+		t.Errorf("what is no sign-in stays: %v", browser)
+	}
+}
+
 func TestASessionOfAnotherProcessIsLookedFor(t *testing.T) {
 	t.Parallel()
 	key := seal.NewKey()
@@ -275,15 +394,15 @@ func TestASignInIsTakenOnce(t *testing.T) {
 	s := newStage(t, seal.NewKey())
 	w := httptest.NewRecorder()
 	want := websession.SignIn{Challenge: oidc.NewChallenge(), Issuer: "corp", Return: "/v2/projects", Former: &websession.Former{Subject: ann, ID: "x"}}
-	if err := s.Begin(w, want); err != nil {
+	if err := s.Begin(w, send("GET", websession.LoginPath), want); err != nil {
 		t.Fatal(err)
 	}
 	c := w.Result().Cookies()[0]
-	if c.Name != "__Host-emco-signin" || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 600 {
+	if !strings.HasPrefix(c.Name, "__Host-emco-signin-") || strings.Contains(c.String(), want.Challenge.State) || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 600 {
 		t.Errorf("the cookie: %s", c)
 	}
 	w = httptest.NewRecorder()
-	got, ok := s.Take(w, send("GET", websession.CallbackPath, c))
+	got, ok := s.Take(w, send("GET", websession.CallbackPath, c), want.Challenge.State)
 	if !ok || got.Challenge != want.Challenge || got.Issuer != "corp" || got.Return != want.Return || *got.Former != *want.Former {
 		t.Errorf("taken: %+v, %v", got, ok)
 	}
@@ -291,13 +410,13 @@ func TestASignInIsTakenOnce(t *testing.T) {
 		t.Errorf("the browser keeps %v", gone)
 	}
 	s.now = s.now.Add(10 * time.Minute)
-	if _, ok := s.Take(httptest.NewRecorder(), send("GET", websession.CallbackPath, c)); ok {
+	if _, ok := s.Take(httptest.NewRecorder(), send("GET", websession.CallbackPath, c), want.Challenge.State); ok {
 		t.Error("a sign-in is taken after ten minutes")
 	}
-	if _, ok := s.Take(httptest.NewRecorder(), send("GET", websession.CallbackPath)); ok {
+	if _, ok := s.Take(httptest.NewRecorder(), send("GET", websession.CallbackPath), want.Challenge.State); ok {
 		t.Error("a sign-in without a beginning is taken")
 	}
-	if err := s.Begin(httptest.NewRecorder(), websession.SignIn{Return: "/" + strings.Repeat("x", 5000)}); !errs.Is(err, errs.Invalid) {
+	if err := s.Begin(httptest.NewRecorder(), send("GET", websession.LoginPath), websession.SignIn{Return: "/" + strings.Repeat("x", 5000)}); !errs.Is(err, errs.Invalid) {
 		t.Errorf("a path of 5000 characters: %v", err)
 	}
 }

@@ -61,6 +61,9 @@ func (s *Sessions) login(w http.ResponseWriter, r *http.Request) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if c := authn.From(r.Context()); c.Subject != "" {
+		return errs.New(errs.Invalid, "this request comes from "+c.Subject+" (by "+c.Via+"), so a session of the browser would not count: sign in without that, or not at all")
+	}
 	issuer, err := s.issuer(q.Get("issuer"))
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (s *Sessions) login(w http.ResponseWriter, r *http.Request) error {
 	}
 	page, err := s.Issuers.SignInURL(r.Context(), issuer, begun.Challenge)
 	if err == nil {
-		err = s.Keeper.Begin(w, begun)
+		err = s.Keeper.Begin(w, r, begun)
 	}
 	if err != nil {
 		return err
@@ -127,15 +130,18 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := s.Guard.CountSignIn(r); err != nil {
+	w.Header().Set("Referrer-Policy", "no-referrer") // the URL has the code
+	answer, begun, err := s.begun(w, r)
+	if err != nil {
+		if limit := s.Guard.CountSignIn(r); limit != nil {
+			return limit
+		}
+		return s.Guard.RefuseSignIn(w, r, authn.Caller{}, err)
+	}
+	if err := s.Guard.CountAnswer(answer.State); err != nil {
 		return err
 	}
-	w.Header().Set("Referrer-Policy", "no-referrer") // the URL has the code
-	begun, ok := s.Keeper.Take(w, r)
-	if !ok {
-		return s.Guard.RefuseSignIn(w, r, authn.Caller{}, errs.New(errs.Unauthorized, "this browser has not begun a sign-in here in the last ten minutes, or has ended it already; begin at "+websession.LoginPath))
-	}
-	caller, cookie, err := s.signIn(r, begun)
+	caller, cookie, err := s.signIn(r, begun, answer)
 	if err != nil {
 		return s.Guard.RefuseSignIn(w, r, caller, err)
 	}
@@ -144,13 +150,22 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) error {
 	return landing(w, begun.Return)
 }
 
-// signIn checks the issuer's answer and stores the session. It returns the session's cookie; the caller also with an
-// error, if it is known.
-func (s *Sessions) signIn(r *http.Request, begun websession.SignIn) (caller authn.Caller, cookie *http.Cookie, err error) {
+// begun returns the issuer's answer, and the sign-in of this browser that it belongs to.
+func (s *Sessions) begun(w http.ResponseWriter, r *http.Request) (oidc.Answer, websession.SignIn, error) {
 	answer, err := oidc.ReadAnswer(r.URL.Query())
 	if err != nil {
-		return caller, nil, err
+		return answer, websession.SignIn{}, err
 	}
+	begun, ok := s.Keeper.Take(w, r, answer.State)
+	if !ok {
+		err = errs.New(errs.Unauthorized, "this browser has not begun this sign-in here in the last ten minutes, or has ended it already; begin at "+websession.LoginPath)
+	}
+	return answer, begun, err
+}
+
+// signIn checks the issuer's answer and stores the session. It returns the session's cookie; the caller also with an
+// error, if it is known.
+func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.Answer) (caller authn.Caller, cookie *http.Cookie, err error) {
 	if caller, err = s.Issuers.SignIn(r.Context(), begun.Issuer, begun.Challenge, answer); err != nil {
 		return caller, nil, err
 	}
@@ -192,12 +207,16 @@ func (s *Sessions) logout(w http.ResponseWriter, r *http.Request, dry bool) erro
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := s.Guard.CountSignIn(r); err != nil {
-		return err
-	}
 	session, err := s.Keeper.Read(r)
+	if err == nil && session.ID == "" {
+		err = s.Guard.CountSignIn(r)
+	}
 	if err != nil {
 		return err
+	}
+	if session.ID == "" && everywhere == "true" {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="emco"`)
+		return errs.New(errs.Unauthorized, "sign in first, at "+websession.LoginPath+": without a session nothing says whose sessions are to end")
 	}
 	if dry {
 		w.WriteHeader(http.StatusNoContent)
