@@ -52,6 +52,7 @@ func main() {
 	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
 	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
 	flag.IntVar(&r.spec.Apps, "apps", 10, "number of apps")
+	flag.BoolVar(&r.peak, "peak", false, "keep the largest live heap of each step; looking at heaps is a third of the processor time that is printed then")
 	flag.IntVar(&r.rounds, "rounds", 3, "pairs of writer and floor, for case writer")
 	flag.Func("repository", "settings of the repository for case writer, separated by commas, such as receive.unpackLimit=1", func(text string) error {
 		r.settings = strings.Split(text, ",")
@@ -70,6 +71,7 @@ func main() {
 type recorder struct {
 	name, bin, out string
 	spec           world.Spec
+	peak           bool     // the largest live heap is kept
 	rounds         int      // of case writer
 	settings       []string // of its repository
 
@@ -266,7 +268,8 @@ func (r *recorder) rest(ctx context.Context) error {
 }
 
 // startProfiles profiles the processor until the returned function is called, in parts of a second: how
-// long a step takes is not known before. It also keeps the largest of the live heaps that it sees.
+// long a step takes is not known before. With peak it also keeps the largest of the live heaps
+// that it sees.
 func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	whole := context.WithoutCancel(ctx)
@@ -276,6 +279,12 @@ func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() 
 		part++
 		return err
 	})
+	if !r.peak {
+		return func() error {
+			cancel()
+			return <-cpu
+		}
+	}
 	heap := repeat(ctx, func() error {
 		if !pace.Until(ctx, time.Now().Add(heapEvery)) {
 			return nil
