@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -73,4 +74,45 @@ func TestAnOlderProgramRefusesEmbeddedStores(t *testing.T) {
 	older.refused(s.config, "at level 2", "knows level 1")
 	s.start()
 	s.expect(200, "GET", "projects", "")
+}
+
+// A process that starts while etcd is full is not announced to the others, so the level may rise above what it knows.
+// Until it is announced it accepts no changes, also where its documents have space.
+func TestAProcessThatIsNotAnnouncedAcceptsNoChanges(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{Quota: 4 << 20})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Driver = etcd.Endpoints(), "sqlite" })
+	s.stop()
+	filler := etcd.Client()
+	fill(s, filler)
+	s.launch()
+	const project = `{"metadata":{"name":"late"}}`
+	if a := s.do("POST", "projects", project); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "other processes do not know of this one") {
+		t.Errorf("got %d %s, want 503 with the reason", a.Status, a.Body)
+	}
+	if a := s.do("GET", "/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "level: ") {
+		t.Errorf("/readyz: %d %s, want 503 because of the level", a.Status, a.Body)
+	}
+	s.expect(200, "GET", "projects", "")
+	empty(s, filler, etcd.Endpoints()[0])
+	s.eventually("ready", func() string {
+		if a := s.do("GET", "/readyz", ""); a.Status != http.StatusOK {
+			return a.Body
+		}
+		return ""
+	})
+	s.expect(201, "POST", "projects", project)
+}
+
+// emco migrate-store refuses documents of a higher level, as a start does.
+func TestMovingDocumentsRefusesAHigherLevel(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Driver = etcd.Endpoints(), "sqlite" }, app.WithLevel(99, levelSettle))
+	s.wantLevels("stores at 99, this version knows 99, the oldest of 1 processes knows 99")
+	s.stop()
+	code, text := command("migrate-store", "-from", "sqlite", "-to", "etcd", "-data", s.config.Data, "-etcd.endpoints", etcd.Endpoints()[0])
+	if code != 1 || !strings.Contains(text, "at level 99") {
+		t.Errorf("exit code %d, %s; want it refused because of the level", code, text)
+	}
 }

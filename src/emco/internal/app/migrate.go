@@ -30,9 +30,13 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	if err != nil {
 		return err
 	}
+	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log})
+	if _, err := a.joinLevel(ctx, kv, member(c), server != nil); err != nil {
+		return err
+	}
 	place := drivers.Place{
 		File: documentsFile(c), Packages: c.Path("packages"), URI: c.Store.Mongo.URI.Reveal(), Database: c.Store.Mongo.Database,
-		Etcd: etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log}),
+		Etcd: kv,
 	}
 	open := func(name string) (drivers.Driver, store.Blobs, error) {
 		d, blobs, err := drivers.Drivers()[name](ctx, place)

@@ -99,6 +99,13 @@ func (s *testStage) end() {
 // start runs the program until stop or the end of the test.
 func (s *testStage) start() {
 	s.Helper()
+	s.launch()
+	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
+}
+
+// launch starts the program, which may not become ready.
+func (s *testStage) launch() {
+	s.Helper()
 	log := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
 	a, err := app.New(ctx, s.config, log, s.options...)
@@ -122,7 +129,6 @@ func (s *testStage) start() {
 	s.address, s.grpc = "http://"+a.Address(), a.GRPCAddress()
 	s.api, err = client.New(client.Options{BaseURL: s.address})
 	s.must("make a client", err)
-	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
 }
 
 func (s *testStage) must(what string, err error) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -140,17 +139,12 @@ func (r *Reserve) Run(ctx context.Context) error {
 	}
 }
 
-// Wrap answers requests that create or change something with 507 while the disk is low. Reads and
-// deletions pass, and so do reports, whose agents must be told when to come back.
+// Wrap answers requests that create or change something with 507 while the disk is low.
 func (r *Reserve) Wrap(next http.Handler) http.Handler {
-	return web.HandlerFunc(func(w http.ResponseWriter, req *http.Request) error {
-		changes := req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != http.MethodDelete
-		if changes && !strings.HasSuffix(req.URL.Path, "/monitor/report") {
-			if err := r.Check(); err != nil {
-				return web.WithStatus(http.StatusInsufficientStorage, err)
-			}
+	return web.RefuseChanges(func() error {
+		if err := r.Check(); err != nil {
+			return web.WithStatus(http.StatusInsufficientStorage, err)
 		}
-		next.ServeHTTP(w, req)
 		return nil
-	})
+	}, next)
 }

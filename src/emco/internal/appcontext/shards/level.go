@@ -48,13 +48,14 @@ type Level struct {
 
 	interval time.Duration // between two looks at the processes
 
-	lease *lease    // of this process' key; nil: it is not announced; only Join, then Run, then Leave
+	lease *lease    // of this process' key; nil: there is none; only Join, then Run, then Leave
 	above time.Time // since when all processes know a higher level; only Run
 
-	mu      sync.Mutex
-	inForce int // guarded by mu
-	lowest  int // of all processes; guarded by mu
-	members int // guarded by mu
+	mu        sync.Mutex
+	announced *lease // that carries this process' key; nil: it is not announced; guarded by mu
+	inForce   int    // guarded by mu
+	lowest    int    // of all processes; guarded by mu
+	members   int    // guarded by mu
 }
 
 // NewLevel returns the level of the stores, for a process that knows own.Level. It rises when all processes
@@ -70,7 +71,7 @@ func (l *Level) WithInterval(d time.Duration) *Level {
 }
 
 // Join announces the level that this process knows. It returns ErrLevel if the stores are at a higher one, and
-// Unavailable if etcd does not answer. Nothing may be written before. A process that is alone only compares. While
+// Unavailable if etcd does not answer. Nothing may be written before, nor while Ready returns an error. A process that is alone only compares. While
 // etcd is full, every process only compares, because no level rises then, and Run announces later: a full disk delays no start. The caller
 // must call Run or Leave afterwards.
 func (l *Level) Join(ctx context.Context) error {
@@ -87,22 +88,26 @@ func (l *Level) Join(ctx context.Context) error {
 }
 
 func (l *Level) join(ctx context.Context) error {
-	if err := etcdkv.CheckParts(l.member.Holder); err != nil {
-		return err
+	err := l.grant(ctx)
+	if err == nil {
+		err = l.announce(ctx, l.lease)
 	}
-	lease, err := grantLease(ctx, l.kv, processes, l.member.TTL)
-	if err != nil {
-		return err
-	}
-	if err = l.announce(ctx, lease); err == nil {
+	if err == nil {
 		_, err = l.observe(ctx)
 	}
 	if err != nil {
-		_ = lease.end(ctx)
+		_ = l.Leave(ctx)
+	}
+	return err
+}
+
+// grant gets the lease of this process' key.
+func (l *Level) grant(ctx context.Context) (err error) {
+	if err := etcdkv.CheckParts(l.member.Holder); err != nil {
 		return err
 	}
-	l.lease = lease
-	return nil
+	l.lease, err = grantLease(ctx, l.kv, processes, l.member.TTL)
+	return err
 }
 
 // Leave removes what was announced.
@@ -110,7 +115,10 @@ func (l *Level) Leave(ctx context.Context) error {
 	if l.lease == nil {
 		return nil
 	}
-	return l.lease.end(ctx)
+	err := l.lease.end(ctx)
+	l.setAnnounced(nil)
+	l.lease = nil
+	return err
 }
 
 // Run keeps this process announced until ctx ends, and raises the level when it can. It ends with ErrLevel when
@@ -125,10 +133,7 @@ func (l *Level) Run(ctx context.Context) error {
 			continue
 		}
 		l.kv.Log().Warn("announcing the level of this process again", "err", err)
-		if l.lease != nil {
-			_ = l.lease.end(ctx)
-			l.lease = nil
-		}
+		_ = l.Leave(ctx)
 		_ = pause.For(ctx, retryPause)
 	}
 	return nil
@@ -137,7 +142,10 @@ func (l *Level) Run(ctx context.Context) error {
 // follow looks at the processes regularly, until ctx ends or the lease is lost.
 func (l *Level) follow(ctx context.Context) error {
 	if l.lease == nil {
-		if err := l.join(ctx); err != nil {
+		if err := l.grant(ctx); err != nil {
+			return err
+		}
+		if err := l.lease.retry(ctx, func() error { return l.announce(ctx, l.lease) }); err != nil {
 			return err
 		}
 	}
@@ -180,10 +188,19 @@ func (l *Level) announce(ctx context.Context, lease *lease) error {
 		}
 		same := clientv3.Compare(clientv3.ModRevision(l.key()), "=", now.mod)
 		_, done, err := l.kv.Commit(ctx, key, []clientv3.Cmp{same}, []clientv3.Op{clientv3.OpPut(key, text, clientv3.WithLease(lease.id))})
+		if done && err == nil {
+			l.setAnnounced(lease)
+		}
 		if err != nil || done {
 			return err
 		}
 	}
+}
+
+func (l *Level) setAnnounced(lease *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.announced = lease
 }
 
 // check refuses stores of a higher level.
@@ -279,7 +296,8 @@ func (l *Level) read(ctx context.Context) (levels, error) {
 	return out, nil
 }
 
-// raise raises the level, unless a process has come or changed since.
+// raise raises the level, unless a process has come or changed since. If that fails, all processes must agree for the
+// whole time again: while etcd is full, others start without being announced, and announce themselves afterwards.
 func (l *Level) raise(ctx context.Context, now levels) error {
 	text, err := etcdkv.Encode(l.key(), levelRecord{Level: now.lowest, Version: l.own.Version, At: time.Now().UTC()})
 	if err != nil {
@@ -288,6 +306,9 @@ func (l *Level) raise(ctx context.Context, now levels) error {
 	all := clientv3.Compare(clientv3.ModRevision(l.kv.Key("member")+"/"), "<", now.revision+1).WithPrefix()
 	same := clientv3.Compare(clientv3.ModRevision(l.key()), "=", now.mod)
 	_, done, err := l.kv.Commit(ctx, l.key(), []clientv3.Cmp{all, same}, []clientv3.Op{clientv3.OpPut(l.key(), text)})
+	if err != nil {
+		l.above = time.Time{}
+	}
 	if err != nil || !done {
 		return err
 	}
@@ -308,8 +329,18 @@ func (l *Level) InForce() int {
 // Name is "level".
 func (l *Level) Name() string { return "level" }
 
-// Ready is nil: the process has joined before it serves.
-func (l *Level) Ready() error { return nil }
+// Ready returns Unavailable while the others do not know of this process: the level may rise above what it knows,
+// so it may write nothing. A process that is alone is always ready.
+func (l *Level) Ready() error {
+	l.mu.Lock()
+	announced := l.announced
+	l.mu.Unlock()
+	if l.settle == 0 || announced != nil && announced.held() {
+		return nil
+	}
+	return errs.E(errs.Unavailable, "write", "the stores", fmt.Errorf(
+		"other processes do not know of this one (%w); it announces itself when etcd answers and accepts writes, then writes go on", errLeaseLost))
+}
 
 // State describes the levels: "stores at 1, this version knows 2, the oldest of 3 processes knows 1".
 func (l *Level) State() string {

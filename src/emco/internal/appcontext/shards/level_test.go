@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
@@ -246,4 +248,154 @@ func TestAProcessStartsWhileEtcdIsFull(t *testing.T) {
 			t.Fatal("the process is not announced")
 		}
 	}
+}
+
+// While etcd refuses to write, a process that raises the level starts to wait again: others start without being
+// announced meanwhile, and need time to announce themselves.
+func TestALevelWaitsAgainAfterAFullEtcd(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	c := clientv3.NewCtxClient(etcd.Ctx())
+	c.KV, c.Lease, c.Watcher = fullKV{etcd.KV, &full}, etcd.Lease, etcd.Watcher
+	kv := etcdkv.New(c, newKV(t).Key(), etcdkv.Options{})
+	l := NewLevel(kv, Member{Holder: "new", TTL: 10 * time.Second}, Program{Version: "v2", Level: 2}, time.Hour)
+	must(t, l.Join(t.Context()))
+	defer func() { must(t, l.Leave(context.Background())) }()
+	l.above = time.Now().Add(-2 * time.Hour)
+	full.Store(true)
+	if err := l.look(t.Context()); !errors.Is(err, etcdkv.ErrFull) {
+		t.Fatalf("%v, want ErrFull", err)
+	}
+	full.Store(false)
+	must(t, l.look(t.Context()))
+	if got := l.InForce(); got != 0 {
+		t.Errorf("level %d is in force as soon as there is space", got)
+	}
+	l.above = time.Now().Add(-2 * time.Hour)
+	must(t, l.look(t.Context()))
+	if got := l.InForce(); got != 2 {
+		t.Errorf("level %d is in force an hour later, want 2", got)
+	}
+}
+
+// fullKV refuses transactions as an etcd whose quota is used up.
+type fullKV struct {
+	clientv3.KV
+	full *atomic.Bool
+}
+
+func (f fullKV) Txn(ctx context.Context) clientv3.Txn { return fullTxn{f.KV.Txn(ctx), f.full} }
+
+type fullTxn struct {
+	clientv3.Txn
+	full *atomic.Bool
+}
+
+func (f fullTxn) If(cmps ...clientv3.Cmp) clientv3.Txn { return fullTxn{f.Txn.If(cmps...), f.full} }
+func (f fullTxn) Then(ops ...clientv3.Op) clientv3.Txn { return fullTxn{f.Txn.Then(ops...), f.full} }
+
+func (f fullTxn) Else(ops ...clientv3.Op) clientv3.Txn { return fullTxn{f.Txn.Else(ops...), f.full} }
+
+func (f fullTxn) Commit() (*clientv3.TxnResponse, error) {
+	if f.full.Load() {
+		return nil, rpctypes.ErrNoSpace
+	}
+	return f.Txn.Commit()
+}
+
+// A process is ready while the others know of it: not before it has joined, and not after it has lost its lease. One
+// that is alone always is.
+func TestAProcessThatIsNotAnnouncedIsNotReady(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	l := newProcess(kv, "one", 1)
+	wantKind(t, l.Ready(), errs.Unavailable)
+	must(t, l.Join(t.Context()))
+	must(t, l.Ready())
+	_, err := etcd.Revoke(t.Context(), l.lease.id)
+	must(t, err)
+	<-l.lease.lost
+	wantKind(t, l.Ready(), errs.Unavailable)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	for end := time.Now().Add(30 * time.Second); l.Ready() != nil; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
+		if time.Now().After(end) {
+			t.Fatal(l.Ready())
+		}
+	}
+	cancel()
+	must(t, <-ended)
+	must(t, l.Leave(t.Context()))
+	wantKind(t, l.Ready(), errs.Unavailable)
+	must(t, NewLevel(kv, Member{Holder: "alone"}, Program{Level: 1}, 0).Ready())
+}
+
+// While the disk is low, an embedded etcd grants leases and refuses to write. A process that announces itself, or joins
+// a group, then tries again on the lease that it has: leases use up what is left of the disk.
+func TestALowDiskCostsOneLease(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Int64
+	var low atomic.Bool
+	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true, Refuse: func() error {
+		if !low.Load() {
+			return nil
+		}
+		refused.Add(1)
+		return errs.New(errs.Unavailable, "the disk is nearly full")
+	}})
+	must(t, err)
+	defer func() { must(t, server.Close()) }()
+	leases := &countedLease{Lease: server.Client().Lease}
+	client := clientv3.NewCtxClient(server.Client().Ctx())
+	client.KV, client.Lease, client.Watcher = server.Client().KV, leases, server.Client().Watcher
+	kv, member := etcdkv.New(client, "/emco", etcdkv.Options{}), Member{Holder: "embedded", TTL: time.Minute}
+	level := NewLevel(kv, member, Program{Version: "v", Level: 1}, 0)
+	runner := NewRunner(kv, Group{Kind: "work", Shards: 1}, member, func(ctx context.Context, _ int, _ *Ownership) error {
+		<-ctx.Done()
+		return nil
+	})
+	for _, tt := range []struct {
+		name string
+		run  func(context.Context) error
+		on   func() bool
+	}{
+		{"level", level.Run, func() bool { return level.InForce() == 1 }},
+		{"runner", runner.Run, func() bool { return runner.Status().Working == 1 }},
+	} {
+		leases.granted.Store(0)
+		refused.Store(0)
+		low.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- tt.run(ctx) }()
+		wait := func(what string, done func() bool) {
+			t.Helper()
+			for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
+				if time.Now().After(end) {
+					t.Fatalf("%s: %s", tt.name, what)
+				}
+			}
+		}
+		wait("does not try again", func() bool { return refused.Load() >= 3 })
+		if got := leases.granted.Load(); got != 1 {
+			t.Errorf("%s: %d leases for %d attempts, want 1", tt.name, got, refused.Load())
+		}
+		low.Store(false)
+		wait("does not go on", tt.on)
+		cancel()
+		must(t, <-ended)
+	}
+	must(t, level.Leave(context.Background()))
+}
+
+// countedLease counts leases.
+type countedLease struct {
+	clientv3.Lease
+	granted atomic.Int64
+}
+
+func (c *countedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	c.granted.Add(1)
+	return c.Lease.Grant(ctx, ttl)
 }

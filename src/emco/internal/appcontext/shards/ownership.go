@@ -210,6 +210,35 @@ func grantLease(ctx context.Context, kv *etcdkv.Client, purpose string, ttl time
 	return l, nil
 }
 
+// held reports whether the lease lives, as far as this process knows.
+func (l *lease) held() bool {
+	select {
+	case <-l.lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// retry calls write until etcd accepts it, or the lease is lost. On a full disk etcd refuses to write and grants
+// leases, so a lease for each attempt would use up what is left.
+func (l *lease) retry(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		if !errs.Is(err, errs.Unavailable) {
+			return err
+		}
+		l.kv.Log().Warn("a key on a lease cannot be written yet", "purpose", l.purpose, "err", err)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.lost:
+			return errLeaseLost
+		case <-time.After(retryPause):
+		}
+	}
+}
+
 // end stops the renewal and gives up all keys on the lease. A lease that was lost has
 // ended, or ends soon without help.
 func (l *lease) end(ctx context.Context) error {

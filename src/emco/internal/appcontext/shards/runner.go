@@ -202,8 +202,11 @@ func (m *membership) run(ctx context.Context) error {
 // may exist.
 func (m *membership) register(ctx context.Context, key string) error {
 	put := clientv3.OpPut(key, time.Now().UTC().Format(time.RFC3339), clientv3.WithLease(m.lease.id))
-	r, err := m.kv.Txn(ctx, key, nil, put, clientv3.OpGet(key))
-	if err != nil {
+	var r *clientv3.TxnResponse
+	if err := m.lease.retry(ctx, func() (err error) {
+		r, err = m.kv.Txn(ctx, key, nil, put, clientv3.OpGet(key))
+		return err
+	}); err != nil {
 		return err
 	}
 	kv := r.Responses[1].GetResponseRange().Kvs[0]
