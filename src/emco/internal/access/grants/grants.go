@@ -64,7 +64,7 @@ type Cache struct {
 	bindings  map[store.Key]authz.Binding
 	tokens    map[store.Key]token
 	bootstrap bootstrapRecord
-	sessions  map[store.Key][]Session // a snapshot may hold it: it is cloned before it changes
+	sessions  map[store.Key][]session // a snapshot may hold it: it is cloned before it changes
 	shared    bool                    // a snapshot holds sessions
 }
 
@@ -74,7 +74,7 @@ type snapshot struct {
 	tokens    map[string]token     // by digest
 	ends      map[string]time.Time // of tokens, by uid
 	bootstrap bootstrapRecord
-	sessions  map[store.Key][]Session
+	sessions  map[store.Key][]session
 	at        time.Time
 }
 
@@ -97,17 +97,25 @@ func (c *Cache) Ready() error {
 	return err
 }
 
-// Run renews the snapshot each second until ctx ends.
+// Run renews the snapshot each second, and removes what is left of sessions each minute, until ctx ends.
 func (c *Cache) Run(ctx context.Context) error {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	failing := false
+	failing, stuck, swept := false, false, time.Time{}
 	for {
 		err := c.Refresh(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			c.log.Warn("roles, bindings and tokens cannot be read; requests are refused in a moment", "err", err)
 		}
 		failing = err != nil
+		if now := c.now(); !failing && now.Sub(swept) >= sweepPeriod {
+			swept = now
+			err := c.sweepSessions(ctx)
+			if err != nil && !stuck && ctx.Err() == nil {
+				c.log.Warn("sessions of browsers that have ended stay in the document store; the next attempt is in a minute", "err", err)
+			}
+			stuck = err != nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -240,7 +248,7 @@ func relevant(k store.Key) bool {
 
 func (c *Cache) loadLocked(ctx context.Context) error {
 	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]token{}
-	c.sessions, c.shared = map[store.Key][]Session{}, false
+	c.sessions, c.shared = map[store.Key][]session{}, false
 	for _, l := range []struct {
 		under store.Key
 		depth int

@@ -20,18 +20,25 @@ const sessions = "sessions"
 // Limits of writes of sessions.
 const (
 	sessionTries = 16 // while other processes change the sessions of the same person
-	sweepAtOnce  = 16 // documents without sessions that a sign-in removes
+	sweepPeriod  = time.Minute
+	sweepAtOnce  = 64 // documents without sessions that are removed each minute
 )
 
-// Session is what is stored of a session. Its cookie has the rest.
-type Session struct {
-	ID   string    `json:"id"`
-	Ends time.Time `json:"ends"`
+// session is what is stored of a session. Its cookie has the rest. Who reads it cannot make a cookie, not even with a
+// data key, because it has no id. One without a digest was stored when the id was; it has ended.
+type session struct {
+	Digest string    `json:"digest"` // SHA-256 of the id
+	Ends   time.Time `json:"ends"`
 }
 
 // sessionsRecord is the sessions of a person, oldest first.
 type sessionsRecord struct {
-	Sessions []Session `json:"sessions"`
+	Sessions []session `json:"sessions"`
+}
+
+func sessionDigest(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 func sessionsKey(subject string) store.Key {
@@ -45,28 +52,28 @@ func (c *Cache) LiveSession(subject, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now := c.now()
-	return slices.ContainsFunc(s.sessions[sessionsKey(subject)], func(one Session) bool { return one.ID == id && now.Before(one.Ends) }), nil
+	digest := sessionDigest(id)
+	return slices.ContainsFunc(s.sessions[sessionsKey(subject)], func(one session) bool { return one.Digest == digest && !c.lapsed(one) }), nil
 }
 
 // BeginSession stores a new session of a person. Of more than most sessions the oldest end.
-func (c *Cache) BeginSession(ctx context.Context, subject string, s Session, most int) error {
-	c.sweepSessions(ctx)
-	return c.changeSessions(ctx, subject, func(all []Session) []Session {
-		all = append(all, s)
+func (c *Cache) BeginSession(ctx context.Context, subject, id string, ends time.Time, most int) error {
+	return c.changeSessions(ctx, subject, func(all []session) []session {
+		all = append(all, session{sessionDigest(id), ends})
 		return all[max(len(all)-most, 0):]
 	})
 }
 
 // EndSession ends a session of a person; all of them for an empty id.
 func (c *Cache) EndSession(ctx context.Context, subject, id string) error {
-	return c.changeSessions(ctx, subject, func(all []Session) []Session {
-		return slices.DeleteFunc(all, func(one Session) bool { return id == "" || one.ID == id })
+	digest := sessionDigest(id)
+	return c.changeSessions(ctx, subject, func(all []session) []session {
+		return slices.DeleteFunc(all, func(one session) bool { return id == "" || one.Digest == digest })
 	})
 }
 
 // changeSessions changes the sessions of a person, without those that have ended.
-func (c *Cache) changeSessions(ctx context.Context, subject string, change func([]Session) []Session) error {
+func (c *Cache) changeSessions(ctx context.Context, subject string, change func([]session) []session) error {
 	key := sessionsKey(subject)
 	for range sessionTries {
 		record, rev, err := c.readSessions(ctx, key)
@@ -85,7 +92,7 @@ func (c *Cache) changeSessions(ctx context.Context, subject string, change func(
 	return errs.New(errs.Unavailable, "other processes change the sessions of "+subject+" all the time; try again in a moment")
 }
 
-func (c *Cache) lapsed(s Session) bool { return !c.now().Before(s.Ends) }
+func (c *Cache) lapsed(s session) bool { return s.Digest == "" || !c.now().Before(s.Ends) }
 
 // readSessions returns the sessions of a document with its revision; 0 if there is no document.
 func (c *Cache) readSessions(ctx context.Context, key store.Key) (sessionsRecord, int64, error) {
@@ -100,8 +107,8 @@ func (c *Cache) readSessions(ctx context.Context, key store.Key) (sessionsRecord
 	return record, doc.Rev, err
 }
 
-// writeSessions writes a document of which readSessions returned the revision. One without sessions goes at a later
-// sign-in.
+// writeSessions writes a document of which readSessions returned the revision. One without sessions goes with the
+// next sweep.
 func (c *Cache) writeSessions(ctx context.Context, key store.Key, record sessionsRecord, rev int64) error {
 	if rev == 0 && len(record.Sessions) == 0 {
 		return nil
@@ -119,36 +126,40 @@ func (c *Cache) writeSessions(ctx context.Context, key store.Key, record session
 	return err
 }
 
-// sweepSessions removes some documents in which all sessions have ended. What cannot be removed goes later.
-func (c *Cache) sweepSessions(ctx context.Context) {
+// sweepSessions removes some documents in which all sessions have ended.
+func (c *Cache) sweepSessions(ctx context.Context) error {
 	s, err := c.snapshot()
 	if err != nil {
-		return
+		return err
 	}
 	left := sweepAtOnce
 	for key, all := range s.sessions {
 		if !c.allLapsed(all) {
 			continue
 		}
-		_ = c.db.Delete(ctx, key, func(_ context.Context, doc store.Doc) error {
+		err := c.db.Delete(ctx, key, func(_ context.Context, doc store.Doc) error {
 			record, err := store.Decode[sessionsRecord](doc)
 			if err == nil && !c.allLapsed(record.Sessions) {
 				err = errs.New(errs.Conflict, "somebody signed in")
 			}
 			return err
 		})
+		if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Conflict) { // another process was faster
+			return fmt.Errorf("remove sessions that have ended: %w", err)
+		}
 		if left--; left == 0 {
-			return
+			break
 		}
 	}
+	return nil
 }
 
-func (c *Cache) allLapsed(all []Session) bool {
-	return !slices.ContainsFunc(all, func(one Session) bool { return !c.lapsed(one) })
+func (c *Cache) allLapsed(all []session) bool {
+	return !slices.ContainsFunc(all, func(one session) bool { return !c.lapsed(one) })
 }
 
 // setSessionsLocked takes the sessions of a document in; nil for one that is gone.
-func (c *Cache) setSessionsLocked(k store.Key, all []Session) {
+func (c *Cache) setSessionsLocked(k store.Key, all []session) {
 	if _, known := c.sessions[k]; !known && all == nil {
 		return
 	}

@@ -180,7 +180,7 @@ func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.
 			return caller, nil, err
 		}
 	}
-	return caller, cookie, s.Grants.BeginSession(ctx, caller.Subject, grants.Session{ID: session.ID, Ends: caller.Until}, s.Most)
+	return caller, cookie, s.Grants.BeginSession(ctx, caller.Subject, session.ID, caller.Until, s.Most)
 }
 
 // landing is a page from which the browser goes on. A redirect would not do: its request would be one of the
