@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -94,12 +95,18 @@ func advise(r Result) string {
 		if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok && strings.Contains(refusal.Text, noFile) {
 			return adviseFile(r)
 		}
-		if r.At.File != "" && client.StatusOf(r.Err) != 0 {
+		switch refusal, ok := errors.AsType[*client.Refusal](r.Err); {
+		case r.At.File != "" && ok:
 			return "correct the document and apply it again"
+		case ok && refusal.Text == emptyBody:
+			return "give its document with -f FILE"
 		}
 	}
 	return ""
 }
+
+// emptyBody is the text of servers for a document that was not sent.
+const emptyBody = "Empty body"
 
 // noFile is part of the text of servers, ours and upstream's, for a document that came without its file.
 const noFile = "isn't multipart/form-data"
@@ -136,6 +143,34 @@ func Next(err error) string {
 		return "ask for the permission, or use another token with -t"
 	case errs.Throttled:
 		return fmt.Sprintf("try again in %s", max(errs.RetryAfter(err), time.Second))
+	case errs.Conflict:
+		return nextAction(err)
+	}
+	return ""
+}
+
+// refusedState finds the state in the server's refusal of an action.
+var refusedState = regexp.MustCompile(`not allowed in state (\w+)`)
+
+// nextAction returns the action that must come first, or that was probably meant; "" if there is none.
+func nextAction(err error) string {
+	refusal, refused := errors.AsType[*client.Refusal](err)
+	e, about := errors.AsType[*errs.Error](err)
+	if !refused || !about {
+		return ""
+	}
+	state := refusedState.FindStringSubmatch(refusal.Text)
+	if state == nil {
+		return ""
+	}
+	name, action := v2.ShortName(anchor.Parent(e.Subject)), anchor.Last(e.Subject)
+	switch action + " " + state[1] {
+	case "instantiate Created", "update Created", "rollback Created", "migrate Created":
+		return "approve it first: emcoctl approve " + name
+	case "instantiate Instantiated":
+		return "to roll out changed documents: emcoctl update " + name
+	case "update Approved", "rollback Approved", "migrate Approved", "update Terminated", "rollback Terminated", "migrate Terminated":
+		return "instantiate it first: emcoctl instantiate " + name
 	}
 	return ""
 }
@@ -170,7 +205,7 @@ func NextMissing(err error) string {
 	case strings.HasPrefix(e.Subject, "tokens/"):
 		return "list the existing ones with: emcoctl auth token list"
 	}
-	if parent := anchor.Parent(e.Subject); slices.Contains(kind.Below(""), parent) {
+	if parent := anchor.Parent(strings.TrimSuffix(e.Subject, "/usage")); slices.Contains(kind.Below(""), parent) {
 		return "list the existing ones with: emcoctl get " + parent
 	}
 	return ""

@@ -152,13 +152,30 @@ func (w *waitState) look(ctx context.Context, read Source) (done bool, err error
 	} else {
 		w.say(Summary(s))
 	}
-	if _, _, ok := w.o.Goal.condition(); ok && reached(s, w.o.Goal) {
-		return true, nil // the goal may be a failure
+	if kind, _, ok := w.o.Goal.condition(); ok {
+		if err := checkCondition(s, kind); err != nil {
+			return false, err
+		}
+		if reached(s, w.o.Goal) {
+			return true, nil // the goal may be a failure
+		}
 	}
 	if failed(s) {
 		return false, &FailedError{Name: w.o.Name, State: s.DeployedStatus, Reasons: Reasons(s)}
 	}
 	return reached(s, w.o.Goal), nil
+}
+
+// Conditions lists the types of conditions. A deployment does not have all of them at all times.
+var Conditions = []string{v2.Placed, v2.Rendered, v2.Committed, v2.Synced, v2.Healthy, v2.Stalled}
+
+// checkCondition refuses a type of conditions that neither this program knows nor the server reports.
+func checkCondition(s v2.Status, kind string) error {
+	reported := slices.ContainsFunc(s.Conditions, func(c v2.Condition) bool { return c.Type == kind })
+	if reported || slices.Contains(Conditions, kind) {
+		return nil
+	}
+	return errs.New(errs.Invalid, fmt.Sprintf("--for: there is no condition %q; there are %s", kind, strings.Join(Conditions, ", ")))
 }
 
 // end returns the error of an ended context.

@@ -105,11 +105,12 @@ func allReady(counts string) bool {
 // prints those that are not as desired.
 func showPairs(w io.Writer, all []pairRow, f pairFilter) {
 	rows := slices.DeleteFunc(slices.Clone(all), func(r pairRow) bool { return !f.admits(r) })
-	if len(all) == 0 {
+	filtered := len(f.apps)+len(f.clusters)+len(f.phases) > 0
+	if len(all) == 0 && !filtered {
 		return
 	}
 	fmt.Fprintln(w)
-	if len(rows) == 0 && f.failed && len(f.apps)+len(f.clusters)+len(f.phases) == 0 {
+	if len(rows) == 0 && f.failed && !filtered {
 		fmt.Fprintln(w, "every app is as desired on every cluster")
 		return
 	}
