@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,6 +27,7 @@ const (
 	maxWaiting = 2048             // spans
 	maxBatch   = 512              // spans of one request to the collector
 	maxFacts   = 16               // of a span
+	maxEqual   = 32               // spans of one name below another
 	maxText    = 256              // bytes of one fact
 	patience   = 10 * time.Second // for one request to the collector
 	farewell   = 2 * time.Second  // for the last spans, when the process ends
@@ -111,9 +113,13 @@ func (t *Tracer) Continue(ctx context.Context, parent, name string, facts ...slo
 	return ctx, s
 }
 
-// Child begins a span below that of ctx. If ctx has none there is no span.
+// Child begins a span below that of ctx. If ctx has none there is no span. A span has at most 32 children of one name;
+// its fact "emco.children.NAME" is the number of all that began.
 func (t *Tracer) Child(ctx context.Context, name string, facts ...slog.Attr) (context.Context, *Span) {
 	if t == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, nil
+	}
+	if above, ok := ctx.Value(spanKey{}).(*Span); ok && above.count(name) > maxEqual {
 		return ctx, nil
 	}
 	ctx, s := begin(t.spans.Start(ctx, name))
@@ -125,8 +131,12 @@ func begin(ctx context.Context, s trace.Span) (context.Context, *Span) {
 	if !s.IsRecording() {
 		return ctx, nil
 	}
-	return ctx, &Span{s}
+	out := &Span{span: s, children: map[string]int64{}}
+	return context.WithValue(ctx, spanKey{}, out), out
 }
+
+// spanKey is the key of the Span in a context.
+type spanKey struct{}
 
 // Parent returns the span of ctx as text, for Continue; "" if nothing is recorded.
 func Parent(ctx context.Context) string { return text(trace.SpanContextFromContext(ctx)) }
@@ -160,7 +170,20 @@ func spanContext(parent string) trace.SpanContext {
 
 // Span is work that is recorded. Its methods may be called on nil. It must not get secrets, or texts of errors,
 // which may hold the values of users.
-type Span struct{ span trace.Span }
+type Span struct {
+	span trace.Span
+
+	mu       sync.Mutex
+	children map[string]int64 // that began, by name; guarded by mu
+}
+
+// count counts a child, and returns the number of those of its name.
+func (s *Span) count(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.children[name]++
+	return s.children[name]
+}
 
 // Rename changes the span's name.
 func (s *Span) Rename(name string) {
@@ -221,6 +244,11 @@ func (s *Span) End(err error) {
 	}
 	if err != nil {
 		s.Fail(errs.KindOf(err).String())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, n := range s.children {
+		s.span.SetAttributes(attribute.Int64("emco.children."+name, n))
 	}
 	s.span.End()
 }

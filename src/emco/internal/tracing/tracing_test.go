@@ -111,6 +111,27 @@ func TestTheParentOfAnUnknownCallerIsALink(t *testing.T) {
 	}
 }
 
+// The number of spans does not grow with the work: further children of a name are counted.
+func TestFurtherChildrenAreCounted(t *testing.T) {
+	t.Parallel()
+	c := tracingtest.Serve(t)
+	tr := c.Tracer(t)
+	ctx, work := tr.Continue(t.Context(), foreign, "work")
+	for range 100 {
+		below, part := tr.Child(ctx, "part")
+		if _, detail := tr.Child(below, "detail"); detail != nil {
+			detail.End(nil)
+		}
+		part.End(nil)
+	}
+	work.End(nil)
+	tr.Close()
+	parts, one := c.Named("part"), c.One(t, "work")
+	if len(parts) != 32 || one.Facts["emco.children.part"] != "100" || parts[0].Facts["emco.children.detail"] != "1" {
+		t.Errorf("%d children, and the facts are %v and %v", len(parts), one.Facts, parts[0].Facts)
+	}
+}
+
 // Without a tracer nothing happens, and nothing is allocated.
 func TestNilTracesNothing(t *testing.T) {
 	var off *tracing.Tracer
