@@ -241,10 +241,10 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 	if err != nil {
 		return next, err
 	}
-	switch { // while an update is under way, the clusters have the certificates of before
+	switch { // while an update is under way, and after one that failed, the clusters have the certificates of before
 	case held.head.State != appcontext.Instantiated:
 		r.noteEnd(key, time.Time{})
-	case held.renews():
+	case held.renews() && held.Rev == held.head.Rev:
 		r.noteEnd(key, held.NotAfter)
 	}
 	if !requests.renews() {

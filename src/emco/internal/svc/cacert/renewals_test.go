@@ -315,6 +315,11 @@ func TestTheFirstEndIsThatOfCertificatesOnClusters(t *testing.T) {
 	f.Run(t, step{Do: "POST " + enrollment + "/update", Status: 202})
 	look("while the enrollment is updated", end)
 	f.publish()
+	next := `{"rev":1,"renewAt":"` + now.Add(4*time.Hour).Format(time.RFC3339Nano) + `","notAfter":"` + end.Add(3*time.Hour).Format(time.RFC3339Nano) + `"}`
+	if _, err := f.DB.Replace(t.Context(), store.Write{Key: held.Key, Parent: held.Parent, UID: held.UID, Body: []byte(next)}, held.Rev); err != nil {
+		t.Fatal(err)
+	}
+	look("after an update that failed when its schedule was written", end)
 	if err := f.contexts.Remove(t.Context(), distributed); err != nil {
 		t.Fatal(err)
 	}
