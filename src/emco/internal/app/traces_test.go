@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
@@ -16,10 +17,15 @@ import (
 
 const instantiated = "POST /v2/projects/{project}/composite-apps/{compositeApp}/{compositeAppVersion}/deployment-intent-groups/{deploymentIntentGroup}/instantiate"
 
-// traced starts the program with a collector that gets all spans.
-func traced(t *testing.T) (*testStage, *tracingtest.Collector) {
+// traced starts the program with a collector that gets all spans. Tests may change the configuration further.
+func traced(t *testing.T, more ...func(*config.Config)) (*testStage, *tracingtest.Collector) {
 	c := tracingtest.Serve(t)
-	return newStageWith(t, func(to *config.Config) { to.Trace = config.Trace{Endpoint: c.Endpoint, Ratio: 1} }, app.WithFarewell(tracingtest.Patience)), c
+	return newStageWith(t, func(to *config.Config) {
+		to.Trace = config.Trace{Endpoint: c.Endpoint, Ratio: 1}
+		for _, change := range more {
+			change(to)
+		}
+	}, app.WithFarewell(tracingtest.Patience)), c
 }
 
 // An instantiation is one trace from the request over its operation to the commit, whose trailer continues it.
@@ -91,6 +97,28 @@ func TestATraceSurvivesARestart(t *testing.T) {
 	}
 	if first := spans[1]; before < 2 || first.Trace != asked.Trace || first.Failure == "" {
 		t.Errorf("the delivery that fails is %+v", spans)
+	}
+}
+
+// An abort is an action of a user: its event names the trace of its request.
+func TestAnAbortIsTraced(t *testing.T) {
+	t.Parallel()
+	w := newWorkflowServer(t)
+	s, c := traced(t, func(to *config.Config) { to.Workflows.Endpoints = []string{w.URL + "/"} })
+	s.fleet("a")
+	s.onboard("web")
+	g := s.group("autumn", appPlaces{"web": {"a"}})
+	g.hook(w, "pre-install", "check", "")
+	w.do(func(workflowCall) (int, string) { return http.StatusUnprocessableEntity, "no room" })
+	g.act("instantiate")
+	g.hookBecomes("check", v2.RunFailed)
+	g.hookDo("check", "abort")
+	g.becomes("InstantiateFailed")
+	events := s.do("GET", g.path+"/events", "").Body
+	s.stop()
+	asked := c.One(t, strings.TrimSuffix(instantiated, "instantiate")+"temporal-action-controller/{hookIntent}/abort")
+	if !regexp.MustCompile(`"reason":"Aborted"[^{}]*"trace":"` + asked.Trace + `"`).MatchString(events) {
+		t.Errorf("the event of the abort lacks the trace %s:\n%s", asked.Trace, events)
 	}
 }
 

@@ -180,7 +180,7 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 	if req.DryRun {
 		return *last, nil
 	}
-	trace(tracing.Parent(ctx), changes)
+	Trace(ctx, changes)
 	heads, err := x.Contexts.ChangeHeads(ctx, changes...)
 	if err != nil {
 		return *last, err
@@ -191,8 +191,9 @@ func (x Executor) attempt(ctx context.Context, doc store.Doc, req Request, decid
 	return *last, err
 }
 
-// trace records the span that changes belong to; "" for none.
-func trace(parent string, changes []appcontext.HeadChange) {
+// Trace records in the changes of a user's action the span of ctx; none without one.
+func Trace(ctx context.Context, changes []appcontext.HeadChange) {
+	parent := tracing.Parent(ctx)
 	for i := range changes {
 		c := &changes[i]
 		c.To.Traceparent = parent

@@ -15,6 +15,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
@@ -244,7 +245,9 @@ func (p runPlace) abort(ctx context.Context, now intentRun, actor string, at tim
 	if err != nil || dry {
 		return err
 	}
-	_, err = p.Contexts.ChangeHeads(ctx, m)
+	changes := []appcontext.HeadChange{m}
+	lifecycle.Trace(ctx, changes)
+	_, err = p.Contexts.ChangeHeads(ctx, changes...)
 	return err
 }
 
