@@ -111,7 +111,8 @@ type Job struct {
 	Branch      string
 	Edits       []git.Edit
 	Title       string
-	Trailers    []git.Trailer // a value may be a list, separated by commas
+	Trailers    []git.Trailer // a value may be a list, separated by commas; a long one ends in the number of missing values
+	Exact       []git.Trailer // likewise, for programs that read the values: a long list leaves out the rest silently
 	Fence       Fence
 	Propose     bool // where the branch is protected, propose the edits by a pull or merge request
 	Urgent      bool // overtakes jobs that share no path with it

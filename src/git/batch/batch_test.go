@@ -66,6 +66,7 @@ func TestJobsThatWaitShareACommit(t *testing.T) {
 			j := job(file(fmt.Sprintf("c%04d", i), "x"))
 			j.Title = fmt.Sprintf("job %d", i)
 			j.Trailers = []git.Trailer{{Key: "Emco-Op", Value: "op-1"}, {Key: "Emco-Clusters", Value: fmt.Sprintf("p+c%04d, p+c%04d", i, (i+1)%1000)}}
+			j.Exact = []git.Trailer{{Key: "Traceparent", Value: fmt.Sprintf("00-%032d-%016d-01", 1, i+1)}}
 			jobs = append(jobs, j)
 		}
 		results := submitAll(t, w, jobs...)
@@ -82,8 +83,18 @@ func TestJobsThatWaitShareACommit(t *testing.T) {
 			t.Errorf("%d commits and %d files, want 2 and 1001", len(m.messages), len(m.files(results[1].commit)))
 		}
 		got := m.messages[1].Text()
-		if !strings.HasPrefix(got, "job 0 (and 999 more)\n\nEmco-Op: op-1\nEmco-Clusters: p+c0000, p+c0001, ") || !strings.HasSuffix(got, "p+c0031, … (968 more)\n") {
+		if !strings.HasPrefix(got, "job 0 (and 999 more)\n\nEmco-Op: op-1\nEmco-Clusters: p+c0000, p+c0001, ") || !strings.Contains(got, "p+c0031, … (968 more)\nTraceparent: ") {
 			t.Errorf("the message is %q", got)
+		}
+		_, list, _ := strings.Cut(strings.TrimSuffix(got, "\n"), "\nTraceparent: ")
+		spans := strings.Split(list, ", ")
+		for _, s := range spans {
+			if len(s) != len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") {
+				t.Errorf("%q is no trace context", s)
+			}
+		}
+		if len(spans) != 32 {
+			t.Errorf("%d spans are listed, want 32", len(spans))
 		}
 		if e := events[1]; e.Jobs != 1000 || e.Paths != 1000 || e.Bytes != 1000 || !e.Committed || e.Failed || e.Branch != "main" {
 			t.Errorf("event %+v", e)

@@ -139,13 +139,24 @@ func (m *editSet) inOrder() []git.Edit {
 const maxValues = 32
 
 // joinMessages merges the messages of jobs: the first title and the number of others, and for each
-// trailer the sorted values of all. A long list ends in the number of missing values.
+// trailer the sorted values of all.
 func joinMessages(reqs []*jobRequest, author string) git.Message {
 	m := git.Message{Author: author, Title: joinTitles(reqs)}
+	m.Trailers = joinTrailers(reqs, func(j Job) []git.Trailer { return j.Trailers }, counted)
+	m.Trailers = append(m.Trailers, joinTrailers(reqs, func(j Job) []git.Trailer { return j.Exact }, exact)...)
+	fence := reqs[0].job.Fence
+	if text := fence.String(); text != "" {
+		m.Trailers = append(m.Trailers, git.Trailer{Key: FenceTrailer, Value: text})
+	}
+	return m
+}
+
+// joinTrailers merges trailers of jobs in the order of their first use. join makes one text of sorted values.
+func joinTrailers(reqs []*jobRequest, of func(Job) []git.Trailer, join func([]string) string) (out []git.Trailer) {
 	values := map[string][]string{}
 	var keys []string
 	for _, r := range reqs {
-		for _, t := range r.job.Trailers {
+		for _, t := range of(r.job) {
 			if _, ok := values[t.Key]; !ok {
 				keys = append(keys, t.Key)
 			}
@@ -155,13 +166,10 @@ func joinMessages(reqs []*jobRequest, author string) git.Message {
 		}
 	}
 	for _, k := range keys {
-		m.Trailers = append(m.Trailers, git.Trailer{Key: k, Value: joinValues(values[k])})
+		slices.Sort(values[k])
+		out = append(out, git.Trailer{Key: k, Value: join(slices.Compact(values[k]))})
 	}
-	fence := reqs[0].job.Fence
-	if text := fence.String(); text != "" {
-		m.Trailers = append(m.Trailers, git.Trailer{Key: FenceTrailer, Value: text})
-	}
-	return m
+	return out
 }
 
 func joinTitles(reqs []*jobRequest) string {
@@ -177,11 +185,15 @@ func joinTitles(reqs []*jobRequest) string {
 	return fmt.Sprintf("%s (and %d more)", reqs[0].job.Title, others)
 }
 
-func joinValues(values []string) string {
-	slices.Sort(values)
-	values = slices.Compact(values)
+// counted joins values, and counts those beyond the first.
+func counted(values []string) string {
 	if len(values) <= maxValues {
-		return strings.Join(values, ", ")
+		return exact(values)
 	}
-	return fmt.Sprintf("%s, … (%d more)", strings.Join(values[:maxValues], ", "), len(values)-maxValues)
+	return fmt.Sprintf("%s, … (%d more)", exact(values), len(values)-maxValues)
+}
+
+// exact joins the first values.
+func exact(values []string) string {
+	return strings.Join(values[:min(len(values), maxValues)], ", ")
 }

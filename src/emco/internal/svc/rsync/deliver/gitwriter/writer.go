@@ -232,7 +232,7 @@ func derivedOf(t pair.Target, r route.Route) []git.DerivedBranch {
 func (w *Writer) land(ctx context.Context, r route.Route, parts []contribution, tries int) []pair.Result {
 	spans := w.trace(ctx, parts)
 	job := w.job(r, parts)
-	job.Trailers = append(job.Trailers, spans.trailers()...)
+	job.Exact = spans.trailers()
 	derived, made, err := w.Submit(ctx, job)
 	spans.end(made, err)
 	if offending, others := splitOffending(err, parts); tries > 0 && len(offending) > 0 && len(others) > 0 {
