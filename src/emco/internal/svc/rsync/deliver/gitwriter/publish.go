@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -44,16 +45,18 @@ func (w *Writer) publish(ctx context.Context, routes map[pair.Target]route.Route
 	slices.SortFunc(all, func(a, b publication) int { return pair.CompareTargets(a.parts[0].target, b.parts[0].target) })
 	log := commitLog{}
 	var out []pair.Result
-	var failed error
+	failed := map[v2.DeploymentID]error{}
 	for _, p := range all {
 		if at := p.parts[0].target; p.err == nil {
 			log.add(w.Pairs, appcontext.RevisionCommit{Repository: routes[at].Settings.Repo.URL, Commit: string(p.digest), Cluster: at.Cluster}, p.parts)
 		}
-		failed = cmp.Or(failed, p.err)
+		for _, c := range p.parts {
+			failed[c.target.Deployment] = cmp.Or(failed[c.target.Deployment], p.err)
+		}
 		out = append(out, results(p.parts, git.DerivedResult{Commit: p.digest}, p.err)...)
 	}
 	w.record(ctx, log)
-	spans.end("", failed)
+	spans.endEach(failed)
 	return out
 }
 

@@ -16,7 +16,13 @@ import (
 const maxSpans = 32
 
 // spans are the deliveries of a commit whose requests are traced.
-type spans []*tracing.Span
+type spans []deliverySpan
+
+// deliverySpan is the span of what a commit delivers of a deployment.
+type deliverySpan struct {
+	deployment v2.DeploymentID
+	*tracing.Span
+}
 
 // trace begins a span for each deployment that a commit delivers, if its request is traced.
 func (w *Writer) trace(ctx context.Context, parts []contribution) spans {
@@ -36,7 +42,7 @@ func (w *Writer) trace(ctx context.Context, parts []contribution) spans {
 		if s == nil {
 			continue
 		}
-		if out = append(out, s); len(out) == maxSpans {
+		if out = append(out, deliverySpan{d, s}); len(out) == maxSpans {
 			break
 		}
 	}
@@ -56,12 +62,19 @@ func (s spans) trailers() []git.Trailer {
 	return []git.Trailer{{Key: trailers.Spans, Value: trailers.Join(values)}}
 }
 
-// end ends the spans with the commit that was made, if any.
+// end ends the spans with the commit that was made, or with the error of all.
 func (s spans) end(made git.Hash, err error) {
 	for _, span := range s {
 		if made != "" {
 			span.Add(slog.String("git.commit", string(made)))
 		}
 		span.End(err)
+	}
+}
+
+// endEach ends the spans, each with the error of its deployment, if there is one.
+func (s spans) endEach(failed map[v2.DeploymentID]error) {
+	for _, span := range s {
+		span.End(failed[span.deployment])
 	}
 }

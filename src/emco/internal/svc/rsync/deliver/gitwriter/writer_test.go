@@ -22,6 +22,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -93,7 +95,9 @@ func (f *fakeCommitter) Submit(_ context.Context, job batch.Job) (git.Hash, erro
 	}
 	f.jobs = append(f.jobs, job)
 	id := git.Hash(fmt.Sprint("commit", len(f.jobs)))
-	job.OnCommit(id)
+	if job.OnCommit != nil {
+		job.OnCommit(id)
+	}
 	return id, nil
 }
 
@@ -177,6 +181,57 @@ func TestAnAppThatTheBackendRefusesStaysAsItWas(t *testing.T) {
 	}
 	if got, want := strings.Join(files, " "), "app/a/good+ConfigMap.yaml app/b/old+ConfigMap.yaml"; got != want {
 		t.Errorf("files %s, want %s", got, want)
+	}
+}
+
+// tracedPairs are pairs of several deployments whose requests are traced.
+type tracedPairs struct{ fakePairs }
+
+func (f tracedPairs) On(cluster v2.ClusterKey) (out []pair.Target) {
+	for t := range f.fakePairs {
+		if t.Cluster == cluster {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, pair.CompareTargets)
+	return out
+}
+
+func (f tracedPairs) Trace(v2.DeploymentID) string {
+	return "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+}
+
+// Clusters of a registry fail alone, and so do the spans of their deployments.
+func TestTheSpanOfADeploymentHasItsOwnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.bundles.put("bundle", "settings")
+	due, routes := []pair.Target{{Cluster: "edge+c1", Deployment: "7"}, {Cluster: "edge+c2", Deployment: "8"}, {Cluster: "edge+c3", Deployment: "7"}}, map[pair.Target]route.Route{}
+	for _, t := range due {
+		f.pairs.add(appcontext.Pair{Key: appcontext.PairKey{Cluster: t.Cluster, Deployment: t.Deployment, App: "a"}, Phase: appcontext.Pending, Desired: "bundle", Rev: 3})
+		r := withBranch(route.Route{Backend: f.backend})
+		r.Settings.Repo.Provider = syncobjects.KindOCI
+		routes[t] = r
+	}
+	f.committer.refused = "clusters/edge+c2/context/8/app"
+	collector := tracingtest.Serve(t)
+	f.Pairs, f.Tracer = tracedPairs{f.pairs}, collector.Tracer(t)
+	for _, results := range f.Deliver(t.Context(), due, routes) {
+		for _, r := range results {
+			if failed := r.Err != nil; failed != (r.Key.Deployment == "8") {
+				t.Errorf("%s: %v", r.Key, r.Err)
+			}
+		}
+	}
+	f.Tracer.Close()
+	spans := collector.Named("deliver")
+	for _, s := range spans {
+		if failed := s.Failure != ""; failed != (s.Facts["emco.deployment"] == "8") {
+			t.Errorf("the span of deployment %s: %q", s.Facts["emco.deployment"], s.Failure)
+		}
+	}
+	if len(spans) != 2 {
+		t.Errorf("the spans are %+v", spans)
 	}
 }
 
