@@ -31,7 +31,12 @@ type Operation struct {
 	Method   string
 	Path     string // with its variables, below /v2
 	Document string // the type of the documents in package v2; empty for a route that is no document
+	// Answer returns what a successful answer to a request with a query is read into; nil if it is not JSON.
+	Answer func(query url.Values) reflect.Type
 }
+
+// always is the Answer of a route whose answers have one type.
+func always[T any](url.Values) reflect.Type { return reflect.TypeFor[T]() }
 
 // Route is what All lists.
 type Route interface{ Operations() []Operation }
@@ -46,10 +51,10 @@ type Fixed[T any] struct{ collection, item string }
 func (d Fixed[T]) Operations() []Operation {
 	document := reflect.TypeFor[T]().Name()
 	return []Operation{
-		{http.MethodPost, d.collection, document},
-		{http.MethodGet, d.collection, document},
-		{http.MethodGet, d.path(), document},
-		{http.MethodDelete, d.path(), document},
+		{http.MethodPost, d.collection, document, always[T]},
+		{http.MethodGet, d.collection, document, always[[]T]},
+		{http.MethodGet, d.path(), document, always[T]},
+		{http.MethodDelete, d.path(), document, always[client.NoContent]},
 	}
 }
 
@@ -160,7 +165,7 @@ type Documents[T any] struct{ Fixed[T] }
 
 // Operations lists the routes.
 func (d Documents[T]) Operations() []Operation {
-	return append(d.Fixed.Operations(), Operation{http.MethodPut, d.path(), reflect.TypeFor[T]().Name()})
+	return append(d.Fixed.Operations(), Operation{http.MethodPut, d.path(), reflect.TypeFor[T]().Name(), always[T]})
 }
 
 // Replace replaces a document, whatever it is now, and returns what the server stored.
@@ -232,12 +237,26 @@ func (d Files[T]) send(ctx context.Context, c *client.Client, method, template s
 // groupIntents have a list that holds no documents.
 type groupIntents struct{ Documents[v2.GroupIntent] }
 
+// groupIntentList is the list.
+type groupIntentList struct {
+	Intent []map[string]string `json:"intent"`
+}
+
+// Operations lists the routes.
+func (d groupIntents) Operations() []Operation {
+	all := d.Documents.Operations()
+	for i, op := range all {
+		if op.Method == http.MethodGet && op.Path == d.collection {
+			all[i].Answer = always[groupIntentList]
+		}
+	}
+	return all
+}
+
 // All reads the intents of a group. The server leaves their names out of the list.
 func (d groupIntents) All(ctx context.Context, c *client.Client, names ...string) iter.Seq2[v2.GroupIntentSpec, error] {
 	return pages(ctx, c, d.collection, names, func(res *client.Response) ([]v2.GroupIntentSpec, error) {
-		var list struct {
-			Intent []map[string]string `json:"intent"`
-		}
+		var list groupIntentList
 		if err := res.Decode(&list); err != nil {
 			return nil, err
 		}
@@ -260,7 +279,9 @@ type CallOptions struct {
 }
 
 // Operations lists the route.
-func (a Call[In, Out]) Operations() []Operation { return []Operation{{a.method, a.path, ""}} }
+func (a Call[In, Out]) Operations() []Operation {
+	return []Operation{{a.method, a.path, "", always[Out]}}
+}
 
 // Do sends the call.
 func (a Call[In, Out]) Do(ctx context.Context, c *client.Client, in In, o CallOptions, names ...string) (Out, error) {
@@ -281,7 +302,15 @@ type ActionOptions struct {
 
 // Operations lists the route.
 func (a Action[In, Preview]) Operations() []Operation {
-	return []Operation{{http.MethodPost, a.path, ""}}
+	return []Operation{{http.MethodPost, a.path, "", answerOrPreview[int64, Preview]}}
+}
+
+// answerOrPreview is the Answer of a route with dry runs.
+func answerOrPreview[Out, Preview any](query url.Values) reflect.Type {
+	if query.Get("dryRun") == "true" {
+		return reflect.TypeFor[Preview]()
+	}
+	return reflect.TypeFor[Out]()
 }
 
 // Do requests the action. It returns the number of the revision if the server answers one, as it does for an update.
@@ -299,6 +328,16 @@ func (a Action[In, Preview]) DryRun(ctx context.Context, c *client.Client, in In
 
 // PlannedAction is an action whose dry run answers a plan.
 type PlannedAction[In any] struct{ Action[In, v2.Plan] }
+
+// Operations lists the route.
+func (a PlannedAction[In]) Operations() []Operation {
+	return []Operation{{http.MethodPost, a.path, "", func(query url.Values) reflect.Type {
+		if query.Get("output") == byClasses {
+			return reflect.TypeFor[v2.PlanClasses]()
+		}
+		return answerOrPreview[int64, v2.Plan](query)
+	}}}
+}
 
 // byClasses is the output of a plan without its clusters and objects, which PlanClusters and PlanDiff read.
 const byClasses = "classes"
@@ -330,11 +369,32 @@ func (o ActionOptions) query() url.Values {
 	return q
 }
 
+// RunAction is an action of the run of a hook or a workflow.
+type RunAction[In any] struct{ path string }
+
+// Operations lists the route.
+func (a RunAction[In]) Operations() []Operation {
+	return []Operation{{http.MethodPost, a.path, "", answerOrPreview[client.NoContent, v2.ActionPreview]}}
+}
+
+// Do requests the action.
+func (a RunAction[In]) Do(ctx context.Context, c *client.Client, in In, names ...string) error {
+	_, err := send[In, client.NoContent](ctx, c, client.Request{Method: http.MethodPost}, a.path, in, nil, names)
+	return err
+}
+
+// DryRun returns what the action would do.
+func (a RunAction[In]) DryRun(ctx context.Context, c *client.Client, in In, names ...string) (v2.ActionPreview, error) {
+	return dryRun[In, v2.ActionPreview](ctx, c, a.path, in, nil, names)
+}
+
 // Query is a route that reads something that is no document.
 type Query[Out any] struct{ path string }
 
 // Operations lists the route.
-func (q Query[Out]) Operations() []Operation { return []Operation{{http.MethodGet, q.path, ""}} }
+func (q Query[Out]) Operations() []Operation {
+	return []Operation{{http.MethodGet, q.path, "", always[Out]}}
+}
 
 // Get reads the answer. query may be nil.
 func (q Query[Out]) Get(ctx context.Context, c *client.Client, query url.Values, names ...string) (out Out, err error) {
@@ -369,7 +429,9 @@ func (q Query[Out]) Lines(ctx context.Context, c *client.Client, query url.Value
 type Text struct{ path string }
 
 // Operations lists the route.
-func (t Text) Operations() []Operation { return []Operation{{http.MethodGet, t.path, ""}} }
+func (t Text) Operations() []Operation {
+	return []Operation{{http.MethodGet, t.path, "", func(url.Values) reflect.Type { return nil }}}
+}
 
 // Copy writes the answer to w. query may be nil.
 func (t Text) Copy(ctx context.Context, c *client.Client, w io.Writer, query url.Values, names ...string) error {

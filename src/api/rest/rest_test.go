@@ -137,6 +137,24 @@ func TestADryRunStaysOne(t *testing.T) {
 	seen.want(t, "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/g/instantiate?dryRun=true&output=summary")
 }
 
+func TestADryRunOfARunSaysWhereItLeads(t *testing.T) {
+	t.Parallel()
+	c, seen := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("dryRun") == "true" {
+			_, _ = w.Write([]byte(`{"action":"retry","state":"Waiting"}`))
+		}
+	})
+	at := []string{"p", "ca", "v1", "g", "gate"}
+	if p, err := rest.RetryHook.DryRun(t.Context(), c, client.None, at...); err != nil || p.Action != "retry" || p.State != "Waiting" {
+		t.Errorf("the preview is %+v, %v", p, err)
+	}
+	if err := rest.RetryHook.Do(t.Context(), c, client.None, at...); err != nil {
+		t.Error(err)
+	}
+	const path = "POST /v2/projects/p/composite-apps/ca/v1/deployment-intent-groups/g/temporal-action-controller/gate/retry"
+	seen.want(t, path+"?dryRun=true", path)
+}
+
 func TestAPlanByClassesHasItsOwnCall(t *testing.T) {
 	t.Parallel()
 	c, seen := serve(t, func(w http.ResponseWriter, _ *http.Request) {

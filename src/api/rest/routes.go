@@ -151,12 +151,12 @@ var (
 	WhoCan             = Call[v2.Access, v2.Holders]{http.MethodPost, "auth/who-can"}
 	DeliverEvent       = Call[v2.AgentEvent, []v2.EventOutcome]{http.MethodPost, "policy/agents/{agent}/events"}
 
-	RetryHook      = Call[client.NoContent, client.NoContent]{http.MethodPost, hook + "/retry"}
-	SkipHook       = Call[client.NoContent, client.NoContent]{http.MethodPost, hook + "/skip"}
-	AbortHook      = Call[client.NoContent, client.NoContent]{http.MethodPost, hook + "/abort"}
-	CancelHook     = Call[v2.WorkflowCancel, client.NoContent]{http.MethodPost, hook + "/cancel"}
-	StartWorkflow  = Call[client.NoContent, client.NoContent]{http.MethodPost, workflow + "/start"}
-	CancelWorkflow = Call[v2.WorkflowCancel, client.NoContent]{http.MethodPost, workflow + "/cancel"}
+	RetryHook      = RunAction[client.NoContent]{hook + "/retry"}
+	SkipHook       = RunAction[client.NoContent]{hook + "/skip"}
+	AbortHook      = RunAction[client.NoContent]{hook + "/abort"}
+	CancelHook     = RunAction[v2.WorkflowCancel]{hook + "/cancel"}
+	StartWorkflow  = RunAction[client.NoContent]{workflow + "/start"}
+	CancelWorkflow = RunAction[v2.WorkflowCancel]{workflow + "/cancel"}
 
 	ClearHPAIntents   = Call[client.NoContent, client.NoContent]{http.MethodDelete, group + "/hpa-intents"}
 	ClearHPAConsumers = Call[client.NoContent, client.NoContent]{http.MethodDelete, hpa + "/hpa-resource-consumers"}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -81,6 +83,7 @@ type explorer struct {
 	worlds []map[string]string // names for the variables of paths: what is deployed, and what is fresh
 	names  map[string]string   // those of the world that is explored
 	seen   map[string]bool     // "POST /v2/projects 201"
+	typed  typedAnswers
 }
 
 // in returns the explorer of a world.
@@ -124,6 +127,11 @@ func (x explorer) askWith(op *openapi.Operation, method, template, path, body st
 		x.Errorf("%s %s %.80s %v is answered %s, which the document does not have: %.200s", method, path, body, headers, status, text)
 	}
 	x.seen[method+" "+template+" "+status] = true
+	if res.StatusCode < 300 && strings.TrimSpace(string(text)) != "" {
+		if err := x.typed.read(method+" "+template, r.URL.Query(), text); err != nil {
+			x.Errorf("%s %s %.80s is answered %.300s: %v", method, path, body, text, err)
+		}
+	}
 	return res
 }
 
@@ -197,7 +205,7 @@ func (x explorer) crowds(op *openapi.Operation, template, path string) {
 
 // rarely asks, on a stage of its own, for answers that need a cluster that reports by HTTPS, a branch that others
 // have rewritten, or a program without the secret of a Git server.
-func rarely(t *testing.T, d openapi.Document, seen map[string]bool) {
+func rarely(t *testing.T, d openapi.Document, seen map[string]bool, typed typedAnswers) {
 	t.Helper()
 	s := newStage(t)
 	s.fleet("a")
@@ -206,7 +214,7 @@ func rarely(t *testing.T, d openapi.Document, seen map[string]bool) {
 	g := s.group("autumn", appPlaces{"web": {"a"}})
 	g.act("instantiate")
 	g.becomes("Instantiated")
-	x := explorer{testStage: s, seen: seen}
+	x := explorer{testStage: s, seen: seen, typed: typed}
 	ask := func(method, template, path, body string, headers ...string) {
 		t.Helper()
 		x.ask(d.Paths[template][strings.ToLower(method)], method, template, path, body, headers...)
@@ -463,6 +471,10 @@ func (x explorer) acts(op *openapi.Operation, method, template string) {
 	if res := x.ask(op, method, template, path+"?dryRun=true", body); res.StatusCode == http.StatusConflict {
 		x.Logf("%s %s is refused in this state", method, path) // as documented
 	}
+	classes := url.Values{"dryRun": {"true"}, "output": {"classes"}}
+	if x.typed.typeOf(method+" "+template, classes) == reflect.TypeFor[v2.PlanClasses]() {
+		x.ask(op, method, template, path+"?"+classes.Encode(), body)
+	}
 	if op.Responses["412"].Description != "" {
 		x.ask(op, method, template, path, body, "If-Plan", "sha256:"+strings.Repeat("0", 64))
 	}
@@ -596,7 +608,7 @@ func (x explorer) idle() map[string]string {
 func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) { c.Status.WebhookSecret, c.Status.Streams = "hook", 2 })
-	x := explorer{testStage: s, worlds: []map[string]string{s.everything()}, seen: map[string]bool{}}
+	x := explorer{testStage: s, worlds: []map[string]string{s.everything()}, seen: map[string]bool{}, typed: newTypedAnswers()}
 	s.group("winter", appPlaces{"web": {"b"}, "cache": {"b"}})
 	x.worlds = append(x.worlds, x.fresh())
 	x.worlds = append(x.worlds, x.idle())
@@ -610,7 +622,7 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 		}
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
-	rarely(t, d, x.seen)
+	rarely(t, d, x.seen, x.typed)
 	actions, documented, missing := openapi.Actions(), 0, []string(nil)
 	for _, key := range all {
 		method, template, _ := strings.Cut(key, " ")
@@ -647,6 +659,9 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	slices.Sort(missing)
 	missing = slices.DeleteFunc(missing, shownElsewhere)
 	t.Logf("%d routes, %d pairs of route and status", len(all), documented)
+	if unread := x.typed.unread(); len(unread) > 0 {
+		t.Errorf("no answer was read into these types of package rest:\n%s", strings.Join(unread, "\n"))
+	}
 	if len(missing) > 0 {
 		t.Errorf("these documented answers were not seen:\n%s", strings.Join(missing, "\n"))
 	}
