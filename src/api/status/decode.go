@@ -85,6 +85,7 @@ func sanitize(r Report) (Report, error) {
 	}
 	r.Truncated = max(0, r.Truncated)
 	r.Agent = printable(r.Agent, maxName)
+	r.Capacity = cleanCapacity(r.Capacity)
 	r.Unseen = r.Unseen[:min(len(r.Unseen), maxUnseen)]
 	for i, u := range r.Unseen {
 		r.Unseen[i] = Unseen{Group: printable(u.Group, maxName), Kind: printable(u.Kind, maxName), Reason: printable(u.Reason, MaxReason)}

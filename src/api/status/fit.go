@@ -27,6 +27,7 @@ func Encode(r Report, limit int) ([]byte, error) {
 	}
 	r.Schema = Schema
 	r.Unseen = r.Unseen[:min(len(r.Unseen), maxUnseen)]
+	r.Capacity = cleanCapacity(r.Capacity)
 	r.Apps = trimmed(r.Apps, MaxReason)
 	text, err := json.Marshal(r)
 	if err != nil || len(text) <= limit {

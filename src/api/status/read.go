@@ -32,7 +32,36 @@ func (t reader) report() (r Report) {
 		{Name: "apps", Read: func() { r.Apps = jsonread.List(t.Text, t.app) }},
 		{Name: "truncated", Int: &r.Truncated},
 		{Name: "unseen", Read: func() { r.Unseen = jsonread.List(t.Text, t.unseen) }},
+		{Name: "capacity", Read: func() { r.Capacity = t.capacity() }},
 		{Name: "same", Text: &r.Same},
+	})
+	return r
+}
+
+func (t reader) capacity() (c Capacity) {
+	t.Object([]jsonread.Member{
+		{Name: "nodes", Int: &c.Nodes},
+		{Name: "classes", Read: func() { c.Classes = jsonread.List(t.Text, t.nodeClass) }},
+		{Name: "cut", Int: &c.Cut},
+		{Name: "problem", Text: &c.Problem},
+	})
+	return c
+}
+
+func (t reader) nodeClass() (c NodeClass) {
+	t.Object([]jsonread.Member{
+		{Name: "count", Int: &c.Count},
+		{Name: "only", Text: &c.Only},
+		{Name: "resources", Read: func() { c.Resources = jsonread.List(t.Text, t.nodeResource) }},
+	})
+	return c
+}
+
+func (t reader) nodeResource() (r NodeResource) {
+	t.Object([]jsonread.Member{
+		{Name: "name", Text: &r.Name},
+		{Name: "allocatable", Uint: &r.Allocatable},
+		{Name: "free", Uint: &r.Free},
 	})
 	return r
 }

@@ -34,6 +34,7 @@ type Report struct {
 	Apps      []App     `json:"apps"`                // in order of their labels
 	Truncated int       `json:"truncated,omitempty"` // apps left out because the report was too large
 	Unseen    []Unseen  `json:"unseen,omitempty"`    // kinds whose objects the agent does not see; sorted
+	Capacity  Capacity  `json:"capacity,omitzero"`   // what the nodes have free, if the agent reports it
 
 	// Same is the Digest of the last report with content, if nothing has changed since;
 	// then this report has no apps. Only over HTTPS.
