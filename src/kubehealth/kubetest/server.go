@@ -53,6 +53,7 @@ var builtin = []kind{
 	{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps", true},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "secrets", true},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "services", true},
+	{schema.GroupVersionKind{Version: "v1", Kind: "Node"}, "nodes", false},
 	{schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, "pods", true},
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments", true},
 	{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DaemonSet"}, "daemonsets", true},
