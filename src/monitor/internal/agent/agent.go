@@ -37,7 +37,7 @@ func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	observer := observe.New(clients, observe.Options{Secrets: c.Secrets, Exclude: c.Exclude, Briefs: c.States, Log: log})
+	observer := observe.New(clients, observe.Options{Secrets: c.Secrets, Exclude: c.Exclude, Briefs: c.States, Capacity: c.Capacity, Log: log})
 	host := plain.New(plain.Options{MaxRepos: 2, MaxTrees: maxTrees, MaxBlob: maxBlob, Admit: admitAddress, Log: log})
 	defer func() { _ = host.Close() }()
 	writer, done, err := newWriter(c, host, log)

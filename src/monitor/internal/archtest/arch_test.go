@@ -22,7 +22,7 @@ var monitor = archtest.Module{
 		"internal/config":           {Others: []string{root + "api/status", root + "api/v2", root + "git"}},
 		"internal/fields":           {Others: []string{"k8s.io/apimachinery/"}},
 		"internal/reconcilerstatus": {Own: []string{"internal/fields"}, Others: []string{"k8s.io/apimachinery/"}},
-		"internal/observe":          {Own: []string{"internal/reconcilerstatus"}, Others: []string{root + "api/status", root + "kubehealth", "k8s.io/"}},
+		"internal/observe":          {Own: []string{"internal/reconcilerstatus"}, Others: []string{root + "api/status", root + "kubehealth", root + "kubehealth/capacity", "k8s.io/"}},
 		"publish":                   {Others: []string{root + "api/status", root + "api/v2", root + "api/errs", root + "git", root + "git/batch"}},
 	},
 	Never: []string{

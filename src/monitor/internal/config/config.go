@@ -46,6 +46,7 @@ type Config struct {
 	Interval, Heartbeat time.Duration
 	Limit               int
 	States, Secrets     bool
+	Capacity            time.Duration // between two reads of what nodes have free; 0: it is not reported
 	Exclude             []string
 
 	AliveFile  string
@@ -92,6 +93,7 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	f.IntVar(&c.Limit, set("status.limit", "STATUS_LIMIT"), status.MaxSize, help("status.limit", "largest report, in bytes"))
 	f.BoolVar(&c.States, set("resourceBundleStates", "RESOURCE_BUNDLE_STATES"), true, help("resourceBundleStates", "keep upstream's ResourceBundleState objects"))
 	f.BoolVar(&c.Secrets, set("secrets", "WATCH_SECRETS"), false, help("secrets", "watch the metadata of Secrets; needs the right to list Secrets"))
+	f.DurationVar(&c.Capacity, set("capacity.interval", "CAPACITY_INTERVAL"), 0, help("capacity.interval", "read what the nodes have free this often, and report it; 0: do not. Needs the right to list Nodes and Pods"))
 	text(&exclude, "exclude", "EXCLUDE_KINDS", "", "kinds to ignore: Kind or Kind.group, separated by commas")
 	text(&c.AliveFile, "alive.file", "ALIVE_FILE", "/tmp/monitor.alive", "file to touch while the monitor works; empty for none")
 	f.BoolVar(&c.CheckAlive, "alive", false, "check the file of the running monitor; exit with 0 if it is alive, and with 1 if not")
@@ -158,6 +160,7 @@ func (c *Config) validate() error {
 	bad(c.Mode == Ref || c.Mode == Path || c.Mode == HTTPS, "status.mode: %q is none of %s, %s and %s", c.Mode, Ref, Path, HTTPS)
 	bad(c.Interval > 0, "status.interval: must be above zero")
 	bad(c.Heartbeat >= c.Interval, "status.heartbeat: must not be below status.interval")
+	bad(c.Capacity == 0 || c.Capacity >= time.Second, "capacity.interval: must be 0, or a second or more")
 	bad(c.Limit > 0 && c.Limit <= status.MaxSize, "status.limit: must be above zero and at most %d", status.MaxSize)
 	bad(c.LogFormat == "json" || c.LogFormat == "text", "log.format: %q is neither json nor text", c.LogFormat)
 	if c.Mode == HTTPS {

@@ -107,6 +107,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"a file", "GIT_URL", "file:///r", "git.url"},
 		{"a mode that there is not", "STATUS_MODE", "pigeon", "status.mode"},
 		{"no duration", "STATUS_INTERVAL", "soon", "STATUS_INTERVAL"},
+		{"reads of nodes all the time", "CAPACITY_INTERVAL", "1ms", "capacity.interval"},
 		{"no interval", "STATUS_INTERVAL", "0s", "status.interval"},
 		{"a heartbeat that is too fast", "STATUS_HEARTBEAT", "1s", "status.heartbeat"},
 		{"a limit above the limit", "STATUS_LIMIT", "5000000", "status.limit"},

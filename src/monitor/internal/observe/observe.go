@@ -5,7 +5,8 @@
 //
 // It keeps the health of an object and its brief, not the object. A kind that cannot be
 // seen, because the agent may not read it or the API server does not answer, is reported as
-// unseen, so its missing objects do not count as deleted.
+// unseen, so its missing objects do not count as deleted. If asked to, it also reads what the
+// nodes have free.
 package observe
 
 import (
@@ -36,6 +37,7 @@ type Options struct {
 	ListWait   time.Duration // how long the first report waits for kinds that do not answer; default 1 minute
 	MaxKinds   int           // kinds to watch; default 300
 	MaxObjects int           // objects to keep; default 50,000
+	Capacity   time.Duration // between two reads of what the nodes have free; 0: it is not read
 	Log        *slog.Logger
 }
 
@@ -109,6 +111,9 @@ type Observer struct {
 	objects    int    // in all apps
 	revision   uint64 // grows with each change
 	watchers   []chan struct{}
+
+	capacity     status.Capacity
+	capacityRead bool // capacity is the result of a read, or of its failure
 }
 
 // appObjects are the objects with one label.
@@ -138,6 +143,9 @@ func (o *Observer) Run(ctx context.Context) error {
 		o.changedLocked()
 	})
 	defer listWait.Stop()
+	if o.options.Capacity > 0 {
+		watches.Go(func() { o.watchCapacity(ctx) })
+	}
 	for ctx.Err() == nil {
 		pause := o.options.Discovery
 		result, err := o.discover(ctx)
@@ -180,7 +188,7 @@ func (o *Observer) changedLocked() {
 	}
 }
 
-// Settled reports whether all kinds were listed, or Options.ListWait is over. Before that, a
+// Settled reports whether all kinds were listed and the nodes were read, or Options.ListWait is over. Before that, a
 // missing object may just not have been listed.
 func (o *Observer) Settled() bool {
 	o.mu.Lock()
@@ -196,7 +204,7 @@ func (o *Observer) Settled() bool {
 			return false
 		}
 	}
-	return true
+	return o.capacityRead || o.options.Capacity == 0
 }
 
 // Revisions returns a number for each label that grows whenever one of its objects changes.

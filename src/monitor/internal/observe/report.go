@@ -16,7 +16,7 @@ import (
 func (o *Observer) Report() status.Report {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := status.Report{Schema: status.Schema, Apps: []status.App{}, Unseen: o.unseenLocked()}
+	r := status.Report{Schema: status.Schema, Apps: []status.App{}, Unseen: o.unseenLocked(), Capacity: o.capacity}
 	unseen := map[schema.GroupKind]bool{}
 	for _, u := range r.Unseen {
 		unseen[schema.GroupKind{Group: u.Group, Kind: u.Kind}] = true

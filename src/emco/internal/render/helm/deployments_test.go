@@ -81,6 +81,8 @@ func TestTheMonitorsChartTakesItsValues(t *testing.T) {
 	}{
 		"by default Secrets are out of reach": {nil, "emco-monitor", "[secrets]"},
 		"Secrets on request":                  {map[string]any{"secrets": true}, "[secrets]", "value: \"false\"}\n            - {name: LOG_LEVEL"},
+		"no Nodes by default":                 {nil, "CAPACITY_INTERVAL, value: \"0s\"", "[nodes]"},
+		"free resources on request":           {map[string]any{"capacity": map[string]any{"report": true, "interval": "2m"}}, "[nodes]", "CAPACITY_INTERVAL, value: \"0s\""},
 		"custom kinds": {map[string]any{"extraRules": []any{map[string]any{
 			"apiGroups": []any{"example.org"}, "resources": []any{"*"}, "verbs": []any{"get", "list", "watch"},
 		}}}, "example.org", ""},
