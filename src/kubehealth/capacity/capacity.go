@@ -39,14 +39,14 @@ type amounts map[corev1.ResourceName]int64
 func amountsOf(list corev1.ResourceList) amounts {
 	out := make(amounts, len(list))
 	for name, q := range list {
-		out[name] = Amount(name, q)
+		out[name] = Amount(string(name), q)
 	}
 	return out
 }
 
 // Amount returns a quantity in the unit that status.NodeResource has for the resource.
-func Amount(name corev1.ResourceName, q resource.Quantity) int64 {
-	if name == corev1.ResourceCPU {
+func Amount(name string, q resource.Quantity) int64 {
+	if name == string(corev1.ResourceCPU) {
 		return q.MilliValue()
 	}
 	return q.Value()

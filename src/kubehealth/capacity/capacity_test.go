@@ -1,6 +1,7 @@
 package capacity_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -246,8 +247,13 @@ func TestTheClusterIsRead(t *testing.T) {
 		t.Errorf("%s, %v", show(s.Capacity()), err)
 	}
 	server.Rotate()
-	if _, err := capacity.Read(t.Context(), client); err == nil || !strings.Contains(err.Error(), "list the nodes of the cluster") {
+	if _, err := capacity.Read(t.Context(), client); err == nil || !strings.Contains(err.Error(), "list the nodes of the cluster") || capacity.Problem(err) != "nodes and pods may not be listed" {
 		t.Errorf("refused: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := capacity.Read(ended, client); capacity.Problem(err) != "the API server does not answer" {
+		t.Errorf("without an answer: %v", err)
 	}
 }
 

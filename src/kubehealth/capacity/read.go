@@ -49,5 +49,5 @@ func each[T any](ctx context.Context, client dynamic.Interface, resource, fields
 			return nil
 		}
 	}
-	return fmt.Errorf("the cluster has more than %d %s", maxPages*pageSize, resource)
+	return fmt.Errorf("list the %s of the cluster: %w", resource, errTooMany)
 }

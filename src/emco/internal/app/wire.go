@@ -36,6 +36,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/sink/kube"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/freeresources"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/upkeep"
@@ -91,7 +92,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	a.names.Set(func(id string) string { return seen.Document(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db, a.freeResources(c, st, stored))).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	networks := ncm.New(st.db, st.contexts).WithStatus(reader)
 	usage := orchestrator.NewUsage()
@@ -177,7 +178,7 @@ func controllers(db *store.DB, values *httpvalue.Reader) map[string]customize.Co
 		ovnaction.Name: ovnaction.New(db), sfc.Name: sfc.New(db), sfc.ClientName: sfc.NewClient(db), tac.Name: tac.New(db),
 	}
 	for _, name := range hpa.ActionNames {
-		out[name] = hpa.New(db)
+		out[name] = hpa.New(db, nil)
 	}
 	return out
 }
@@ -199,12 +200,29 @@ func (e eventActions) Act(ctx context.Context, r policyintents.Request) error {
 }
 
 // placementControllers returns the placement controllers of the program, by name.
-func placementControllers(db *store.DB) map[string]placement.Controller {
+func placementControllers(db *store.DB, free *freeresources.Reader) map[string]placement.Controller {
 	out := map[string]placement.Controller{}
 	for _, name := range hpa.PlacementNames {
-		out[name] = hpa.New(db)
+		out[name] = hpa.New(db, free.Of)
 	}
 	return out
+}
+
+// freeResources returns what clusters have free, by reports and by reads of direct clusters.
+func (a *App) freeResources(c config.Config, st openStores, rules syncobjects.Rules) *freeresources.Reader {
+	clusters, routes := a.kube(c, rules.Outbound.Check), &route.Resolver{DB: st.db, Rules: rules}
+	connect := func(ctx context.Context, cluster v2.ClusterKey) (api freeresources.Connection, direct bool, err error) {
+		lookup := routes.Lookup()
+		if registered, _, err := lookup.Cluster(ctx, cluster); err != nil || !registered.Direct() {
+			return nil, false, err
+		}
+		r, err := lookup.Route(ctx, cluster)
+		if err == nil {
+			api, err = clusters.Connect(r.Kubeconfig)
+		}
+		return api, true, err
+	}
+	return freeresources.New(st.contexts, connect, time.Duration(c.Status.Stale), time.Now, a.log)
 }
 
 // views returns the views of the whole fleet, which follow the mirror.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
@@ -122,5 +124,54 @@ func TestDocumentsOfAgentsReplaceEachOther(t *testing.T) {
 	must(t, s.DeleteAgent(ctx, a))
 	if got, err := s.AgentDocuments(ctx, []v2.ClusterKey{"edge+a"}); err != nil || len(got) != 0 {
 		t.Errorf("of a forgotten agent %d documents are left, %v", len(got), err)
+	}
+}
+
+func TestWhatAgentsSayOfNodesIsStored(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	four := status.Capacity{Nodes: 4, Classes: []status.NodeClass{{Count: 4, Resources: []status.NodeResource{{Name: "cpu", Allocatable: 4000, Free: 1000}}}}}
+	must(t, s.SetCapacity(ctx, "edge+a", at, status.Capacity{})) // one that says nothing needs no value
+	must(t, s.SetCapacity(ctx, "edge+b", at, four))
+	must(t, s.SetCapacity(ctx, "edge+b", at.Add(time.Hour), four))
+	got, err := s.Capacities(ctx, []v2.ClusterKey{"edge+a", "edge+b"})
+	must(t, err)
+	if len(got) != 2 || got[0].Capacity.Known() || !got[1].At.Equal(at) || !reflect.DeepEqual(got[1].Capacity, four) {
+		t.Errorf("Capacities = %+v", got)
+	}
+	must(t, s.SetCapacity(ctx, "edge+b", at.Add(time.Hour), status.Capacity{Problem: "forbidden"}))
+	if got, err = s.Capacities(ctx, []v2.ClusterKey{"edge+b"}); err != nil || got[0].Capacity.Problem != "forbidden" || !got[0].At.Equal(at.Add(time.Hour)) {
+		t.Errorf("Capacities = %+v, %v", got, err)
+	}
+	must(t, s.SetCapacity(ctx, "edge+b", at, status.Capacity{})) // it stopped to report them
+	must(t, s.SetCapacity(ctx, "edge+c", at, four))
+	if keys := keysBelow(t, s, "capacity"); !slices.Equal(keys, []string{"capacity/edge+c"}) {
+		t.Errorf("stored are %q", keys)
+	}
+	now, _, err := s.UpdateAgents(ctx, []agents.Update{{Agent: agents.Agent{Cluster: "edge+c"}}})
+	must(t, err)
+	must(t, s.DeleteAgent(ctx, now[0]))
+	if keys := keysBelow(t, s, "capacity"); len(keys) != 0 {
+		t.Errorf("of deleted agents are left %q", keys)
+	}
+	wantKind(t, s.SetCapacity(ctx, "edge/c", at, four), errs.Invalid)
+}
+
+// Processes that store the same report, or two of them, at the same time do not fail.
+func TestProcessesStoreWhatNodesHaveTogether(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			if err := s.SetCapacity(t.Context(), "edge+a", time.Unix(int64(i), 0), status.Capacity{Nodes: 1 + i%2}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := s.Capacities(t.Context(), []v2.ClusterKey{"edge+a"}); err != nil || !got[0].Capacity.Known() {
+		t.Errorf("Capacities = %+v, %v", got, err)
 	}
 }

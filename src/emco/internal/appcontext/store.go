@@ -21,6 +21,7 @@
 //	reporttable/<uid>/<app>/<shard>     equal reports, by rsync
 //	heard/<cluster>                     Agent: its last sign of life, and its tokens
 //	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
+//	capacity/<cluster>                  what its nodes have free, by its agent
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to

@@ -75,11 +75,12 @@ var groups = map[string]packageGroup{
 	"registration": { // where clusters report, and what they should hold
 		packages: []string{"internal/status/registration"},
 		may:      []string{"ground", "kernel", "port", "intake", "driver"},
+		outside:  []string{"api/status"},
 	},
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/condition/opa", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
+			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/freeresources", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/", "internal/workflow/",
 			"temporal/temporalrunner", // in a module of its own, for its dependencies
 		},
@@ -136,6 +137,13 @@ var groups = map[string]packageGroup{
 var exceptions = map[string][]string{
 	// It watches and judges objects as the monitor does.
 	"internal/status/kubewatch": {root + "kubehealth"},
+	// They read what nodes have free as the monitor does.
+	"internal/sink/kube":            {root + "kubehealth/capacity"},
+	"internal/status/freeresources": {root + "kubehealth/capacity"},
+	// It compares needs with what the monitor reports.
+	"internal/customize/hpa": {root + "kubehealth/capacity"},
+	// It stores what agents report of nodes.
+	"internal/appcontext/agents": {root + "api/status"},
 	// It reads Retry-After as it is read from Git servers.
 	"internal/sink/folder": {root + "git/transport"},
 	// It takes the jobs that package batch takes.

@@ -12,7 +12,7 @@ import (
 // Controller is a placement controller. Group intents name it and an intent of it.
 type Controller interface {
 	// Demands returns what the apps of a deployment need, by app. Equal documents and equal candidates give equal
-	// demands. Errors concern the whole group; they are Invalid or NotFound if users can correct the cause.
+	// demands, unless they are momentary. Errors concern the whole group; they are Invalid or NotFound if users can correct the cause.
 	Demands(ctx context.Context, d Deployment) (map[string]Demand, error)
 }
 
@@ -20,6 +20,8 @@ type Controller interface {
 type Demand struct {
 	Filters []Filter
 	Scorers []Scorer
+	// Momentary means that the demand depends on more than documents, such as what clusters have free now.
+	Momentary bool
 }
 
 // Deployment is what a placement controller knows of a deployment.
@@ -29,6 +31,11 @@ type Deployment struct {
 	Inventory Inventory
 	// Candidates returns the candidates of the apps that can be placed so far, in order of app.
 	Candidates func(ctx context.Context) ([]Candidates, error)
+	Facts      FactsOf // key-value pairs of clusters
+	// Running returns the clusters that each app is placed on now, by app, sorted.
+	Running func(ctx context.Context) (map[string][]v2.ClusterKey, error)
+	// DocumentsOnly means that momentary demands are not used: nothing but documents has to be read for them.
+	DocumentsOnly bool
 }
 
 // Candidates are the clusters of which those of an app are chosen: its intent selects them, and the filters

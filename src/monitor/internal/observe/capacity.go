@@ -32,9 +32,13 @@ func (o *Observer) watchCapacity(ctx context.Context) {
 			window = append(window[max(0, len(window)+1-capacityWindow):], s)
 			o.setCapacity(capacity.Least(window...).Capacity())
 		default:
-			if failures++; failures == capacityFailures || apierrors.IsForbidden(err) {
+			if failures++; apierrors.IsForbidden(err) {
+				failures = max(failures, capacityFailures)
+			}
+			if failures == capacityFailures {
 				window = nil
-				o.setCapacity(status.Capacity{Problem: err.Error()})
+				o.options.Log.Warn("free resources are not known", "err", err)
+				o.setCapacity(status.Capacity{Problem: capacity.Problem(err)})
 			}
 			o.options.Log.Debug("free resources not read", "failures", failures, "err", err)
 		}
@@ -57,9 +61,6 @@ func (o *Observer) readCapacity(ctx context.Context) (capacity.Snapshot, error) 
 func (o *Observer) setCapacity(c status.Capacity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if c.Problem != "" && c.Problem != o.capacity.Problem {
-		o.options.Log.Warn("free resources are not known", "problem", c.Problem)
-	}
 	o.capacity, o.capacityRead = c, true
 	o.changedLocked()
 }

@@ -3,6 +3,7 @@
 //
 //	heard/<cluster>         Agent
 //	said/<cluster>/<part>   Document, in values of at most 256 KiB
+//	capacity/<cluster>      Capacity
 package agents
 
 import (
@@ -283,7 +284,7 @@ func parseDocument(cluster v2.ClusterKey, parts []*mvccpb.KeyValue) (Document, e
 	return d, nil
 }
 
-// DeleteAgent removes the agent of a cluster, with its tokens and document, if it is still
+// DeleteAgent removes the agent of a cluster, with its tokens, document and capacity, if it is still
 // as a was read. Conflict if it is not.
 func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	if err := etcdkv.CheckParts(string(a.Cluster)); err != nil {
@@ -291,7 +292,7 @@ func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	}
 	key := agentKey(s.kv, a.Cluster)
 	_, ok, err := s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", a.Mod)}, []clientv3.Op{
-		clientv3.OpDelete(key), clientv3.OpDelete(documentKey(s.kv, a.Cluster, ""), clientv3.WithPrefix()),
+		clientv3.OpDelete(key), clientv3.OpDelete(documentKey(s.kv, a.Cluster, ""), clientv3.WithPrefix()), clientv3.OpDelete(capacityKey(s.kv, a.Cluster)),
 	})
 	if err == nil && !ok {
 		err = errs.E(errs.Conflict, "remove", "agent of "+string(a.Cluster), errors.New("it has reported meanwhile"))

@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
 )
 
 // Names of the controller in group intents: the first has both roles. Group intents may add a
@@ -36,11 +36,17 @@ const freePrefix = "allocatable."
 // maxDocuments bounds the intents, consumers and requirements of a group together.
 const maxDocuments = 3000
 
-// Controller has both roles. Make it with New.
-type Controller struct{ db *store.DB }
+// FreeOf returns what the nodes of clusters have free. Every cluster has an answer.
+type FreeOf func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]status.Capacity, error)
 
-// New returns the controller of the documents in a store.
-func New(db *store.DB) Controller { return Controller{db} }
+// Controller has both roles. Make it with New.
+type Controller struct {
+	db   *store.DB
+	free FreeOf
+}
+
+// New returns the controller of the documents in a store. As an action controller it does not call free.
+func New(db *store.DB, free FreeOf) Controller { return Controller{db, free} }
 
 // need is a requirement of a workload.
 type need struct {
@@ -93,13 +99,21 @@ func (n need) amount(number int64) (resource.Quantity, error) {
 	return q, err
 }
 
+// perPod returns what each pod of the workload requests of a node, in the unit of status.NodeResource.
+func (n need) perPod() (int64, error) {
+	q, err := n.amount(n.Resource.Requests)
+	return capacity.Amount(n.Resource.Name, q), err
+}
+
 // total returns what all pods of the workload request together.
 func (n need) total() (float64, error) {
 	q, err := n.amount(n.Resource.Requests)
-	return q.AsApproximateFloat64() * float64(max(n.workload.Replicas, 1)), err
+	return q.AsApproximateFloat64() * float64(n.replicas()), err
 }
 
-// free returns how much of a resource a cluster has free.
+func (n need) replicas() int { return max(n.workload.Replicas, 1) }
+
+// free returns how much of a resource a cluster has free by its key-value pairs.
 func free(name string, facts map[string]string) (float64, bool) {
 	q, err := resource.ParseQuantity(strings.TrimSpace(facts[freePrefix+name]))
 	return q.AsApproximateFloat64(), err == nil
@@ -120,111 +134,6 @@ func (n need) capable(c placement.Cluster, facts map[string]string) bool {
 		}
 	}
 	return (value == "" || value == "true") && slices.Contains(c.Labels, key)
-}
-
-// Demands implements placement.Controller.
-func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[string]placement.Demand, error) {
-	all, err := h.needs(ctx, at.Group, at.Intent)
-	if err != nil {
-		return nil, err
-	}
-	filters := map[string]*filter{} // by app
-	out := map[string]placement.Demand{}
-	for _, n := range all {
-		d := out[n.app]
-		if !n.Mandatory {
-			s, err := n.scorer()
-			if err != nil {
-				return nil, err
-			}
-			d.Scorers = append(d.Scorers, s)
-			out[n.app] = d
-			continue
-		}
-		f := filters[n.app]
-		if f == nil {
-			f = &filter{amounts: map[string]float64{}}
-			filters[n.app], d.Filters = f, []placement.Filter{f}
-			out[n.app] = d
-		}
-		if !n.isAmount() {
-			f.capabilities = append(f.capabilities, n)
-			continue
-		}
-		total, err := n.total()
-		if err != nil {
-			return nil, err
-		}
-		f.amounts[n.Resource.Name] += total
-	}
-	return out, nil
-}
-
-// scorer prefers clusters that meet the requirement.
-func (n need) scorer() (placement.Scorer, error) {
-	out := placement.Scorer{Weight: float64(max(n.Weight, 1))}
-	if !n.isAmount() {
-		out.Name = n.Resource.Key + "=" + n.Resource.Value
-		out.Value = func(c placement.Cluster, facts map[string]string) (float64, bool) {
-			return met(n.capable(c, facts)), true
-		}
-		return out, nil
-	}
-	total, err := n.total()
-	out.Name = "room for " + n.Resource.Name
-	out.Value = func(_ placement.Cluster, facts map[string]string) (float64, bool) {
-		has, known := free(n.Resource.Name, facts)
-		return met(has >= total), known
-	}
-	return out, err
-}
-
-func met(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-// filter leaves out clusters that lack what an app must have.
-type filter struct {
-	amounts      map[string]float64 // of all workloads together, by resource
-	capabilities []need
-}
-
-// Admit implements placement.Filter.
-func (f *filter) Admit(ctx context.Context, req placement.Request, c placement.Cluster) (placement.Verdict, error) {
-	v := placement.Verdict{Cluster: c.Key()}
-	var facts map[string]string
-	if req.Facts != nil {
-		var err error
-		if facts, err = req.Facts(ctx, c.Key()); err != nil {
-			return v, err
-		}
-	}
-	for _, n := range f.capabilities {
-		if !n.capable(c, facts) {
-			v.Reason = fmt.Sprintf("has no capability %s=%s (hpa)", n.Resource.Key, n.Resource.Value)
-			return v, nil
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.amounts)) {
-		has, known := free(name, facts)
-		switch {
-		case !known:
-			v.Reason = fmt.Sprintf("has no key-value pair %s%s that says how much is free (hpa)", freePrefix, name)
-			return v, nil
-		case has < f.amounts[name]:
-			v.Reason = fmt.Sprintf("has %s of %s free, and %s are needed (hpa)", shown(has), name, shown(f.amounts[name]))
-			return v, nil
-		}
-	}
-	v.Admitted, v.Reason = true, "has what the workloads need"
-	return v, nil
-}
-
-func shown(n float64) string {
-	return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
 }
 
 // Customize implements customize.Controller. Workloads get the requests and limits of all

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/customizetest"
@@ -76,17 +77,39 @@ func (f fleet) Labelled(provider, label string) (out []v2.ClusterKey) {
 
 var three = fleet{{Provider: "p", Name: "blind"}, {Provider: "p", Name: "large"}, {Provider: "p", Name: "small", Labels: []string{"sriov"}}}
 
+// nothingFree answers for clusters without a report.
+func nothingFree(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]status.Capacity, error) {
+	out := map[v2.ClusterKey]status.Capacity{}
+	for _, c := range clusters {
+		out[c] = status.Capacity{Problem: "no monitor has reported"}
+	}
+	return out, nil
+}
+
+// deploymentOf returns a deployment whose app web may run on all clusters of a fleet, and runs on some.
+func deploymentOf(f fleet, running ...v2.ClusterKey) placement.Deployment {
+	return placement.Deployment{
+		Group: group, Intent: "web", Inventory: f, Facts: factsOf,
+		Candidates: func(context.Context) ([]placement.Candidates, error) {
+			return []placement.Candidates{{App: "web", AnyOf: [][]v2.ClusterKey{f.Labelled("p", "all")}, Count: 1}}, nil
+		},
+		Running: func(context.Context) (map[string][]v2.ClusterKey, error) {
+			return map[string][]v2.ClusterKey{"web": running}, nil
+		},
+	}
+}
+
 func TestMandatoryNeedsLeaveClustersOut(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		needs []string
 		want  string // verdicts on large, small and blind
 	}{
-		"memory of both pods": {[]string{`{"allocatable":true,"mandatory":true,"resource":{"name":"memory","requests":600}}`}, "in; has 1073741824 of memory free, and 1200000000 are needed (hpa); has no key-value pair allocatable.memory that says how much is free (hpa)"},
-		"units":               {[]string{`{"allocatable":true,"mandatory":true,"resource":{"name":"cpu","requests":700,"units":"m"}}`}, "in; in; has no key-value pair allocatable.cpu that says how much is free (hpa)"},
+		"memory of both pods": {[]string{`{"allocatable":true,"mandatory":true,"resource":{"name":"memory","requests":600}}`}, "in; has 1073741824 of memory free, and 1200000000 are needed (hpa); it is not known what is free: no monitor has reported (hpa)"},
+		"units":               {[]string{`{"allocatable":true,"mandatory":true,"resource":{"name":"cpu","requests":700,"units":"m"}}`}, "in; in; it is not known what is free: no monitor has reported (hpa)"},
 		"needs of one resource add up": {[]string{
 			`{"allocatable":true,"mandatory":true,"resource":{"name":"cpu","requests":500,"units":"m"}}`, `{"allocatable":true,"mandatory":true,"resource":{"name":"cpu","requests":300,"units":"m"}}`,
-		}, "in; has 1.5 of cpu free, and 1.6 are needed (hpa); has no key-value pair allocatable.cpu that says how much is free (hpa)"},
+		}, "in; has 1.5 of cpu free, and 1.6 are needed (hpa); it is not known what is free: no monitor has reported (hpa)"},
 		"a capability by fact":  {[]string{`{"allocatable":false,"mandatory":true,"resource":{"key":"accelerator","value":"h100"}}`}, "in; has no capability accelerator=h100 (hpa); has no capability accelerator=h100 (hpa)"},
 		"a capability by label": {[]string{`{"allocatable":false,"mandatory":true,"resource":{"key":"sriov","value":"true"}}`}, "has no capability sriov=true (hpa); in; has no capability sriov=true (hpa)"},
 	} {
@@ -94,7 +117,7 @@ func TestMandatoryNeedsLeaveClustersOut(t *testing.T) {
 		for i, spec := range tt.needs {
 			need(t, db, fmt.Sprintf("n%d", i), spec)
 		}
-		demands, err := hpa.New(db).Demands(t.Context(), placement.Deployment{Group: group, Intent: "web"})
+		demands, err := hpa.New(db, nothingFree).Demands(t.Context(), deploymentOf(three))
 		if err != nil || len(demands["web"].Filters) != 1 || len(demands) != 1 {
 			t.Fatalf("%s: %+v, %v", name, demands, err)
 		}
@@ -121,7 +144,7 @@ func TestOtherNeedsArePreferences(t *testing.T) {
 	db := newStore(t)
 	need(t, db, "gpu", `{"allocatable":false,"weight":2,"resource":{"key":"accelerator","value":"h100"}}`)
 	need(t, db, "memory", `{"allocatable":true,"resource":{"name":"memory","requests":100}}`)
-	demands, err := hpa.New(db).Demands(t.Context(), placement.Deployment{Group: group, Intent: "web"})
+	demands, err := hpa.New(db, nothingFree).Demands(t.Context(), deploymentOf(three))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +165,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	db := newStore(t)
 	need(t, db, "cpu", `{"allocatable":true,"resource":{"name":"cpu","requests":2}}`)
-	customizetest.Check(t, hpa.New(db), deployment())
+	customizetest.Check(t, hpa.New(db, nil), deployment())
 }
 
 func TestWorkloadsGetRequestsAndSelectors(t *testing.T) {
@@ -154,7 +177,7 @@ func TestWorkloadsGetRequestsAndSelectors(t *testing.T) {
 	need(t, db, "wish", `{"allocatable":false,"resource":{"key":"fast","value":"yes"}}`)
 	put(t, db, intent+"/hpa-resource-consumers/odd", `{"kind":"Rollout","name":"r1-web"}`)
 	put(t, db, intent+"/hpa-resource-consumers/odd/resource-requirements/gpu", `{"allocatable":false,"mandatory":true,"resource":{"key":"a"}}`)
-	edits, err := hpa.New(db).Customize(t.Context(), deployment())
+	edits, err := hpa.New(db, nil).Customize(t.Context(), deployment())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +200,7 @@ func TestWorkloadsGetRequestsAndSelectors(t *testing.T) {
 
 func TestAMissingIntentIsInvalid(t *testing.T) {
 	t.Parallel()
-	h := hpa.New(newStore(t))
+	h := hpa.New(newStore(t), nothingFree)
 	_, err := h.Demands(t.Context(), placement.Deployment{Group: group, Intent: "none"})
 	d := deployment()
 	d.Intent = "none"
@@ -196,12 +219,12 @@ func TestTheDocumentsOfAGroupAreLimited(t *testing.T) {
 	for i := range 2998 {
 		put(t, db, fmt.Sprintf("%s/hpa-resource-consumers/c%d", intent, i), `{"name":"r1-web"}`)
 	}
-	d := placement.Deployment{Group: group, Intent: "web"}
-	if _, err := hpa.New(db).Demands(t.Context(), d); err != nil {
+	d := deploymentOf(three)
+	if _, err := hpa.New(db, nothingFree).Demands(t.Context(), d); err != nil {
 		t.Errorf("3000 documents: %v", err)
 	}
 	put(t, db, intent+"/hpa-resource-consumers/last", `{"name":"r1-web"}`)
-	if _, err := hpa.New(db).Demands(t.Context(), d); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 3000 intents, consumers and requirements") {
+	if _, err := hpa.New(db, nothingFree).Demands(t.Context(), d); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "more than 3000 intents, consumers and requirements") {
 		t.Errorf("3001 documents: %v", err)
 	}
 }

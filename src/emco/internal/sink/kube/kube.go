@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
 )
 
 // FieldManager is our field manager in server-side apply.
@@ -140,6 +142,12 @@ func (c *Cluster) Reach(ctx context.Context) error {
 // the cluster serves.
 func (c *Cluster) WatchClient() (dynamic.Interface, meta.ResettableRESTMapperWithContext) {
 	return c.watchClient, c.mapper
+}
+
+// Capacity reads what the nodes of the cluster have free. Errors are those of capacity.Read.
+func (c *Cluster) Capacity(ctx context.Context) (status.Capacity, error) {
+	s, err := capacity.Read(ctx, c.watchClient)
+	return s.Capacity(), err
 }
 
 // Close closes idle connections. Calls that are under way continue.

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
@@ -51,6 +52,8 @@ type ClusterSource interface {
 	// Last returns the sequence and time of the last report of a cluster that any process
 	// accepted; 0 if none did.
 	Last(ctx context.Context, cluster v2.ClusterKey) (seq uint64, at time.Time, err error)
+	// SetCapacity stores what a report of a cluster says of its nodes.
+	SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error
 }
 
 // Git reads repositories.

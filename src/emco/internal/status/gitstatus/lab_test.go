@@ -52,6 +52,7 @@ type clusterMap struct {
 	pairs    map[v2.ClusterKey][]intake.Pair
 	seq      map[v2.ClusterKey]uint64
 	at       map[v2.ClusterKey]time.Time
+	nodes    map[v2.ClusterKey]status.Capacity // that reports said last
 	down     bool
 }
 
@@ -73,6 +74,16 @@ func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.P
 		return nil, errors.New("no etcd")
 	}
 	return slices.Clone(f.pairs[cluster]), nil
+}
+
+func (f *clusterMap) SetCapacity(_ context.Context, cluster v2.ClusterKey, _ time.Time, c status.Capacity) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes == nil {
+		f.nodes = map[v2.ClusterKey]status.Capacity{}
+	}
+	f.nodes[cluster] = c
+	return nil
 }
 
 func (f *clusterMap) Last(_ context.Context, cluster v2.ClusterKey) (uint64, time.Time, error) {

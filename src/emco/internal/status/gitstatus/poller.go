@@ -46,7 +46,7 @@ func newPoller(s *Source, at reportLocation, deliver func(context.Context, appco
 		source: s, location: at, stop: stop, wakeUp: make(chan struct{}, 1),
 		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, unknownBranches: map[string]bool{}, clusterStates: map[v2.ClusterKey]*clusterRecord{},
 	}
-	p.notifier = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.git, Desired: p.desiredRepo, Deliver: deliver, Log: s.options.Log}
+	p.notifier = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.git, Desired: p.desiredRepo, Deliver: deliver, Capacity: s.clusters.SetCapacity, Log: s.options.Log}
 	return p
 }
 

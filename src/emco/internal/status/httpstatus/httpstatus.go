@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
@@ -41,6 +42,8 @@ type ClusterSource interface {
 	Cluster(ctx context.Context, name v2.ClusterKey) (Cluster, error)
 	// Pairs returns the pairs that a cluster must hold.
 	Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error)
+	// SetCapacity stores what a report of a cluster says of its nodes.
+	SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error
 }
 
 // AgentStore stores the agents of clusters: tokens, last sequence, last document.

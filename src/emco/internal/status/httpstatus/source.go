@@ -45,7 +45,7 @@ const (
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	queue := newDocumentQueue(s.options.Refresh)
 	notifier := &intake.Notifier{
-		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
+		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Capacity: s.clusters.SetCapacity, Log: s.options.Log,
 		Desired: func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) {
 			c, err := s.clusters.Cluster(ctx, cluster)
 			return c.Desired, err

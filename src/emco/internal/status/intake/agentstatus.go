@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type AgentStatus struct {
 	Apps     int             `json:"apps"`
 	Unseen   []status.Unseen `json:"unseen,omitempty"` // kinds that the agent cannot read
 	Refused  *Refused        `json:"refused,omitempty"`
+	Capacity status.Capacity `json:"capacity,omitzero"` // what the nodes have free, by the last accepted report
 }
 
 // Refused counts the refused documents of a cluster. Later accepted reports keep it.
@@ -69,6 +71,9 @@ func (n *AgentStatuses) Accepted(r status.Report, received, now time.Time) {
 	if fresh.Unseen = last.Unseen; !slices.Equal(fresh.Unseen, r.Unseen) {
 		fresh.Unseen = cloneUnseen(r.Unseen)
 	}
+	if fresh.Capacity = last.Capacity; !reflect.DeepEqual(fresh.Capacity, r.Capacity) {
+		fresh.Capacity = r.Capacity.Clone()
+	}
 	n.byCluster[fresh.Cluster] = fresh
 }
 
@@ -76,7 +81,7 @@ func (n *AgentStatuses) Accepted(r status.Report, received, now time.Time) {
 func Describe(r status.Report, received, now time.Time) AgentStatus {
 	a := AgentStatus{
 		Cluster: v2.ClusterKey(r.Cluster), Agent: r.Agent, Seq: r.Seq, Received: received, Reported: r.At.UTC(),
-		Apps: len(r.Apps), Unseen: r.Unseen,
+		Apps: len(r.Apps), Unseen: r.Unseen, Capacity: r.Capacity,
 	}
 	if ahead := r.At.Sub(now); ahead > aheadLimit {
 		a.Ahead = ahead.Round(time.Second).String()

@@ -24,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -61,7 +62,27 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 		_, err := g.instantiatedCloud(ctx, cloud)
 		return err
 	})
+	g.planner.Running = g.running
 	return g
+}
+
+// running returns the clusters that the apps of a group are placed on now, by app, sorted.
+func (g *Groups) running(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
+	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
+	if err != nil {
+		return nil, err
+	}
+	places, err := revision.Desired(ctx, g.contexts, head)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]v2.ClusterKey{}
+	for app, bundles := range revision.ByApp(places) {
+		for _, b := range bundles {
+			out[app] = append(out[app], b.Cluster)
+		}
+	}
+	return out, nil
 }
 
 // WithStatus makes r read the status; r follows changes. Without it each query reads etcd.

@@ -103,12 +103,13 @@ type placementIntent struct {
 }
 
 // demands asks the placement controllers of a group, in their order, what its apps need of clusters.
-func (p Planner) demands(ctx context.Context, group store.Key, d *documents, apps []string) error {
+func (p Planner) demands(ctx context.Context, d *documents, apps []string, documentsOnly bool) error {
 	d.demands = map[string]placement.Demand{}
 	for _, call := range d.placers {
 		own, err := call.called.Demands(ctx, placement.Deployment{
-			Group: string(group), Intent: call.intent, Inventory: d.fleet,
+			Group: string(d.doc.Key), Intent: call.intent, Inventory: d.fleet, Facts: p.inventory.KeyValues, DocumentsOnly: documentsOnly,
 			Candidates: func(ctx context.Context) ([]placement.Candidates, error) { return p.candidates(ctx, *d, apps) },
+			Running:    func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return p.running(ctx, d.doc) },
 		})
 		if err != nil {
 			return fmt.Errorf("controller %s: %w", call.controller, err)
@@ -116,10 +117,19 @@ func (p Planner) demands(ctx context.Context, group store.Key, d *documents, app
 		for app, demand := range own {
 			all := d.demands[app]
 			all.Filters, all.Scorers = append(all.Filters, demand.Filters...), append(all.Scorers, demand.Scorers...)
+			all.Momentary = all.Momentary || demand.Momentary
 			d.demands[app] = all
 		}
 	}
 	return nil
+}
+
+// running returns the clusters that the apps of a group are placed on now.
+func (p Planner) running(ctx context.Context, group store.Doc) (map[string][]v2.ClusterKey, error) {
+	if p.Running == nil {
+		return nil, nil
+	}
+	return p.Running(ctx, group)
 }
 
 // candidates returns the candidates of apps, by the demands that are known. Apps that cannot be placed are left out.

@@ -55,6 +55,8 @@ type Planner struct {
 	Controllers map[string]customize.Controller // action controllers within the program, by name
 	Placement   map[string]placement.Controller // placement controllers within the program, by name
 	External    External
+	// Running returns the clusters that the apps of a group are placed on now, by app, sorted; nil: none are.
+	Running func(ctx context.Context, group store.Doc) (map[string][]v2.ClusterKey, error)
 
 	db        *store.DB
 	ready     func(ctx context.Context, cloud store.Doc) error
@@ -81,7 +83,7 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := p.place(ctx, doc.Key, d, apps); err != nil {
+	if err := p.place(ctx, d, apps); err != nil {
 		return Plan{}, err
 	}
 	policies, err := p.policies(ctx, doc.Key.Project(), d.group.Spec.LogicalCloud)
@@ -103,12 +105,12 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 }
 
 // place chooses the clusters of the apps.
-func (p Planner) place(ctx context.Context, group store.Key, d documents, apps []App) error {
+func (p Planner) place(ctx context.Context, d documents, apps []App) error {
 	var names []string
 	for _, a := range apps {
 		names = append(names, a.Name)
 	}
-	if err := p.demands(ctx, group, &d, names); err != nil {
+	if err := p.demands(ctx, &d, names, false); err != nil {
 		return err
 	}
 	for i := range apps {
@@ -121,8 +123,8 @@ func (p Planner) place(ctx context.Context, group store.Key, d documents, apps [
 }
 
 // Places returns the clusters of each app by the current documents, without what rendering
-// needs. Apps that cannot be placed are left out, and all apps if another process chooses their clusters: it is not
-// asked. Errors are those of Plan.
+// needs. Apps that cannot be placed are left out, those whose place depends on more than documents, and all apps if another
+// process chooses their clusters: it is not asked. Errors are those of Plan.
 func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
 	d, err := p.read(ctx, doc)
 	if err != nil || d.remote {
@@ -130,13 +132,16 @@ func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.Clu
 	}
 	names, err := p.AppNames(ctx, d.app)
 	if err == nil {
-		err = p.demands(ctx, doc.Key, &d, names)
+		err = p.demands(ctx, &d, names, true)
 	}
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]v2.ClusterKey{}
 	for _, name := range names {
+		if d.demands[name].Momentary {
+			continue
+		}
 		decision, err := p.decide(ctx, d, name)
 		switch {
 		case err == nil:
@@ -150,6 +155,7 @@ func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.Clu
 
 // documents are what the placement of a group's apps depends on.
 type documents struct {
+	doc     store.Doc // of the group
 	app     v2.CompositeAppKey
 	group   v2.DeploymentIntentGroup
 	cloud   v2.LogicalCloud
@@ -162,6 +168,7 @@ type documents struct {
 
 // read reads what places the apps of a group.
 func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err error) {
+	d.doc = doc
 	d.app, _ = v2.CompositeAppOf(string(doc.Key))
 	if d.group, err = store.Decode[v2.DeploymentIntentGroup](doc); err != nil {
 		return d, err

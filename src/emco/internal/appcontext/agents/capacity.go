@@ -1,0 +1,87 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// Capacity is what the nodes of a cluster have free, by its agent. It is a value of its own, because an Agent is
+// written with each sign of life.
+type Capacity struct {
+	At       time.Time       `json:"at"` // when the first report that says this was received; the agent may have repeated it since
+	Capacity status.Capacity `json:"capacity"`
+}
+
+func capacityKey(kv *etcdkv.Client, cluster v2.ClusterKey) string {
+	return kv.Key("capacity", string(cluster))
+}
+
+// maxTries bounds how often SetCapacity begins again because another process was faster.
+const maxTries = 5
+
+// SetCapacity stores what a report received at the given time says of the cluster's nodes; the zero Capacity means that it
+// says nothing. It writes only what differs. Several processes may call it with the same report. Conflict if others
+// change the value all the time.
+func (s *Store) SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error {
+	if err := etcdkv.CheckParts(string(cluster)); err != nil {
+		return err
+	}
+	for range maxTries {
+		if done, err := s.trySetCapacity(ctx, capacityKey(s.kv, cluster), Capacity{at, c}); done || err != nil {
+			return err
+		}
+	}
+	return errs.E(errs.Conflict, "store", "free resources of "+string(cluster), errors.New("other processes change them all the time"))
+}
+
+// trySetCapacity returns false if another process has changed the value since it was read.
+func (s *Store) trySetCapacity(ctx context.Context, key string, c Capacity) (done bool, err error) {
+	r, err := s.kv.Get(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	have, mod := Capacity{}, int64(0)
+	if len(r.Kvs) > 0 {
+		mod = r.Kvs[0].ModRevision
+		have, err = etcdkv.Decode[Capacity](r.Kvs[0])
+	}
+	if err == nil && reflect.DeepEqual(have.Capacity, c.Capacity) { // a value that cannot be read is replaced
+		return true, nil
+	}
+	op := clientv3.OpDelete(key)
+	if !reflect.ValueOf(c.Capacity).IsZero() {
+		text, err := etcdkv.Encode(key, c)
+		if err != nil {
+			return false, err
+		}
+		op = clientv3.OpPut(key, text)
+	}
+	_, done, err = s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", mod)}, []clientv3.Op{op})
+	return done, err
+}
+
+// Capacities returns what agents say of the nodes of clusters, in their order; the zero Capacity for those that say nothing.
+func (s *Store) Capacities(ctx context.Context, clusters []v2.ClusterKey) ([]Capacity, error) {
+	keys := make([]string, len(clusters))
+	for i, c := range clusters {
+		keys[i] = capacityKey(s.kv, c)
+	}
+	out := make([]Capacity, len(clusters))
+	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) (err error) {
+		if kv != nil {
+			out[i], err = etcdkv.Decode[Capacity](kv)
+		}
+		return err
+	})
+	return out, err
+}
