@@ -7,15 +7,31 @@ app.kubernetes.io/name: emco
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* The labels of the pods with a target, in mode services. */}}
+{{- define "emco.component" -}}
+{{ include "emco.selector" . }}
+app.kubernetes.io/component: {{ .target }}
+{{- end }}
+
+{{- define "emco.component.name" -}}
+{{ include "emco.name" . }}{{ if ne .target "all" }}-{{ .target }}{{ end }}
+{{- end }}
+
+{{- /* The labels of the pods that answer every request. */}}
+{{- define "emco.api" -}}
+{{- if eq .Values.mode "services" }}{{ include "emco.component" (merge (dict "target" "all") .) }}{{ else }}{{ include "emco.selector" . }}{{ end }}
+{{- end }}
+
 {{- define "emco.labels" -}}
 {{ include "emco.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{- /* The names of the service, and those of the settings, such as the public name of a gateway. */}}
+{{- /* The names of the service, that of the ingress, and those of the settings, such as the public name of a gateway. */}}
 {{- define "emco.hosts" -}}
 {{- $name := include "emco.name" . }}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) }}
+{{- if .Values.ingress.enabled }}{{ $own = append $own .Values.ingress.host }}{{ end }}
 {{- join "," (concat $own (default list (default dict .Values.config.http).hosts)) }}
 {{- end }}

@@ -332,7 +332,19 @@ func TestHelpShowsBooleansWithoutValue(t *testing.T) {
 // The manifests of the control plane start it: their settings and variables are right together.
 func TestTheManifestsConfigurationIsRight(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../deployments/emco/emco.yaml")
+	one, three := manifests(t, "emco.yaml"), manifests(t, "services.yaml")
+	if one.Authenticates() || one.HTTP.Cert != "" || len(one.Etcd.Endpoints) > 0 {
+		t.Errorf("one pod: identity %v, certificate %q, etcd %v", one.Authenticates(), one.HTTP.Cert, one.Etcd.Endpoints)
+	}
+	if !three.Authenticates() || three.HTTP.Insecure || three.HTTP.CertKey != "/etc/emco-tls/tls.key" || len(three.Etcd.Endpoints) != 3 || three.Etcd.CertKey == "" || !three.complete() || three.HTTP.Linger == 0 {
+		t.Errorf("several pods: %+v, %+v, targets %v", three.HTTP, three.Etcd, three.Target)
+	}
+}
+
+// manifests returns the configuration of the pods of a file.
+func manifests(t *testing.T, file string) Config {
+	t.Helper()
+	text, err := os.ReadFile("../../../../deployments/emco/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,9 +380,10 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.HTTP.Address != "0.0.0.0:9015" || !slices.Contains(c.HTTP.Hosts, "emco.emco.svc") || settings == "" {
-		t.Errorf("address %s, hosts %v, settings %q", c.HTTP.Address, c.HTTP.Hosts, settings)
+	if c.HTTP.Address != "0.0.0.0:9015" || c.Ops.Address != "0.0.0.0:9017" || !slices.Contains(c.HTTP.Hosts, "emco.emco.svc") || settings == "" {
+		t.Errorf("%s: addresses %s and %s, hosts %v, settings %q", file, c.HTTP.Address, c.Ops.Address, c.HTTP.Hosts, settings)
 	}
+	return c
 }
 
 func TestTheConfigurationThatIsDeployedIsRight(t *testing.T) {

@@ -3,6 +3,7 @@ package helm_test
 import (
 	"bytes"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,20 +31,31 @@ func controlPlane(t *testing.T, values map[string]any) (files map[string]string,
 	return files, notes, err
 }
 
-// The plain YAML is what the chart renders to with its defaults.
+// The plain YAML is what the chart renders to with its defaults, and in mode services.
 func TestF34TheControlPlanesPlainYAMLIsThatOfItsChart(t *testing.T) {
 	t.Parallel()
-	files, _, err := controlPlane(t, nil)
+	plainYAML(t, "emco.yaml", "Edit the image.", nil)
+	plainYAML(t, "services.yaml", "Edit the image, the addresses of etcd, and the names of the Secrets.", map[string]any{
+		"mode": "services", "sealingKey": map[string]any{"secretName": "emco-sealing"}, "tls": map[string]any{"secretName": "emco-tls"},
+		"etcd":      map[string]any{"endpoints": []any{"https://etcd-0.etcd:2379", "https://etcd-1.etcd:2379", "https://etcd-2.etcd:2379"}, "secretName": "emco-etcd"},
+		"bootstrap": map[string]any{"secretName": "emco-bootstrap"}, "config": map[string]any{"auth": map[string]any{"mode": "on"}},
+	})
+}
+
+// plainYAML compares a file of deployments/emco with what the chart renders to.
+func plainYAML(t *testing.T, file, edit string, values map[string]any) {
+	t.Helper()
+	files, _, err := controlPlane(t, values)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	out.WriteString("# Made from deployments/helm/emco. Edit the image.\n")
+	out.WriteString("# Made from deployments/helm/emco. " + edit + "\n")
 	out.WriteString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: emco\n  labels:\n    pod-security.kubernetes.io/enforce: restricted\n    pod-security.kubernetes.io/warn: restricted\n")
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		out.WriteString("---\n" + strings.TrimSpace(strings.TrimPrefix(files[name], "---\n")) + "\n")
+		out.WriteString("---\n" + strings.TrimPrefix(strings.TrimSpace(files[name]), "---\n") + "\n")
 	}
-	same(t, filepath.Join(deployments, "emco/emco.yaml"), strings.ReplaceAll(out.String(), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl"))
+	same(t, filepath.Join(deployments, "emco", file), strings.ReplaceAll(out.String(), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl"))
 }
 
 func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
@@ -73,6 +85,37 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 			[]string{"disk: ssd", "priorityClassName: high", "name: pull", "emco/emco:v1", "tier: control", "note: kept"},
 			nil,
 		},
+		"identity and TLS": {
+			values{"config": values{"auth": values{"mode": "on"}}, "tls": values{"secretName": "cert"}, "bootstrap": values{"secretName": "first", "key": "t"}},
+			[]string{"value: /etc/emco-tls/tls.crt", "secret: {secretName: cert, defaultMode: 0440}", "value: /etc/emco-bootstrap/t"},
+			[]string{"EMCO_HTTP_INSECURE"},
+		},
+		"authorities": {
+			values{"extraVolumes": []any{values{"name": "ca", "configMap": values{"name": "ca"}}}, "extraVolumeMounts": []any{values{"name": "ca", "mountPath": "/etc/ca"}}},
+			[]string{"mountPath: /etc/ca"},
+			nil,
+		},
+		"several pods": {
+			services(nil),
+			[]string{"kind: Deployment", "replicas: 3", "kind: PodDisruptionBudget", "sessionAffinity: ClientIP", "EMCO_TARGET, value: all", `"https://etcd-0:2379,https://etcd-1:2379"`, "topologyKey: kubernetes.io/hostname", "emptyDir: {sizeLimit: 10Gi}"},
+			[]string{"StatefulSet", "volumeClaimTemplates", "EMCO_ETCD_CA", "mongo"},
+		},
+		"pods that only work": {
+			services(values{"replicas": values{"all": 2, "rsync": 4}}),
+			[]string{"name: emco-rsync", "replicas: 4", "replicas: 2", "EMCO_TARGET, value: rsync"},
+			nil,
+		},
+		"an etcd with TLS, and MongoDB": {
+			services(values{"etcd": values{"endpoints": []any{"https://etcd-0:2379"}, "secretName": "etcd", "prefix": "/two/"}, "mongo": values{"secretName": "mongo", "key": "uri"}}),
+			[]string{"value: /etc/emco-etcd/tls.crt", `EMCO_ETCD_PREFIX, value: "/two/"`, "EMCO_STORE_DRIVER, value: mongo", "secretKeyRef: {name: mongo, key: uri}"},
+			nil,
+		},
+		"a public name": {
+			values{"ingress": values{"enabled": true, "host": "emco.example.org", "className": "nginx", "tlsSecretName": "cert"}},
+			[]string{"kind: Ingress", "host: emco.example.org", "ingressClassName: nginx", "secretName: cert", `svc.cluster.local,emco.example.org"`},
+			nil,
+		},
+		"alerts":   {values{"prometheusRule": values{"enabled": true, "labels": values{"team": "ops"}}}, []string{"kind: PrometheusRule", "alert: EmcoDown", "{{ $value }}"}, nil},
 		"settings": {values{"config": values{"git": values{"window": "2s"}}, "extraEnv": []any{values{"name": "HTTPS_PROXY", "value": "http://proxy"}}}, []string{"window: 2s", "HTTPS_PROXY"}, nil},
 	} {
 		files, notes, err := controlPlane(t, c.values)
@@ -101,10 +144,19 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 	}
 }
 
+// services are the least values of several pods, and others.
+func services(other map[string]any) map[string]any {
+	out := map[string]any{
+		"mode": "services", "sealingKey": map[string]any{"secretName": "keys"}, "etcd": map[string]any{"endpoints": []any{"https://etcd-0:2379", "https://etcd-1:2379"}},
+	}
+	maps.Copy(out, other)
+	return out
+}
+
 // checkObjects requires strict YAML, and a kind, a name and a namespace in each document.
 func checkObjects(t *testing.T, name, text string) {
 	t.Helper()
-	for doc := range strings.SplitSeq(text, "\n---\n") {
+	for doc := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "---\n"), "\n---\n") {
 		var object struct {
 			Kind     string
 			Metadata struct{ Name, Namespace string }
@@ -124,13 +176,19 @@ func TestTheControlPlanesChartRefuses(t *testing.T) {
 	t.Parallel()
 	type values = map[string]any
 	for want, v := range map[string]values{
-		"replicas":    {"replicas": 3},
-		"port":        {"service": values{"port": 0}},
-		"pullPolicy":  {"image": values{"pullPolicy": "Sometimes"}},
-		"accessModes": {"persistence": values{"accessModes": []any{"ReadWriteMany"}}},
-		"size":        {"persistence": values{"size": "much"}},
-		"data":        {"config": values{"data": "/elsewhere"}},
-		"address":     {"config": values{"http": values{"address": ":80"}}},
+		"replicas":             {"replicas": 3},
+		"got 0":                services(values{"replicas": values{"all": 0}}),
+		"clm":                  services(values{"replicas": values{"all": 1, "clm": 1}}),
+		"needs etcd.endpoints": services(values{"etcd": values{}}),
+		"ingress.host":         {"ingress": values{"enabled": true}},
+		"the same key":         services(values{"sealingKey": values{}}),
+		"endpoints":            services(values{"etcd": values{"endpoints": []any{"etcd-0:2379"}}}),
+		"port":                 {"service": values{"port": 0}},
+		"pullPolicy":           {"image": values{"pullPolicy": "Sometimes"}},
+		"accessModes":          {"persistence": values{"accessModes": []any{"ReadWriteMany"}}},
+		"size":                 {"persistence": values{"size": "much"}},
+		"data":                 {"config": values{"data": "/elsewhere"}},
+		"address":              {"config": values{"http": values{"address": ":80"}}},
 	} {
 		if _, _, err := controlPlane(t, v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want a refusal that names %s", v, err, want)
@@ -152,5 +210,34 @@ func TestTheControlPlaneIsRestricted(t *testing.T) {
 		if !strings.Contains(files["statefulset.yaml"], want) {
 			t.Errorf("the StatefulSet lacks %q", want)
 		}
+	}
+}
+
+// The chart has a copy of the alert rules, because Helm reads only the files of a chart.
+func TestTheChartsAlertsAreThoseOfPrometheus(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile(filepath.Join(deployments, "prometheus/alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, filepath.Join(deployments, "helm/emco/files/alerts.yaml"), string(rules))
+}
+
+// The values that the page on installation shows are right.
+func TestTheValuesOfTheInstallationPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(page), "```yaml\n# values.yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	values := map[string]any{}
+	if err := syaml.Unmarshal([]byte(block), &values); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	files, _, err := controlPlane(t, values)
+	if err != nil || !strings.Contains(files["deployments.yaml"], "/etc/emco-etcd/tls.key") || !strings.Contains(files["configmap.yaml"], "id.example.org") {
+		t.Errorf("%v\n%s", err, files["deployments.yaml"])
 	}
 }
