@@ -84,15 +84,20 @@ func (r *Renewals) FirstEnd() (first time.Time) {
 	return first
 }
 
-// noteEnd notes when the first certificate of an authority on clusters ends; zero for none.
-func (r *Renewals) noteEnd(ca store.Key, end time.Time) {
+// noteEnd notes when the first certificate of an authority on clusters ends. While an update of the distribution is under way, and
+// after one that failed, the clusters have the certificates of before.
+func (r *Renewals) noteEnd(ca store.Key, distributed standing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if end.IsZero() {
+	switch {
+	case distributed.head.State != appcontext.Instantiated:
 		delete(r.ends, ca)
-		return
+	case !distributed.renews() || distributed.Rev != distributed.head.Rev:
+	case distributed.NotAfter.IsZero():
+		delete(r.ends, ca)
+	default:
+		r.ends[ca] = distributed.NotAfter
 	}
-	r.ends[ca] = end
 }
 
 // Restarted forgets which heads there are: all follow again.
@@ -218,7 +223,12 @@ func (r *Renewals) standingOf(ctx context.Context, s stage, ca store.Doc) (out s
 	return out, err
 }
 
-// look renews what is due of a certificate authority, and returns when to look again; zero if an event will.
+// look does the next step of the renewal of a certificate authority if one is due, and returns when to look again; zero if an
+// event will.
+//
+// A renewal takes two updates. The update of the enrollment comes first: it gives the issuer new requests. When clusters have
+// reported that the issuer signed them, the update of the distribution brings the certificates to the clusters. A look asks for
+// one update at most. Its end changes the head of the stage, which leads to the next look.
 func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err error) {
 	ca, doc, err := r.a.authorityAt(ctx, key)
 	if errs.Is(err, errs.NotFound) {
@@ -228,50 +238,60 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 	if err != nil {
 		return next, err
 	}
-	requests, err := r.standingOf(ctx, enrollment, doc)
+	enrolled, err := r.standingOf(ctx, enrollment, doc)
 	if err != nil {
 		return next, err
 	}
-	r.follow(requests.head.Deployment(), "")
-	if requests.head.State != appcontext.Instantiated { // also before the authority is deleted
+	r.follow(enrolled.head.Deployment(), "")
+	if enrolled.head.State != appcontext.Instantiated { // also before the authority is deleted
 		r.forget(key)
 		return next, nil
 	}
-	held, err := r.standingOf(ctx, distribution, doc)
+	distributed, err := r.standingOf(ctx, distribution, doc)
 	if err != nil {
 		return next, err
 	}
-	switch { // while an update is under way, and after one that failed, the clusters have the certificates of before
-	case held.head.State != appcontext.Instantiated:
-		r.noteEnd(key, time.Time{})
-	case held.renews() && held.Rev == held.head.Rev:
-		r.noteEnd(key, held.NotAfter)
-	}
-	if !requests.renews() {
+	r.noteEnd(key, distributed)
+	if !enrolled.renews() {
 		return next, nil
 	}
-	now := r.a.now()
-	if requests.RenewAt.IsZero() { // it is not known, for example of a revision of an older version
-		if requests.RenewAt, err = r.a.keysOf(requests.doc.Key).renewAt(ctx, lifeOf(ca, requests.Life)); err != nil {
+	if enrolled.RenewAt.IsZero() { // it is not known, for example of a revision of an older version
+		if enrolled.RenewAt, err = r.a.keysOf(enrolled.doc.Key).renewAt(ctx, lifeOf(ca, enrolled.Life)); err != nil {
 			return next, err
 		}
 	}
+	now := r.a.now()
 	switch {
-	case !requests.RenewAt.After(now):
-		return r.renew(ctx, enrollment, requests)
-	case !held.renews():
-		return requests.RenewAt, nil
-	case held.RenewAt.After(now):
-		return earlier(requests.RenewAt, held.RenewAt), nil
+	case !enrolled.RenewAt.After(now):
+		return r.renew(ctx, enrollment, enrolled)
+	case !distributed.renews():
+		return enrolled.RenewAt, nil
+	case distributed.RenewAt.After(now):
+		return earlier(enrolled.RenewAt, distributed.RenewAt), nil
 	}
-	r.follow(requests.head.Deployment(), key) // before the question: a report that comes between the two is not missed
-	if err := r.a.checkEnrolled(ctx, doc); errs.Is(err, errs.Conflict) {
-		return earlier(requests.RenewAt, now.Add(firstPause)), nil
-	} else if err != nil {
+	signed, err := r.signed(ctx, enrolled, doc)
+	switch {
+	case err != nil:
 		return next, err
+	case !signed:
+		return earlier(enrolled.RenewAt, now.Add(firstPause)), nil
 	}
-	r.follow(requests.head.Deployment(), "")
-	return r.renew(ctx, distribution, held)
+	return r.renew(ctx, distribution, distributed)
+}
+
+// signed reports whether the issuer has signed the requests of an enrollment. If it has not, each report of a cluster about
+// them leads to another look.
+func (r *Renewals) signed(ctx context.Context, enrolled standing, ca store.Doc) (bool, error) {
+	r.follow(enrolled.head.Deployment(), ca.Key) // before the question: a report that comes between the two is not missed
+	err := r.a.checkEnrolled(ctx, ca)
+	if errs.Is(err, errs.Conflict) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	r.follow(enrolled.head.Deployment(), "")
+	return true, nil
 }
 
 // follow has a certificate authority looked at when a cluster reports about its enrollment; an empty one ends that.
