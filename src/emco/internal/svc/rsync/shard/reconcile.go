@@ -131,9 +131,12 @@ func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent)
 	}
 }
 
-// reconcileHead writes the pairs that a head asks for, if it asks for anything new, and
-// returns the targets that must change. It reads the newest state of the head: an event
-// that waited must not start what a later one has cancelled.
+// reconcileHead writes the pairs that a head asks for, if it asks for anything new, and returns the targets that must
+// change.
+//
+// The event only says which head may have changed. Its newest state counts, because an event that waited must not start
+// what a later one has canceled. The shard remembers the state that it has reconciled: the same state needs nothing,
+// unless a recheck was asked for. After an error it remembers nothing, because a part may be done.
 func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
 	head, err := r.Heads.Head(ctx, e.Head.UID)
 	if errs.Is(err, errs.NotFound) {
@@ -146,39 +149,50 @@ func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEve
 		return nil, err
 	}
 	deployment, owned := r.owners.update(head)
-	state := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
-	if state.removed {
-		state.terminated = head.Terminated.UTC()
-	}
-	why := r.rechecks.take(head.UID)
+	state := stateOf(head, owned)
 	last, known := r.reconciled[head.UID]
-	same := known && last.state == state
-	if same && why == (recheck{}) {
+	changed := !known || last.state != state
+	why := r.rechecks.take(head.UID)
+	if !changed && why == (recheck{}) {
 		return nil, nil
 	}
 	if why.whole {
 		last = reconciled{}
 	}
-	var due []pair.Target
-	now := reconciled{state: state}
-	switch {
-	case !owned: // another head decides what the deployment holds
-	case head.Stopped:
-		err = r.stop(ctx, deployment)
-	case head.TookOver(): // what was handed over stays as it is
-	default:
-		due, now, err = r.setDesired(ctx, head, deployment, state, last, why.claim)
-	}
+	due, now, err := r.carryOut(ctx, head, deployment, state, last, why.claim)
 	if err != nil {
-		delete(r.reconciled, head.UID) // part of it may be done
-		r.rechecks.add(head.UID, why)  // for the next attempt
+		delete(r.reconciled, head.UID)
+		r.rechecks.add(head.UID, why) // for the next attempt
 		return nil, err
 	}
 	r.reconciled[head.UID] = now
-	if !same {
+	if changed {
 		r.orphans.schedule(head, state)
 	}
 	return due, nil
+}
+
+// stateOf returns the state of a head that owns its deployment, or does not.
+func stateOf(head appcontext.Head, owned bool) headState {
+	s := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
+	if s.removed {
+		s.terminated = head.Terminated.UTC()
+	}
+	return s
+}
+
+// carryOut does what a head asks for. It returns the targets that must change, and what is reconciled then.
+func (r *headReconciler) carryOut(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
+	now := reconciled{state: state}
+	switch {
+	case !state.owned: // another head decides what the deployment holds
+		return nil, now, nil
+	case state.stopped:
+		return nil, now, r.stop(ctx, deployment)
+	case head.TookOver(): // what was handed over stays as it is
+		return nil, now, nil
+	}
+	return r.setDesired(ctx, head, deployment, state, last, claim)
 }
 
 // setDesired writes the pairs that a head's revision wants of this shard, and returns the
