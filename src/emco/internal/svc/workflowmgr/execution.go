@@ -155,22 +155,24 @@ func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRu
 }
 
 // attempt repeats a run until it succeeds, fails for good, is late, or is not wanted any longer.
+//
+// The record of the run comes first in each step: it has the number of an attempt before the attempt begins, and the time of the
+// next one before the pause, so that another process can continue. ctx is the process's, own ends when the run is canceled or
+// replaced, and timed also when the run is late: its cause says why the run ends early.
 func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
 	timed, stop := context.WithDeadlineCause(own, job.Deadline, errLate)
 	defer stop()
-	for pause := firstRetry; ; pause = min(2*pause, longestRetry) {
+	for pause := firstRetry; timed.Err() == nil; pause = min(2*pause, longestRetry) {
+		var result string
 		var err error
-		if timed.Err() == nil {
-			run, err = r.change(timed, run, func(now *appcontext.WorkflowRun) { now.Attempt, now.Next = now.Attempt+1, time.Time{} })
-		}
-		result := ""
+		run, err = r.change(timed, run, func(now *appcontext.WorkflowRun) { now.Attempt, now.Next = now.Attempt+1, time.Time{} })
 		if err == nil && timed.Err() == nil {
 			job.Attempt = run.Attempt
 			result, err = runner.Run(timed, job)
 		}
 		switch {
 		case timed.Err() != nil:
-			return r.end(ctx, runner, job, run, context.Cause(timed))
+			continue // it ends early
 		case err == nil:
 			return r.finish(ctx, run, v2.RunSucceeded, "", result)
 		case errors.Is(err, errReplaced):
@@ -182,23 +184,29 @@ func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.
 		if run, err = r.change(timed, run, func(now *appcontext.WorkflowRun) { now.Message, now.Next = shortened(err.Error(), maxMessage), next }); err != nil {
 			continue // the deadline, or the next attempt, decides
 		}
-		t.yield()
-		select {
-		case <-timed.Done():
-		case <-time.After(pause):
-		}
-		if t.take(timed) != nil {
-			continue
-		}
-		again, err := r.rereadJob(timed, job, run)
-		switch {
-		case timed.Err() != nil:
-		case err != nil:
+		if job, err = r.pause(timed, pause, t, job, run); err != nil && timed.Err() == nil {
 			return r.end(ctx, runner, job, run, err)
-		default:
-			job = again
 		}
 	}
+	return r.end(ctx, runner, job, run, context.Cause(timed))
+}
+
+// pause waits before the next attempt of a job, without its permit, which other runs can use meanwhile. It returns the job as its
+// intent is then; with an error, the job as it was.
+func (r *reconciler) pause(ctx context.Context, d time.Duration, t *turn, job workflow.Job, run appcontext.WorkflowRun) (workflow.Job, error) {
+	t.yield()
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	if err := t.take(ctx); err != nil {
+		return job, err
+	}
+	again, err := r.rereadJob(ctx, job, run)
+	if err != nil {
+		return job, err
+	}
+	return again, nil
 }
 
 // readJob returns what is to run. It waits while the documents cannot be read.
