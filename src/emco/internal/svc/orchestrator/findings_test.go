@@ -36,6 +36,17 @@ func TestF20AFilterOfAnUnknownAppIsAlwaysRefused(t *testing.T) {
 	check("terminated")
 }
 
+func TestF20APlacementOfAnUnknownAppIsRefused(t *testing.T) {
+	t.Parallel()
+	p, g := newMadeGroup(t)
+	if a := p.send(apiRequest{do: "GET " + g.path() + "/placement?app=none"}); a.status != 400 || !strings.Contains(a.body, `has no app "none"`) {
+		t.Errorf("an unknown app is answered %d %s", a.status, a.body)
+	}
+	if a := p.send(apiRequest{do: "GET " + g.path() + "/placement?app=web"}); a.status != 200 || !strings.Contains(a.body, `"app":"web"`) {
+		t.Errorf("an app of the documents is answered %d %s", a.status, a.body)
+	}
+}
+
 func TestF20AStatusThatHasNotChangedIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

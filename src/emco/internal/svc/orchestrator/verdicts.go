@@ -67,6 +67,16 @@ func (g Queries) placement(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	app, cluster := q.Get("app"), v2.ClusterKey(q.Get("cluster"))
+	if app != "" {
+		names, err := g.planner.AppNames(r.Context(), compositeApp(doc))
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(names, app) {
+			return errs.New(errs.Invalid, "Invalid app query: the deployment has no app "+strconv.Quote(app))
+		}
+	}
 	all, err := g.Placement(r.Context(), doc)
 	if err != nil {
 		return err
@@ -75,7 +85,6 @@ func (g Queries) placement(w http.ResponseWriter, r *http.Request) error {
 	if out.StatusSubject, err = subjectOf(doc); err != nil {
 		return err
 	}
-	app, cluster := q.Get("app"), v2.ClusterKey(q.Get("cluster"))
 	kept := slices.DeleteFunc(all, func(v v2.PlacementView) bool {
 		return app != "" && v.App != app || cluster != "" && v.Cluster != cluster && v.Cluster != "" || explain != "true" && v.Verdict == "out" && v.Cluster != ""
 	})
