@@ -187,7 +187,7 @@ func (w *waitState) end(ctx context.Context) error {
 	if w.away != nil {
 		held = []string{w.away.Error()}
 	}
-	return &TimeoutError{Name: w.o.Name, Goal: w.o.Goal, Held: held}
+	return &TimeoutError{Name: w.o.Name, Goal: w.o.Goal, Held: held, away: w.away}
 }
 
 // say prints a line if it differs from the last one.
@@ -247,7 +247,11 @@ type TimeoutError struct {
 	Name string
 	Goal Goal
 	Held []string // what blocks it
+	away error    // why the last poll failed
 }
+
+// Unwrap returns why the server could not be asked at the end; nil if it could.
+func (l *TimeoutError) Unwrap() error { return l.away }
 
 // Error lists what blocks it.
 func (l *TimeoutError) Error() string {
