@@ -205,8 +205,13 @@ func (p *Emco) awaitPush(ctx context.Context, since time.Time) error {
 
 // Await polls the status, rarely enough not to influence the measurement.
 func (p *Emco) Await(ctx context.Context, status string) error {
+	return p.AwaitOf(ctx, p.Deployment, status)
+}
+
+// AwaitOf is Await of another deployment.
+func (p *Emco) AwaitOf(ctx context.Context, d fleet.Deployment, status string) error {
 	return program.Poll(ctx, look, func() error {
-		st, err := p.Fleet.Status(ctx, p.Deployment.Path(), false)
+		st, err := p.Fleet.Status(ctx, d.Path(), false)
 		if err == nil && st.DeployedStatus != status {
 			err = errors.New("deployedStatus is " + st.DeployedStatus)
 		}

@@ -70,6 +70,7 @@ func FullParts() (out []Part) {
 		{8, []string{"P10", "P11", "P13"}},
 		{4, []string{"P14"}},
 		{4, []string{"P16"}},
+		{4, []string{"P21"}},
 		{20, []string{"P18"}},
 		{25, []string{"P15"}},
 	} {
@@ -110,6 +111,7 @@ func parts() []metricGroup {
 		{[]string{"P16"}, (*Suite).hosted, true},
 		{[]string{"P17"}, (*Suite).edge, false},
 		{[]string{"P18"}, (*Suite).many, true},
+		{[]string{"P21"}, (*Suite).choices, true},
 		{[]string{"P1", "P2", "P3", "P9", "P12"}, (*Suite).stories, false}, // last, the largest fleets at the end: if time is short, they are skipped
 	}
 }
