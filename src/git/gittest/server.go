@@ -38,7 +38,7 @@ type Server struct {
 	base  string
 	ended chan struct{}
 
-	running sync.WaitGroup // requests that are being answered, with their git programs
+	drain Drain
 
 	mu         sync.Mutex
 	drop       int
@@ -62,7 +62,7 @@ func Serve(dir string, users ...User) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, users: users, base: "http://" + l.Addr().String(), ended: make(chan struct{})}
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	s.http = &http.Server{Handler: s.drain.Wrap(s), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(s.ended)
 		_ = s.http.Serve(l)
@@ -70,25 +70,11 @@ func Serve(dir string, users ...User) (*Server, error) {
 	return s, nil
 }
 
-// closeLimit is how long Close waits for git programs, which a hook may hold up.
-const closeLimit = 10 * time.Second
-
-// Close ends the server. It waits until the git programs of its requests have ended, because they write to the
-// repositories also when their clients have left.
+// Close ends the server, and waits until the git programs of its requests have ended.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.ended
-	idle := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-		return err
-	case <-time.After(closeLimit):
-		return errors.Join(err, errors.New("a git program of a request still runs"))
-	}
+	return errors.Join(err, s.drain.Close())
 }
 
 // URL returns the URL of a repository.
@@ -179,8 +165,6 @@ func (s *Server) set(f func()) {
 
 // ServeHTTP answers a request of a Git client.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.running.Add(1)
-	defer s.running.Done()
 	push := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack")
 	if s.faulty(w, r, push) || !s.allowed(w, r) {
 		return

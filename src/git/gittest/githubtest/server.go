@@ -71,6 +71,7 @@ type Server struct {
 	mux   *http.ServeMux
 	http  *http.Server
 	ended chan struct{}
+	drain gittest.Drain
 
 	mu     sync.Mutex
 	users  map[string]User // by token
@@ -112,7 +113,7 @@ func Serve(dir string, o Options, users ...User) (*Server, error) {
 		s.users[u.Token] = u
 	}
 	s.mux = s.routes()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	s.http = &http.Server{Handler: s.drain.Wrap(s), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(s.ended)
 		_ = s.http.Serve(l)
@@ -120,10 +121,11 @@ func Serve(dir string, o Options, users ...User) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and all that it has started.
+// Close ends the server and all that it has started, and waits for it.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.ended
+	err = errors.Join(err, s.drain.Close())
 	for _, r := range s.repos {
 		r.store.close()
 	}

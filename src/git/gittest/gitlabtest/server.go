@@ -2,6 +2,7 @@ package gitlabtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ type Server struct {
 	http   *http.Server
 	api    http.Handler
 	ended  chan struct{}
+	drain  gittest.Drain
 
 	mu       sync.Mutex
 	projects []*gitlabProject
@@ -45,7 +47,7 @@ func Serve(dir, prefix string) (*Server, error) {
 	}
 	s := &Server{dir: dir, prefix: prefix, base: "http://" + l.Addr().String() + prefix, ended: make(chan struct{})}
 	s.api = s.routes()
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
+	s.http = &http.Server{Handler: s.drain.Wrap(http.HandlerFunc(s.serve)), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		defer close(s.ended)
 		_ = s.http.Serve(l)
@@ -53,11 +55,11 @@ func Serve(dir, prefix string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and waits for it.
+// Close ends the server, and waits until the git programs of its requests have ended.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.ended
-	return err
+	return errors.Join(err, s.drain.Close())
 }
 
 // URL returns the address of a project's repository.
