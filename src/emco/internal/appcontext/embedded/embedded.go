@@ -90,9 +90,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
 	}
 	r := newReserve(o.Dir, c.Dir, o.Log)
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logs.Zap(o.Log, "etcd", zapcore.ErrorLevel).WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewTee(core, snapshotWatch{zapcore.InfoLevel, r.give})
-	})))
+	c.ZapLoggerBuilder = loggerBuilder(o.Log, r.give)
 	etcd, err := start(c)
 	if err != nil { // etcd may have left files open: keep the lock
 		return nil, errs.E(errs.Internal, "start", "etcd in "+o.Dir, err)
@@ -115,6 +113,13 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		err = errs.E(errs.Unavailable, "start", "etcd in "+o.Dir, ctx.Err())
 	}
 	return nil, errors.Join(err, s.Close())
+}
+
+// loggerBuilder has etcd log its errors, and calls beforeSnapshot right before etcd writes a snapshot of its log.
+func loggerBuilder(log *slog.Logger, beforeSnapshot func()) func(*embed.Config) error {
+	return embed.NewZapLoggerBuilder(logs.Zap(log, "etcd", zapcore.ErrorLevel).WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewTee(core, snapshotWatch{zapcore.InfoLevel, beforeSnapshot})
+	})))
 }
 
 // lockDir creates dir and locks it. etcd has a lock of its own, but waits for it without

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,7 +40,8 @@ type reserve struct {
 
 	mu      sync.Mutex
 	covered os.FileInfo // the database when its blocks were allocated; guarded by mu
-	failed  string      // the last error that was logged; guarded by mu
+	failed  string      // the last errors that were logged; guarded by mu
+	short   bool        // the disk had too little space at the last look; guarded by mu
 }
 
 func newReserve(dir, data string, log *slog.Logger) *reserve {
@@ -71,14 +73,26 @@ func (r *reserve) keep() {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var failed string
-	if err := errors.Join(r.coverLocked(), r.fillLocked()); err != nil && !errors.Is(err, syscall.ENOSPC) {
-		failed = err.Error()
+	var failed []string
+	short := false
+	for _, err := range []error{r.coverLocked(), r.fillLocked()} {
+		switch {
+		case errors.Is(err, syscall.ENOSPC):
+			short = true
+		case err != nil:
+			failed = append(failed, err.Error())
+		}
 	}
-	if failed != "" && failed != r.failed {
-		r.log.Warn("no disk space could be reserved for etcd; a full disk can end this process", "err", failed)
+	if short && !r.short {
+		r.log.Warn("etcd has no whole reserve yet: the disk has too little space for it; a full disk can end this process")
 	}
-	r.failed = failed
+	if text := strings.Join(failed, "; "); text != r.failed {
+		if text != "" {
+			r.log.Warn("no disk space could be reserved for etcd; a full disk can end this process", "err", text)
+		}
+		r.failed = text
+	}
+	r.short = short
 }
 
 // coverLocked allocates the blocks of the database if it is larger than before, or another file: etcd
