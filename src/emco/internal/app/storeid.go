@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 )
@@ -50,10 +51,8 @@ func (a *App) await(ctx context.Context, open func() error) error {
 			return err
 		}
 		a.log.Warn("the start waits for the stores", "err", err)
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, storePause) != nil {
 			return err
-		case <-time.After(storePause):
 		}
 	}
 }

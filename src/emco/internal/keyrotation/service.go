@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/kek"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
@@ -37,10 +38,8 @@ func (s *Service) Run(ctx context.Context) error {
 		if err := s.Ring.Step(ctx, s.reseal); err != nil && ctx.Err() == nil {
 			s.Log.Warn("the data keys could not be read, or values not be sealed with the current one", "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, s.Pause) != nil {
 			return nil
-		case <-time.After(s.Pause):
 		}
 	}
 }

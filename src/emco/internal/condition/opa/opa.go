@@ -20,13 +20,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/condition"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Limits of one question.
 const (
 	timeout     = 3 * time.Second // of one attempt
 	maxAttempts = 2
-	pause       = 200 * time.Millisecond // between them
+	retryPause  = 200 * time.Millisecond // between them
 	maxAnswer   = 64 << 10
 )
 
@@ -93,10 +94,8 @@ func (e *Engine) Holds(ctx context.Context, c v2.PolicyCondition, in condition.I
 		if err == nil || !errs.Is(err, errs.Unavailable) || attempt == maxAttempts {
 			return holds, err
 		}
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, retryPause) != nil {
 			return false, err
-		case <-time.After(pause):
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // documentInterval is the time between two questions to the document store about changes.
@@ -27,6 +27,6 @@ func (s *Service) followDocuments(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			s.log.Warn("changed documents not read; will retry", "err", err)
 		}
-		queue.Pause(ctx, documentInterval)
+		_ = pause.For(ctx, documentInterval)
 	}
 }

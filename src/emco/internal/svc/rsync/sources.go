@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Source delivers what agents on clusters report, for clusters that are not watched from
@@ -32,7 +32,7 @@ func (s *Service) runSources(ctx context.Context) {
 		if len(s.shards.list()) == 0 {
 			continue
 		}
-		queue.Pause(ctx, gatherShards)
+		_ = pause.For(ctx, gatherShards)
 		select {
 		case <-s.shards.changed:
 		default:
@@ -50,7 +50,7 @@ func (s *Service) runSourcesOnce(ctx context.Context) {
 			for ctx.Err() == nil {
 				if err := src.Run(ctx, s.deliverReport); ctx.Err() == nil {
 					s.log.Warn("a source of reports ended; restarting it", "err", err)
-					queue.Pause(ctx, time.Second)
+					_ = pause.For(ctx, time.Second)
 				}
 			}
 		})

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
@@ -48,7 +48,7 @@ func (c *clusterBranches) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		c.repairAll(ctx)
-		queue.Pause(ctx, repairInterval)
+		_ = pause.For(ctx, repairInterval)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
@@ -141,7 +141,7 @@ func (g *Guard) followDecisions(ctx context.Context, what string, next func(ctx 
 		if ctx.Err() == nil {
 			g.Log.Warn("retrying to act on an "+what, "repo", b.URL, "branch", b.Name, "err", err)
 		}
-		queue.Pause(ctx, retry.Backoff(attempt, err))
+		_ = pause.For(ctx, retry.Backoff(attempt, err))
 	}
 }
 
@@ -203,7 +203,7 @@ func (g *Guard) checkBranches(ctx context.Context) {
 	if g.Interval <= 0 || g.Differ == nil {
 		return
 	}
-	for queue.Pause(ctx, g.Interval); ctx.Err() == nil; queue.Pause(ctx, g.Interval) {
+	for pause.For(ctx, g.Interval) == nil {
 		lookup := g.Routes.Lookup()
 		for on, t := range g.users.sample() {
 			r, err := lookup.Route(ctx, t.Cluster)

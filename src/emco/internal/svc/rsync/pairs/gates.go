@@ -8,9 +8,9 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 const (
@@ -170,6 +170,6 @@ func (s *Store) RunGates(ctx context.Context, opened func(context.Context, []pai
 			opened(ctx, targets)
 		}
 		s.gates.queue.await(ctx, next)
-		queue.Pause(ctx, gatherChanges)
+		_ = pause.For(ctx, gatherChanges)
 	}
 }

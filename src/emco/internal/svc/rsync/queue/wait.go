@@ -5,16 +5,6 @@ import (
 	"time"
 )
 
-// Pause waits; it returns early when ctx ends.
-func Pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // GracePeriod is how long results may still be written after the process began to stop:
 // what has happened must be recorded.
 const GracePeriod = 10 * time.Second

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // Window is how long reports are collected before they are handled together.
@@ -60,7 +60,7 @@ func (b *Batcher) run() {
 	case <-b.ctx.Done():
 	}
 	for {
-		queue.Pause(b.ctx, Window)
+		_ = pause.For(b.ctx, Window)
 		batch := b.next()
 		if len(batch) == 0 {
 			return
@@ -68,7 +68,7 @@ func (b *Batcher) run() {
 		if err := b.handle(b.ctx, batch); err != nil && b.ctx.Err() == nil {
 			b.log.Warn("reports not written", "err", err, "reports", len(batch))
 			b.restore(batch)
-			queue.Pause(b.ctx, pair.FirstRetry)
+			_ = pause.For(b.ctx, pair.FirstRetry)
 		}
 	}
 }

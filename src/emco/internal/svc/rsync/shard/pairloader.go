@@ -11,8 +11,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // PairLoader reads all pairs once for the shards of a process that start at about the same
@@ -87,7 +87,7 @@ func (l *PairLoader) gather(ctx context.Context, r *pairRead) {
 	}
 	for begun, n := time.Now(), 0; waiting() > n && time.Since(begun) < maxGather && ctx.Err() == nil; {
 		n = waiting()
-		queue.Pause(ctx, gatherTime)
+		_ = pause.For(ctx, gatherTime)
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // storeRetry says when reads and writes of our own stores are tried again.
@@ -127,7 +127,7 @@ func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent)
 			return err
 		}
 		r.Log.Warn("head not reconciled; will retry", "deployment", e.Head.UID, "err", err)
-		queue.Pause(ctx, storeRetry.Backoff(attempt, err))
+		_ = pause.For(ctx, storeRetry.Backoff(attempt, err))
 	}
 }
 

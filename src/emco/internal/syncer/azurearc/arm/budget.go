@@ -25,11 +25,11 @@ type budget struct {
 	now    func() time.Time
 
 	mu          sync.Mutex
-	all, writer pause // of all requests, and of writes; guarded by mu
+	all, writer closure // of all requests, and of writes; guarded by mu
 }
 
-// pause is a time without requests.
-type pause struct {
+// closure is a time without requests.
+type closure struct {
 	until time.Time
 	why   error // for users
 }
@@ -83,11 +83,11 @@ func (b *budget) unreachable(why error) {
 	b.hold(&b.all, recover, fmt.Errorf("cannot reach Azure: %w", why))
 }
 
-func (b *budget) hold(what *pause, d time.Duration, why error) {
+func (b *budget) hold(what *closure, d time.Duration, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until := b.now().Add(d); until.After(what.until) {
-		*what = pause{until, why}
+		*what = closure{until, why}
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // State is the state of a resource or an operation.
@@ -45,9 +45,9 @@ func (a *Account) finish(ctx context.Context, req *policy.Request) error {
 		return unreadable(began, err)
 	}
 	for !poller.Done() {
-		pause := retryAfter(resp.Header)
-		if sleep(ctx, pause) != nil {
-			return errs.Throttle(verb(began), subject(began), pause, errUnderWay)
+		wait := retryAfter(resp.Header)
+		if pause.For(ctx, wait) != nil {
+			return errs.Throttle(verb(began), subject(began), wait, errUnderWay)
 		}
 		resp, err = poller.Poll(ctx)
 		switch {
@@ -88,15 +88,4 @@ func unreadable(began *http.Request, err error) error {
 		return err
 	}
 	return errs.E(errs.Unavailable, "follow", subject(began), err)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
