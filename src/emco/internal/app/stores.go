@@ -88,7 +88,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	}
 	var allowance budget.Allowance
 	if server == nil {
-		allowance = spend.New(kv)
+		allowance = spend.New(kv, ring.Sealer())
 	}
 	return openStores{
 		member: self, level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/spend"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
@@ -36,10 +38,13 @@ func TestMain(m *testing.M) {
 
 var repo = git.Repo{URL: "https://github.com/org/fleet.git", User: "u", Token: "secret-token", Provider: "github"}
 
+// sealer has the data key of all processes.
+var sealer = seal.New(seal.NewKey())
+
 // process returns the budget of a process with a client of its own.
 func process(t *testing.T, client *clientv3.Client, prefix string, o etcdkv.Options, rates budget.Rates) *budget.Budget {
 	b := budget.New(budget.Options{
-		Allowance: spend.New(etcdkv.New(client, prefix, o)), Rates: func(git.Repo) budget.Rates { return rates },
+		Allowance: spend.New(etcdkv.New(client, prefix, o), sealer), Rates: func(git.Repo) budget.Rates { return rates },
 	})
 	t.Cleanup(func() { must(t, b.Close()) })
 	return b
@@ -61,16 +66,23 @@ func TestProcessesShareALimitInEtcd(t *testing.T) {
 		}
 	}}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var wg sync.WaitGroup
 	for range 5 {
 		b := process(t, cluster.Client(), prefix, o, rates)
 		for range 4 {
 			wg.Go(func() {
-				for b.Spend(ctx, repo, git.Cost{Calls: 1}) == nil {
-					if spent.Add(1) == int64(atOnce*9/10) {
-						time.AfterFunc(2*time.Second, cancel) // time to spend too much
+				for spent.Load() < int64(2*atOnce) {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					err := b.Spend(ctx, repo, git.Cost{Calls: 1})
+					cancel()
+					switch {
+					case err == nil:
+						spent.Add(1)
+					case errs.Is(err, errs.Throttled):
+						return
+					case !errors.Is(err, context.DeadlineExceeded): // etcd is slow
+						t.Error(err)
+						return
 					}
 				}
 			})
@@ -91,7 +103,7 @@ func TestProcessesShareALimitInEtcd(t *testing.T) {
 // wantStored wants one value on a lease, in which nothing of the credential is.
 func wantStored(t *testing.T, client *clientv3.Client, prefix string) {
 	t.Helper()
-	r, err := client.Get(t.Context(), prefix+"/", clientv3.WithPrefix())
+	r, err := client.Get(t.Context(), prefix+"/spend/", clientv3.WithPrefix())
 	must(t, err)
 	if len(r.Kvs) != 1 || r.Kvs[0].Lease == 0 {
 		t.Fatalf("%v, want one value on a lease", r.Kvs)
@@ -145,7 +157,7 @@ func TestALostLeaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
 	client := cluster.Client()
-	s := spend.New(etcdkv.New(client, etcdtest.Prefix(t), etcdkv.Options{}))
+	s := spend.New(etcdkv.New(client, etcdtest.Prefix(t), etcdkv.Options{}), sealer)
 	change := func(l *budget.Left) bool { l.Until = time.Now(); return true }
 	must(t, s.Change(t.Context(), "a", change))
 	all, err := client.Leases(t.Context())
@@ -155,4 +167,58 @@ func TestALostLeaseIsReplaced(t *testing.T) {
 		must(t, err)
 	}
 	must(t, s.Change(t.Context(), "a", change))
+}
+
+// Processes of an installation have the same name for a credential. Who reads etcd cannot compute it for a guessed
+// credential, and no error holds it.
+func TestNamesOfCredentialsAreSecret(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
+	client := cluster.Client()
+	const credential = "0123456789abcdef"
+	names := func(prefix string) (out []string) {
+		var wg sync.WaitGroup
+		for range 5 { // at once, so one of them makes the secret
+			s := spend.New(etcdkv.New(client, prefix, etcdkv.Options{}), sealer)
+			wg.Go(func() {
+				if err := s.Change(t.Context(), credential, func(l *budget.Left) bool { l.Until = time.Now(); return true }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		r, err := client.Get(t.Context(), prefix+"/spend/", clientv3.WithPrefix())
+		must(t, err)
+		for _, kv := range r.Kvs {
+			out = append(out, strings.TrimPrefix(string(kv.Key), prefix+"/spend/"))
+		}
+		return out
+	}
+	prefix := etcdtest.Prefix(t)
+	one, other := names(prefix+"/one"), names(prefix+"/other")
+	if len(one) != 1 || len(other) != 1 || one[0] == other[0] {
+		t.Fatalf("the names %q and %q, want one for each installation, and not the same", one, other)
+	}
+	sum := sha256.Sum256([]byte(credential))
+	for _, guess := range []string{credential, hex.EncodeToString(sum[:])} {
+		if strings.Contains(one[0], guess) {
+			t.Errorf("the name %s can be computed", one[0])
+		}
+	}
+	foreign := spend.New(etcdkv.New(client, prefix+"/one", etcdkv.Options{}), seal.New(seal.NewKey()))
+	if err := foreign.Change(t.Context(), credential, func(*budget.Left) bool { return true }); err == nil {
+		t.Error("a process without the data key finds the name")
+	}
+
+	s := spend.New(etcdkv.New(client, prefix+"/one", etcdkv.Options{Timeout: time.Second}), sealer)
+	must(t, s.Change(t.Context(), credential, func(*budget.Left) bool { return false }))
+	cluster.Pause(0)
+	err := s.Change(t.Context(), credential, func(*budget.Left) bool { return true })
+	cluster.Resume(0)
+	wantKind(t, err, errs.Unavailable)
+	for _, part := range []string{one[0], credential, "/spend"} {
+		if strings.Contains(err.Error(), part) {
+			t.Errorf("%v holds %s", err, part)
+		}
+	}
 }
