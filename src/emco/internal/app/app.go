@@ -20,6 +20,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/auditfilter"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/websession"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -39,7 +40,8 @@ import (
 // App is the program, ready to run.
 type App struct {
 	log         *slog.Logger
-	names       *logs.Names // of deployments, in log
+	names       *logs.Names   // of deployments, in log
+	member      shards.Member // this process, as the others see it
 	faults      failpointWraps
 	sources     []rsync.Source
 	group       *run.Group
@@ -116,7 +118,7 @@ func WithLevel(level int, settle time.Duration) Option {
 // New opens the stores, wires the services and listens. The caller must run the App; if New
 // fails it closes everything that it opened.
 func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option) (_ *App, err error) {
-	a := &App{names: new(logs.Names), announce: announceBootstrap, clock: time.Now, keyWait: keyWait}
+	a := &App{names: new(logs.Names), member: member(c), announce: announceBootstrap, clock: time.Now, keyWait: keyWait}
 	a.log = slog.New(a.names.Handler(log.Handler()))
 	for _, o := range opts {
 		o(a)
@@ -216,7 +218,7 @@ func (a *App) trace(c config.Config) error {
 	}
 	tracer := tracing.New(tracing.Options{
 		Exporter: exporter, Endpoint: c.Trace.Endpoint, Ratio: float64(c.Trace.Ratio),
-		Service: "emco", Version: version.Read().Version, Instance: holder(c), Farewell: a.farewell, Log: a.log,
+		Service: "emco", Version: version.Read().Version, Instance: a.member.Holder, Farewell: a.farewell, Log: a.log,
 	})
 	a.tracer = tracer
 	a.onClose(func() error { tracer.Close(); return nil })

@@ -31,7 +31,7 @@ func (a *App) openAuditLog(c config.Config, etcd *clientv3.Client, m *metrics) (
 	}
 	o := auditlog.Options{
 		KV:     etcdkv.New(etcd, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.auditEtcd(), OnFenced: m.etcdFenced}),
-		Holder: holder(c), TTL: time.Duration(c.Lease), Strict: c.AuditMode() == config.AuditStrict,
+		Holder: a.member.Holder, TTL: time.Duration(c.Lease), Strict: c.AuditMode() == config.AuditStrict,
 		Keep: time.Duration(c.Audit.Keep), Bytes: c.Audit.Bytes, Now: time.Now, Log: a.log,
 	}
 	if len(c.Etcd.Endpoints) == 0 {

@@ -131,7 +131,7 @@ func offline(c config.Config) (*App, parts, error) {
 	if err != nil {
 		return nil, parts{}, err
 	}
-	a := &App{log: slog.New(slog.DiscardHandler)}
+	a := &App{log: slog.New(slog.DiscardHandler), member: member(c)}
 	a.onClose(p.azure.Close)
 	a.disk = diskspace.New(diskspace.Options{Dir: c.Data, Bytes: 0, OnProbe: func(int64) {}, Log: a.log})
 	return a, p, nil

@@ -1,11 +1,15 @@
 package app_test
 
 import (
+	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
@@ -31,6 +35,32 @@ func (s *testStage) wantLevels(want string) {
 		}
 		return ""
 	})
+}
+
+// A process has one name, with which it is announced, takes part in all work, and owns shards.
+func TestAProcessHasOneName(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() })
+	client := etcd.Client()
+	names, audits := map[string]bool{}, false
+	for _, space := range []string{"/member/", "/own/"} {
+		r, err := client.Get(t.Context(), strings.TrimSuffix(s.config.Etcd.Prefix, "/")+space, clientv3.WithPrefix())
+		s.must("read", err)
+		for _, kv := range r.Kvs {
+			name := path.Base(string(kv.Key))
+			if space == "/own/" {
+				audits = audits || strings.Contains(name, "audit")
+				name = string(kv.Value)
+			}
+			if kv.Lease != 0 {
+				names[name] = true
+			}
+		}
+	}
+	if len(names) != 1 || !audits {
+		t.Errorf("the names %v, and the audit log has an owner: %t; want one name", slices.Collect(maps.Keys(names)), audits)
+	}
 }
 
 // An older and a newer program serve together at the older one's level. When the older one has ended, the level

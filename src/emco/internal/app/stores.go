@@ -37,7 +37,6 @@ import (
 
 // openStores are the stores that services share.
 type openStores struct {
-	member    shards.Member // this process, as the others see it
 	level     *shards.Level // of stored data
 	db        *store.DB
 	contexts  *appcontext.Store
@@ -54,8 +53,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request})
-	self := member(c)
-	level, err := a.joinLevel(ctx, kv, self, server != nil)
+	level, err := a.joinLevel(ctx, kv, server != nil)
 	if err != nil {
 		return openStores{}, err
 	}
@@ -91,7 +89,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		allowance = spend.New(kv, ring.Sealer())
 	}
 	return openStores{
-		member: self, level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
+		level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil
@@ -103,13 +101,13 @@ const levelSettle = time.Minute
 
 // joinLevel announces the level of stored data that this process knows, before it writes anything, and refuses
 // stores of a higher one. A process that is alone raises it at once.
-func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, self shards.Member, alone bool) (*shards.Level, error) {
+func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, alone bool) (*shards.Level, error) {
 	settle := cmp.Or(a.settle, levelSettle)
 	if alone {
 		settle = 0
 	}
 	own := shards.Program{Version: version.Read().Version, Level: cmp.Or(a.level, appcontext.Level), At: time.Now().UTC()}
-	level := shards.NewLevel(kv, self, own, settle)
+	level := shards.NewLevel(kv, a.member, own, settle)
 	if a.upkeepAfter > 0 {
 		level = level.WithInterval(a.upkeepAfter)
 	}

@@ -123,7 +123,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
 		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
 		certificates.Mount(r)
-		renewals := cacert.NewRenewals(certificates, st.member, a.log, m.renewalFailed)
+		renewals := cacert.NewRenewals(certificates, a.member, a.log, m.renewalFailed)
 		m.certificates(renewals.FirstEnd)
 		seen.Observe(renewals)
 		services = append(services, renewals)
@@ -139,9 +139,9 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		groups.Mount(r)
 		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
 		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
-			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: st.member, Log: a.log, Now: time.Now,
+			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: a.member, Log: a.log, Now: time.Now,
 		}))
-		worker := orchestrator.NewWorker(groups, addons, renderer, st.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer)
+		worker := orchestrator.NewWorker(groups, addons, renderer, a.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer)
 		if a.upkeepAfter > 0 {
 			worker = worker.WithFirstSweep(a.upkeepAfter)
 		}
@@ -287,7 +287,7 @@ func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror
 	return rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: clusters, Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
-		Member: st.member, Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
+		Member: a.member, Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
 	})
 }
 
@@ -304,7 +304,7 @@ func (a *App) panics(m *metrics) *contain.Panics {
 	return &contain.Panics{Log: a.log, Count: m.panicked}
 }
 
-// member describes this process to the others that share its work.
+// member describes this process to the others that share its work. Each call gives it another name.
 func member(c config.Config) shards.Member {
 	return shards.Member{Holder: holder(c), TTL: time.Duration(c.Lease)}
 }
