@@ -146,6 +146,8 @@ var exceptions = map[string][]string{
 	"internal/appcontext/agents": {root + "api/status"},
 	// It reads Retry-After as it is read from Git servers.
 	"internal/sink/folder": {root + "git/transport"},
+	// It waits between questions as all do.
+	"internal/syncer/azurearc/arm": {module + "/internal/pause"},
 	// It takes the jobs that package batch takes.
 	"internal/sink/oci": {root + "git/batch", root + "git/transport"},
 	// It takes the jobs that package batch takes, and connects by the rules of Git hosts.
