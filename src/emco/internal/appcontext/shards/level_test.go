@@ -20,7 +20,8 @@ import (
 // levelProcess is a process that announces its level.
 type levelProcess struct {
 	*Level
-	stop func() error // ends it as SIGTERM does, and returns what Run returned
+	reads <-chan struct{} // gets one for each read of the process, if somebody waits
+	stop  func() error    // ends it as SIGTERM does, and returns what Run returned
 }
 
 const quickSettle = 120 * time.Millisecond
@@ -33,6 +34,15 @@ func newProcess(kv *etcdkv.Client, name string, level int) *Level {
 // process starts a process.
 func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProcess {
 	t.Helper()
+	reads := make(chan struct{})
+	kv = etcdkv.New(kv.Etcd(), kv.Key(), etcdkv.Options{OnRequest: func(kind string, _ int) {
+		if kind == "get" {
+			select {
+			case reads <- struct{}{}:
+			default:
+			}
+		}
+	}})
 	l := newProcess(kv, name, level)
 	must(t, l.Join(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +58,7 @@ func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProce
 		return errors.Join(<-ended, l.Leave(context.Background()))
 	}
 	t.Cleanup(func() { _ = stop() })
-	return levelProcess{l, stop}
+	return levelProcess{l, reads, stop}
 }
 
 // wantLevel waits until a process sees a level in force.
@@ -61,16 +71,17 @@ func (l levelProcess) wantLevel(t *testing.T, want int) {
 	}
 }
 
-// staysAt wants that a level is in force when the processes have agreed for long enough, several times.
+// staysAt wants that a level is in force after the process has looked so often that it would have raised the level
+// several times.
 func (l levelProcess) staysAt(t *testing.T, want int) {
 	t.Helper()
-	for range 3 {
-		now, err := l.read(t.Context())
-		must(t, err)
-		if now.record.Level != want {
-			t.Fatalf("level %d is in force, want %d: %s", now.record.Level, want, l.State())
-		}
-		time.Sleep(quickSettle) //nolint:forbidigo // longer than the time after which a level rises
+	for range int(3*l.settle/l.interval) + 1 {
+		<-l.reads
+	}
+	now, err := l.read(t.Context())
+	must(t, err)
+	if now.record.Level != want {
+		t.Fatalf("level %d is in force, want %d: %s", now.record.Level, want, l.State())
 	}
 }
 
