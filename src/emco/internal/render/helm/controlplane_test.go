@@ -68,7 +68,7 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 		"by default the data is kept": {nil, []string{"volumeClaimTemplates", "storage: 10Gi", "kind: NetworkPolicy", "author: EMCO <emco@localhost>"}, []string{"ServiceMonitor", "EMCO_STORE_KEY", "storageClassName"}},
 		"a trial keeps nothing":       {values{"persistence": values{"enabled": false}}, []string{"emptyDir: {sizeLimit: 10Gi}"}, []string{"volumeClaimTemplates"}},
 		"a sealing key of its own":    {values{"sealingKey": values{"secretName": "keys", "key": "k"}}, []string{"secretKeyRef: {name: keys, key: k}"}, nil},
-		"metrics":                     {values{"serviceMonitor": values{"enabled": true, "labels": values{"team": "ops"}}}, []string{"kind: ServiceMonitor", "team: ops", "path: /metrics"}, nil},
+		"metrics":                     {values{"serviceMonitor": values{"enabled": true, "labels": values{"team": "ops"}}}, []string{"kind: ServiceMonitor", "team: ops", "{port: ops, path: /metrics", "jobLabel: app.kubernetes.io/name"}, nil},
 		"a gateway": {
 			values{"networkPolicy": values{"from": []any{values{"namespaceSelector": values{"matchLabels": values{"a": "gateway"}}}}}},
 			[]string{"a: gateway"},
