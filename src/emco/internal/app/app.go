@@ -189,7 +189,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	}
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
 	identified := a.identified(c, web.Traced(a.tracer, shares.Wrap(api.routes)))
-	handler := a.handler(web.Observed(m.request, door.Wrap(disk.Wrap(web.RefuseChanges(st.level.Ready, api.ahead(identified))))), m)
+	handler := a.handler(web.Observed(m.request, door.Wrap(api.ahead(identified))), m)
 	for _, s := range servers {
 		s.server.Handler = handler
 	}

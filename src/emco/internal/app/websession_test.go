@@ -304,6 +304,30 @@ func TestOthersAtAnAddressBlockNoSignIn(t *testing.T) {
 	nobody.wants(303, "GET", "/v2/auth/login", "")
 }
 
+// While nothing may be stored, people sign out, and do not sign in.
+func TestSigningOutNeedsNoSpace(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	a := newGuardedStageWith(t, func(c *config.Config) {
+		c.Etcd.Endpoints = etcd.Endpoints()
+		c.Store.Key = config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+		signsBrowsersIn(c)
+	})
+	a.company()
+	full := &guardedStage{op: a.op, testStage: a.beside(func(c *config.Config) { c.Disk = 1 << 60 })}
+	full.launch()
+	t.Cleanup(full.stop)
+	b, other := a.browser(), full.browser()
+	b.signIn("dev", "shop")
+	there := &browser{full, b.cookies}
+	a.eventually("it decides", func() string { return unlessStatus(there.send("GET", "/v2/projects/shop", ""), 200) })
+	there.wants(507, "POST", "/v2/projects/shop/composite-apps", `{"metadata":{"name":"desk"},"spec":{"compositeAppVersion":"v1"}}`)
+	other.wants(507, "GET", other.begin(map[string]any{"sub": "dev", "groups": []string{"shop"}}, ""), "")
+	there.wants(200, "GET", "/v2/projects/shop", "")
+	there.wants(204, "POST", "/v2/auth/logout", "")
+	b.wants(401, "GET", "/v2/projects/shop", "")
+}
+
 // Who asks to end all sessions without having one learns that none has ended.
 func TestSigningOutEverywhereNeedsASession(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,7 @@ type api struct {
 // runs in the background.
 func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores, m *metrics) (api, []run.Service, error) {
 	r := web.NewRouter()
+	r.Use(web.RefuseChanges(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
 	out := api{routes: r, ahead: func(next http.Handler) http.Handler { return next }}
 	rules := syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
 	stored := rules

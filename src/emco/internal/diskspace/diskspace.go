@@ -139,12 +139,10 @@ func (r *Reserve) Run(ctx context.Context) error {
 	}
 }
 
-// Wrap answers requests that create or change something with 507 while the disk is low.
-func (r *Reserve) Wrap(next http.Handler) http.Handler {
-	return web.RefuseChanges(func() error {
-		if err := r.Check(); err != nil {
-			return web.WithStatus(http.StatusInsufficientStorage, err)
-		}
-		return nil
-	}, next)
+// Refusal is how a request that stores something is answered: 507 while the disk is low, nil otherwise.
+func (r *Reserve) Refusal() error {
+	if err := r.Check(); err != nil {
+		return web.WithStatus(http.StatusInsufficientStorage, err)
+	}
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -146,21 +145,6 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 			}
 		}()
 		next.ServeHTTP(seen, r)
-	})
-}
-
-// RefuseChanges answers requests that create or change something with the error of refuse, if there is one. Reads and
-// deletions pass, and so do reports, whose agents must be told when to come back.
-func RefuseChanges(refuse func() error, next http.Handler) http.Handler {
-	return HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		changes := r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodDelete
-		if changes && !strings.HasSuffix(r.URL.Path, "/monitor/report") {
-			if err := refuse(); err != nil {
-				return err
-			}
-		}
-		next.ServeHTTP(w, r)
-		return nil
 	})
 }
 

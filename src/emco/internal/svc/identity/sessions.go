@@ -40,8 +40,8 @@ const (
 func (s *Sessions) mount(r *mux.Router) {
 	open := authz.Permission{Verb: authz.Public, Type: "auth"}
 	web.Handle(r, http.MethodGet, websession.LoginPath, open, s.login)
-	web.Handle(r, http.MethodGet, websession.CallbackPath, open, s.callback)
-	web.Handle(r, http.MethodPost, websession.LogoutPath, open, web.WithDryRun(s.logout))
+	web.HandleStoring(r, http.MethodGet, websession.CallbackPath, open, s.callback)
+	web.HandleFreeing(r, http.MethodPost, websession.LogoutPath, open, web.WithDryRun(s.logout))
 }
 
 // check refuses what needs sessions where there are none.
