@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
 
 // Authenticates reports whether callers must say who they are.
@@ -65,8 +67,8 @@ func (c Config) validateAuth(bad reporter) {
 	}
 }
 
-// callbackPath is where providers send browsers back to.
-const callbackPath = "/v2/auth/callback"
+// CallbackPath is where providers send browsers back to.
+const CallbackPath = "/v2/auth/callback"
 
 // validateWeb reports what is wrong with how browsers sign in at an issuer.
 func (c Config) validateWeb(bad reporter, i Issuer) {
@@ -79,23 +81,18 @@ func (c Config) validateWeb(bad reporter, i Issuer) {
 		bad("auth.issuers", "%s: web needs client and redirect", i.Name)
 	case !c.Authenticates():
 		bad("auth.issuers", "%s: web needs auth.mode on", i.Name)
-	case err != nil || u.User != nil || u.Host == "" || i.Web.Redirect != u.Scheme+"://"+u.Host+callbackPath:
-		bad("auth.issuers", "%s: web.redirect %q is not https://HOST%s", i.Name, i.Web.Redirect, callbackPath)
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopbackHost(u.Hostname())):
+	case err != nil || u.User != nil || u.Host == "" || i.Web.Redirect != u.Scheme+"://"+u.Host+CallbackPath:
+		bad("auth.issuers", "%s: web.redirect %q is not https://HOST%s", i.Name, i.Web.Redirect, CallbackPath)
+	case u.Scheme != "https" && (u.Scheme != "http" || !outbound.Loopback(u.Hostname())):
 		bad("auth.issuers", "%s: web.redirect needs https: browsers keep the cookies of sessions to TLS", i.Name)
 	case !c.isCalled(u.Hostname()):
 		bad("auth.issuers", "%s: web.redirect names %s, which is not in http.hosts", i.Name, u.Hostname())
 	}
 }
 
-func loopbackHost(host string) bool {
-	ip, _ := netip.ParseAddr(host)
-	return host == "localhost" || ip.IsLoopback()
-}
-
 // isCalled reports whether the API answers requests for a host.
 func (c Config) isCalled(host string) bool {
-	if _, err := netip.ParseAddr(host); err == nil || loopbackHost(host) {
+	if _, err := netip.ParseAddr(host); err == nil || outbound.Loopback(host) {
 		return true
 	}
 	return slices.ContainsFunc(c.HTTP.Names(), func(name string) bool { return strings.EqualFold(name, host) })

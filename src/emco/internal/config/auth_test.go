@@ -86,7 +86,7 @@ func webIssuer(web string) string {
 func TestWhereBrowsersComeBackTo(t *testing.T) {
 	t.Parallel()
 	for redirect, hosts := range map[string]string{
-		"https://emco.example.org/v2/auth/callback": "EMCO.example.org", "https://10.0.0.1:9015/v2/auth/callback": "", "http://localhost:9015/v2/auth/callback": "", "http://127.0.0.1:9015/v2/auth/callback": "",
+		"https://emco.example.org/v2/auth/callback": "EMCO.example.org", "https://10.0.0.1:9015/v2/auth/callback": "", "http://localhost:9015/v2/auth/callback": "", "http://127.0.0.1:9015/v2/auth/callback": "", "http://emco.localhost/v2/auth/callback": "",
 	} {
 		var args []string
 		if hosts != "" {

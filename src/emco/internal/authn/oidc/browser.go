@@ -58,6 +58,14 @@ type endpoints struct {
 	scopes      []string // that EMCO asks for
 }
 
+// private reports whether others cannot read what is sent there.
+func (e endpoints) private() bool {
+	return !slices.ContainsFunc([]string{e.AuthURL, e.TokenURL}, func(text string) bool {
+		u, err := url.Parse(text)
+		return err != nil || !private(u)
+	})
+}
+
 // groupsScope has some providers tell the groups of a person.
 const groupsScope = "groups"
 
@@ -130,16 +138,9 @@ func (v *Verifier) web(name string) (*issuer, error) {
 
 // oauth returns how EMCO speaks to the issuer as a client.
 func (i *issuer) oauth(ctx context.Context) (*oauth2.Config, error) {
-	if _, err := i.discover(ctx); err != nil {
-		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked where people sign in: %v", i.Name, err))
-	}
-	i.mu.Lock()
-	at := i.at
-	i.mu.Unlock()
-	for _, text := range []string{at.AuthURL, at.TokenURL} {
-		if u, err := url.Parse(text); err != nil || !private(u) {
-			return nil, errs.New(errs.Unavailable, "the discovery document of the issuer "+i.Name+" has no authorization_endpoint and token_endpoint with https")
-		}
+	at, err := i.signInEndpoints(ctx)
+	if err != nil {
+		return nil, err
 	}
 	config := &oauth2.Config{ClientID: i.Web.Client, RedirectURL: i.Web.Redirect, Scopes: at.scopes, Endpoint: at.Endpoint}
 	if i.Web.Secret == nil {
@@ -156,9 +157,7 @@ func (i *issuer) oauth(ctx context.Context) (*oauth2.Config, error) {
 
 // checkAnswer refuses an answer to another sign-in, of another issuer, or that says no.
 func (i *issuer) checkAnswer(c Challenge, a Answer) error {
-	i.mu.Lock()
-	named := i.at.namesItself
-	i.mu.Unlock()
+	named := i.endpoints().namesItself
 	why := ""
 	switch {
 	case c.State == "" || subtle.ConstantTimeCompare([]byte(a.State), []byte(c.State)) != 1:
@@ -175,7 +174,8 @@ func (i *issuer) checkAnswer(c Challenge, a Answer) error {
 	return errs.New(errs.Unauthorized, "the answer of the issuer "+i.Name+" is refused: "+why+"; begin the sign-in again")
 }
 
-// exchangeError is why the issuer gave no token for a code. What else its answer says stays unread.
+// exchangeError is why the issuer gave no token for a code. What else its answer says stays unread, and so does the text of
+// errors that may hold the code or the secret: of one of the connection, the inner error holds neither.
 func (i *issuer) exchangeError(err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -186,7 +186,11 @@ func (i *issuer) exchangeError(err error) error {
 	case ok && said.Response != nil:
 		return errs.New(errs.Unavailable, "the issuer "+i.Name+" gives EMCO no token: it answers "+strconv.Itoa(said.Response.StatusCode)+" "+http.StatusText(said.Response.StatusCode))
 	}
-	return errs.New(errs.Unavailable, "the issuer "+i.Name+" gives EMCO no token; try again in a moment")
+	text := "the issuer " + i.Name + " gives EMCO no token"
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		text += ": " + failed.Err.Error()
+	}
+	return errs.New(errs.Unavailable, text+"; try again in a moment")
 }
 
 // Prefixes returns what begins the subjects of people, by issuers at which browsers sign in.

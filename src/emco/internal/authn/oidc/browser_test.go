@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/oidctest"
@@ -126,8 +127,16 @@ func TestCodesWorkOnce(t *testing.T) {
 
 func TestConfidentialClients(t *testing.T) {
 	t.Parallel()
+	for _, method := range []string{oidctest.Basic, oidctest.Post} {
+		t.Run(method, func(t *testing.T) { t.Parallel(); confidentialClients(t, method) })
+	}
+}
+
+// confidentialClients tests sign-ins at a provider that takes secrets by one method only.
+func confidentialClients(t *testing.T, method string) {
 	p := oidctest.New(t)
 	p.SetSecret("emco-web", "right")
+	p.SetMethod(method)
 	signIn := func(secret func() (string, error)) error {
 		v := webVerifier(t, p, oidc.Web{Client: "emco-web", Redirect: callback, Secret: secret})
 		challenge := oidc.NewChallenge()
@@ -202,5 +211,58 @@ func TestGroupsOfBrowsersAreAskedFor(t *testing.T) {
 		if err != nil || strings.Join(caller.Groups, " ") != want {
 			t.Errorf("%s: groups %v, %v; want %q", scopes, caller.Groups, err, want)
 		}
+	}
+}
+
+// A provider whose discovery document had no endpoints, or has others by now, is asked again.
+func TestDiscoveryIsRepeated(t *testing.T) {
+	t.Parallel()
+	p, now := oidctest.New(t), new(clock)
+	v, err := oidc.New([]oidc.Issuer{{Name: "corp", URL: p.URL, Audience: "emco-api", Web: oidc.Web{Client: "emco-web", Redirect: callback}}}, now.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := func() string {
+		text, err := v.SignInURL(t.Context(), "corp", oidc.NewChallenge())
+		if err != nil && !errs.Is(err, errs.Unavailable) {
+			t.Fatal(err)
+		}
+		before, _, _ := strings.Cut(text, "?")
+		return strings.TrimPrefix(before, p.URL)
+	}
+	step := func(after time.Duration, changes map[string]any, want string) {
+		t.Helper()
+		now.forward(after)
+		p.Describe(changes)
+		if got := page(); got != want {
+			t.Errorf("the provider says %v: people sign in at %q, want %q", changes, got, want)
+		}
+	}
+	step(0, map[string]any{"authorization_endpoint": nil}, "")
+	step(time.Second, nil, "") // asked a moment ago
+	step(10*time.Second, nil, "/authorize")
+	moved := map[string]any{"authorization_endpoint": p.URL + "/moved"}
+	step(3*time.Hour, moved, "/authorize")
+	p.SetDown(true)
+	step(time.Hour, moved, "/authorize")
+	p.SetDown(false)
+	step(time.Minute, moved, "/authorize")
+	step(5*time.Minute, moved, "/moved")
+}
+
+// Why the provider cannot be reached is in the error. The code and the secret are not.
+func TestConnectionsThatFailSayWhy(t *testing.T) {
+	t.Parallel()
+	p := oidctest.New(t)
+	p.Describe(map[string]any{"token_endpoint": "https://planted:pw@127.0.0.1:1/token?key=planted"})
+	v := webVerifier(t, p, oidc.Web{Client: "emco-web", Redirect: callback, Secret: func() (string, error) { return "planted-secret", nil }})
+	challenge := oidc.NewChallenge()
+	answer, err := oidc.ReadAnswer(visit(t, v, p, challenge, map[string]any{"sub": "dev"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.SignIn(t.Context(), "corp", challenge, answer)
+	if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), answer.Code) {
+		t.Errorf("error = %v", err)
 	}
 }

@@ -4,14 +4,12 @@ package oidc
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 )
 
 // Issuer is a provider whose tokens are accepted.
@@ -45,6 +44,9 @@ const (
 	maxKept     = 10_000          // verified tokens
 	askTimeout  = 10 * time.Second
 	retryPause  = 10 * time.Second // between two questions to a provider
+
+	askAgain      = 4 * time.Hour   // after which a provider is asked again where its endpoints are
+	askAgainPause = 5 * time.Minute // between two such questions, while it does not answer
 )
 
 // Verifier verifies the tokens of some issuers. It asks a provider when the first token of it arrives, so a
@@ -94,12 +96,8 @@ func (i Issuer) client() (*http.Client, error) {
 		return nil, fmt.Errorf("%s: an issuer needs https", i.URL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if i.CA != "" {
-		pool, err := outbound.ReadAuthorities(i.CA)
-		if err != nil {
-			return nil, err
-		}
-		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	if transport.TLSClientConfig, err = (tlsfiles.Client{CA: i.CA}).Config(); err != nil {
+		return nil, err
 	}
 	transport.DialContext = (&net.Dialer{Timeout: askTimeout}).DialContext
 	return &http.Client{
@@ -110,12 +108,7 @@ func (i Issuer) client() (*http.Client, error) {
 
 // private reports whether others cannot read what is sent to a URL.
 func private(u *url.URL) bool {
-	return u.Scheme == "https" && u.Host != "" || u.Scheme == "http" && loopback(u.Hostname())
-}
-
-func loopback(host string) bool {
-	ip, _ := netip.ParseAddr(host)
-	return host == "localhost" || ip.IsLoopback()
+	return u.Scheme == "https" && u.Host != "" || u.Scheme == "http" && outbound.Loopback(u.Hostname())
 }
 
 // Verify returns the caller of a token; Unauthorized if it is not valid, Unavailable if the keys of its
@@ -185,8 +178,11 @@ type issuer struct {
 	client *http.Client
 	now    func() time.Time
 
+	asking sync.Mutex // held while the provider is asked
+
 	mu      sync.Mutex
 	keys    *keySet   // nil: the provider was not asked with success; guarded by mu
+	found   time.Time // last discovery with success; guarded by mu
 	tried   time.Time // last discovery; guarded by mu
 	failure error     // of it; guarded by mu
 	at      endpoints // guarded by mu
@@ -270,19 +266,42 @@ func readGroups(text json.RawMessage) ([]string, error) {
 	return many, nil
 }
 
-// discover returns the keys of the provider; it asks the provider where they are, once.
+// discover returns the keys of the provider. It asks the provider where they are, at first and again after some hours;
+// what was found counts until another answer comes.
 func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.keys != nil {
-		return i.keys, nil
+	known, old := i.keys != nil, i.now().Sub(i.found) >= askAgain && i.now().Sub(i.tried) >= askAgainPause
+	i.mu.Unlock()
+	switch {
+	case !known:
+		i.asking.Lock()
+		i.ask(ctx)
+		i.asking.Unlock()
+	case old && i.asking.TryLock(): // the others go on with what is known
+		i.ask(ctx)
+		i.asking.Unlock()
 	}
-	if i.failure != nil && i.now().Sub(i.tried) < retryPause {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.keys == nil {
 		return nil, i.failure
+	}
+	return i.keys, nil
+}
+
+// ask asks the provider for its discovery document, unless it was asked a moment ago. The caller holds asking.
+func (i *issuer) ask(ctx context.Context) {
+	i.mu.Lock()
+	soon := i.now().Sub(i.tried) < retryPause
+	if !soon {
+		i.tried = i.now()
+	}
+	i.mu.Unlock()
+	if soon {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // others wait for the same answer
 	defer cancel()
-	i.tried = i.now()
 	p, err := goidc.NewProvider(goidc.ClientContext(ctx, i.client), i.URL)
 	var at struct {
 		Keys    string   `json:"jwks_uri"`
@@ -296,14 +315,41 @@ func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	if err == nil && at.Keys == "" {
 		err = errors.New("its discovery document has no jwks_uri")
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.failure = err; err != nil {
-		return nil, err
+		return
 	}
+	i.found = i.now()
 	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer, scopes: []string{goidc.ScopeOpenID}}
+	i.at.AuthStyle = style(at.Methods)
 	if slices.Contains(at.Scopes, groupsScope) {
 		i.at.scopes = append(i.at.scopes, groupsScope)
 	}
-	i.at.AuthStyle = style(at.Methods)
-	i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
-	return i.keys, nil
+	if i.keys == nil || i.keys.url != at.Keys {
+		i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
+	}
+}
+
+// signInEndpoints returns where browsers sign in. A document without endpoints is read again: somebody may have repaired it.
+func (i *issuer) signInEndpoints(ctx context.Context) (endpoints, error) {
+	if _, err := i.discover(ctx); err != nil {
+		return endpoints{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked where people sign in: %v", i.Name, err))
+	}
+	if !i.endpoints().private() {
+		i.asking.Lock()
+		i.ask(ctx)
+		i.asking.Unlock()
+	}
+	at := i.endpoints()
+	if !at.private() {
+		return endpoints{}, errs.New(errs.Unavailable, "the discovery document of the issuer "+i.Name+" has no authorization_endpoint and token_endpoint with https")
+	}
+	return at, nil
+}
+
+func (i *issuer) endpoints() endpoints {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.at
 }

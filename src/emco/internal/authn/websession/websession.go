@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
@@ -31,7 +32,7 @@ const (
 // The routes of sign-ins. Their handlers read the cookies themselves.
 const (
 	LoginPath    = "/v2/auth/login"
-	CallbackPath = "/v2/auth/callback"
+	CallbackPath = config.CallbackPath
 	LogoutPath   = "/v2/auth/logout"
 )
 
