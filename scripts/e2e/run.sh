@@ -29,6 +29,7 @@ images    | default |                        | TestImages TestInstallGuide | | i
 published | default | etcd kube kwok flux versitygw registry sops opa | TestPolicyIntents TestFluxReadsABucket TestFluxReadsAnArtifact TestFluxDecrypts | | buckets, OCI artifacts, encrypted files, and rules of an OPA server
 gitea     | default | gitea                  | TestGitea | | the Git host contract on a real Gitea
 mongo     | full    | etcd ferretdb          | TestMongo TestS28 | | documents in a server that speaks MongoDB's protocol, also while it is away (three minutes: FerretDB is slow)
+sources   | full    | etcd                   | TestS07 | | three processes read 300 status repositories as often as one does (two minutes)
 temporal  | full    | temporal               | TestTemporal | | workflow hooks on a real Temporal server (a quarter of an hour to build)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)
 gateway   | full    | caddy                  | TestF35GatewayPage | EMCO_GATEWAY=1 | docs/guides/gateway.md with Caddy, and with nginx if it is installed

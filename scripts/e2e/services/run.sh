@@ -25,6 +25,9 @@ S-05 | test      | src/emco/internal/appcontext    | TestHeadsAreLinearizable Te
 S-06 | test      | src/emco/internal/app           | TestDeliveriesSpendASharedBudget | deliveries of two processes spend one limit
 S-06 | test      | src/git/budget                  | TestProcessesShareALimit TestTheServersTimeHolds | one limit, and no call before Retry-After
 S-06 | test      | src/emco/internal/appcontext/spend | Test | the limit in etcd
+S-07 | sources   | scripts/e2e                     | TestS07 | three processes read 300 status repositories as often as one does, and replace each other
+S-07 | test      | src/emco/internal/status/gitstatus | TestS07 TestAWebhookReaches | the reads are counted with 24 repositories; a webhook calls any process
+S-07 | test      | src/emco/internal/status/httpstatus | TestReportsFromGit TestEachProcess | each report counts once, and each process answers the same
 S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram | two levels of stored data side by side, before and after the raise
 S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow | who raises the level, and who refuses
 S-09 | services  | scripts/e2e                     | TestReplicasRestart | processes restart in turn behind a load balancer

@@ -35,7 +35,7 @@ type reportIntake struct {
 	https    *httpstatus.Source
 	writer   *httpstatus.ReportWriter
 	endpoint *httpstatus.Endpoint
-	agents   *intake.AgentStatuses
+	refusals *httpstatus.RefusalRecorder
 }
 
 // newReportIntake builds both sources. Reads of repositories count against the credential's
@@ -49,14 +49,15 @@ func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirro
 	registry := &registration.Reader{Routes: &route.Resolver{DB: st.db, Rules: rules}, Contexts: st.contexts, Log: a.log}
 	mirrored := *registry // the mirror has every report that came by HTTPS, and the pairs of that time
 	mirrored.Mirror = seen
-	r := reportIntake{agents: intake.NewAgentStatuses()}
+	r := reportIntake{refusals: httpstatus.NewRefusalRecorder(st.contexts, a.log)}
+	refused := func(d intake.Document, err error) { r.refusals.Add(d, err, time.Now()) }
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two heartbeats may be lost
-	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Agents: r.agents, Panics: a.panics(m), Log: a.log}
+	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Refused: refused, Panics: a.panics(m), Log: a.log}
 	r.writer = httpstatus.NewReportWriter(st.contexts, registry, o)
 	r.endpoint = httpstatus.NewEndpoint(r.writer)
 	r.https = httpstatus.NewSource(seen, st.contexts, host, &mirrored, o)
-	r.git = gitstatus.New(host, registry, gitstatus.Options{
-		Interval: time.Duration(c.Status.Interval), Refresh: refresh, Count: count, Agents: r.agents, Heartbeat: r.writer.Confirm, Panics: a.panics(m), Log: a.log,
+	r.git = gitstatus.New(gitstatus.Parts{Git: host, Clusters: registry, Store: r.writer, Pushes: st.contexts, Sharing: st.contexts, Member: a.member}, gitstatus.Options{
+		Interval: time.Duration(c.Status.Interval), Count: count, Refused: refused, Panics: a.panics(m), Log: a.log,
 	})
 	return r
 }

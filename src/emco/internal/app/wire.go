@@ -154,13 +154,13 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
 		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
 		out.ahead = reports.mount(r, c.Status.WebhookSecret)
-		a.sources = append(a.sources, reports.git, reports.https)
+		a.sources = append(a.sources, reports.https)
 		clusters := a.kube(c, stored.Outbound.Check)
 		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
 		writers := a.writers(c, m, host)
 		routes := &route.Resolver{DB: st.db, Rules: stored}
 		lanes = &views.Lanes{Branches: st.contexts, Writers: writers, Logs: host.logs(routes, a.panics(m)), Now: time.Now}
-		services = append(services, reports.writer, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
+		services = append(services, reports.writer, reports.refusals, reports.git, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		overview := a.views(c, m, st, seen, reader, groups.Queries(), lanes)

@@ -1,9 +1,11 @@
-// Package agents stores the agents that report for clusters, with their tokens, and the last
-// documents of those that report by HTTPS.
+// Package agents stores the agents that report for clusters, with their tokens, their last documents and
+// what was refused.
 //
 //	heard/<cluster>         Agent
 //	said/<cluster>/<part>   Document, in values of at most 256 KiB
 //	capacity/<cluster>      Capacity
+//	denied/<cluster>        Refusals
+//	announced/push          Push
 package agents
 
 import (
@@ -33,6 +35,7 @@ type Agent struct {
 	Cluster      v2.ClusterKey `json:"-"`
 	Seq          uint64        `json:"seq,omitempty"`      // of its last report
 	At           time.Time     `json:"at,omitzero"`        // when its last report was received
+	Sent         uint64        `json:"sent,omitempty"`     // when it sent that report, by the cluster's clock, in milliseconds since 1970; 0 if the document says it
 	DocumentID   string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
 	Parts        int           `json:"parts,omitempty"`    // values that the document takes
 	Registration string        `json:"identity,omitempty"` // of the registration that the tokens were made for
@@ -284,7 +287,7 @@ func parseDocument(cluster v2.ClusterKey, parts []*mvccpb.KeyValue) (Document, e
 	return d, nil
 }
 
-// DeleteAgent removes the agent of a cluster, with its tokens, document and capacity, if it is still
+// DeleteAgent removes the agent of a cluster, with its tokens, document, capacity and refusals, if it is still
 // as a was read. Conflict if it is not.
 func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	if err := etcdkv.CheckParts(string(a.Cluster)); err != nil {
@@ -293,6 +296,7 @@ func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 	key := agentKey(s.kv, a.Cluster)
 	_, ok, err := s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", a.Mod)}, []clientv3.Op{
 		clientv3.OpDelete(key), clientv3.OpDelete(documentKey(s.kv, a.Cluster, ""), clientv3.WithPrefix()), clientv3.OpDelete(capacityKey(s.kv, a.Cluster)),
+		clientv3.OpDelete(refusalsKey(s.kv, a.Cluster)),
 	})
 	if err == nil && !ok {
 		err = errs.E(errs.Conflict, "remove", "agent of "+string(a.Cluster), errors.New("it has reported meanwhile"))
@@ -303,14 +307,25 @@ func (s *Store) DeleteAgent(ctx context.Context, a Agent) error {
 // SweepAgents removes the agents of clusters that are no longer registered. One that
 // reports meanwhile stays until the next sweep. An error of registered ends the sweep.
 func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Context, cluster v2.ClusterKey) (bool, error)) error {
-	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: agentKey(s.kv, ""), KeysOnly: true}) {
+	remove := func(ctx context.Context, kv *mvccpb.KeyValue, cluster v2.ClusterKey) error {
+		return s.DeleteAgent(ctx, Agent{Cluster: cluster, Mod: kv.ModRevision})
+	}
+	if err := s.sweep(ctx, agentKey(s.kv, ""), registered, remove); err != nil {
+		return err
+	}
+	return s.sweep(ctx, refusalsKey(s.kv, ""), registered, s.deleteRefusals) // of clusters that never reported well
+}
+
+// sweep removes the records below a prefix whose clusters are not registered.
+func (s *Store) sweep(ctx context.Context, prefix string, registered func(context.Context, v2.ClusterKey) (bool, error), remove func(context.Context, *mvccpb.KeyValue, v2.ClusterKey) error) error {
+	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: prefix, KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
-		a := Agent{Cluster: v2.ClusterKey(s.kv.Split(kv.Key)[1]), Mod: kv.ModRevision}
-		known, err := registered(ctx, a.Cluster)
+		cluster := v2.ClusterKey(s.kv.Split(kv.Key)[1])
+		known, err := registered(ctx, cluster)
 		if err == nil && !known {
-			err = s.DeleteAgent(ctx, a)
+			err = remove(ctx, kv, cluster)
 		}
 		if err != nil && (!errs.Is(err, errs.Conflict) || errors.Is(err, etcdkv.ErrFenced)) {
 			return err

@@ -20,6 +20,7 @@ func encodeAgent(key string, a Agent) (string, error) {
 	w.open()
 	w.number("seq", a.Seq)
 	w.time("at", a.At)
+	w.number("sent", a.Sent)
 	w.string("said", a.DocumentID)
 	w.number("parts", uint64(a.Parts))
 	w.string("identity", a.Registration)
@@ -117,6 +118,7 @@ func decodeAgent(kv *mvccpb.KeyValue) (a Agent, err error) {
 	t.Object([]jsonread.Member{
 		{Name: "seq", Uint: &a.Seq},
 		{Name: "at", Time: &a.At},
+		{Name: "sent", Uint: &a.Sent},
 		{Name: "said", Text: &a.DocumentID},
 		{Name: "parts", Int: &a.Parts},
 		{Name: "identity", Text: &a.Registration},

@@ -3,6 +3,7 @@ package gitstatus
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -13,60 +14,67 @@ import (
 
 // clusterRecord is the state of a cluster's reports.
 type clusterRecord struct {
-	seq         uint64
-	at          time.Time // when that report was received
-	heartbeatAt time.Time // when the last heartbeat was sent
+	seq uint64
+	at  time.Time // when that report was received
 }
 
-// accept checks a document and delivers its reports. An error means that it could not do so now; a
-// refused document is not an error. A document that causes a panic is refused.
-func (p *poller) accept(ctx context.Context, d intake.Document) error {
-	rec, err := p.clusterState(ctx, d.Cluster)
-	if err != nil {
-		return fmt.Errorf("read the last report of %s: %w", d.Cluster, err)
+// maxStores are reports that wait for the store at the same time. It writes them together.
+const maxStores = 64
+
+// acceptAll accepts documents, each of another cluster. It returns their errors, see accept.
+func (p *poller) acceptAll(ctx context.Context, docs []intake.Document) []error {
+	var all sync.WaitGroup
+	results := make([]error, len(docs))
+	slots := make(chan struct{}, maxStores)
+	for i, d := range docs {
+		rec, err := p.clusterState(ctx, d.Cluster)
+		if err != nil {
+			results[i] = err
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			results[i] = p.accept(ctx, d, rec)
+		})
 	}
+	all.Wait()
+	return results
+}
+
+// accept checks a document and stores its report. An error means that it could not do so now; a
+// refused document is not an error. A document that causes a panic is refused.
+func (p *poller) accept(ctx context.Context, d intake.Document, rec *clusterRecord) error {
 	before := *rec
-	err = p.source.options.Panics.Do(contain.Reports, "the report of "+string(d.Cluster), func() error { return p.deliver(ctx, d, rec) })
+	err := p.source.options.Panics.Do(contain.Reports, "the report of "+string(d.Cluster), func() error { return p.store(ctx, d, rec) })
 	if err != nil {
 		*rec = before
 	}
-	if contain.Is(err) {
+	if contain.Is(err) || intake.IsRefusal(err) {
 		p.recordRefused(d, err)
 		return nil
 	}
 	return err // after one, the next poll tries the same document again
 }
 
-func (p *poller) deliver(ctx context.Context, d intake.Document, rec *clusterRecord) error {
+func (p *poller) store(ctx context.Context, d intake.Document, rec *clusterRecord) error {
 	r, err := intake.Check(d, rec.seq, p.source.options.Now())
 	if err != nil {
 		p.recordRefused(d, err)
 		return nil
 	}
-	now := p.source.options.Now().UTC()
-	rec.update(r, d.First, now)
-	if err := p.notifier.Notify(ctx, r, rec.at); err != nil {
+	rec.update(r, d.First, p.source.options.Now().UTC())
+	if err := p.source.store.Store(ctx, intake.Received{Report: r, Text: d.Text, At: rec.at, First: d.First}); err != nil {
 		return err
 	}
-	p.source.agents.Accepted(r, rec.at, now)
 	p.source.options.Count(intake.Accepted)
-	p.sendHeartbeat(r, rec)
 	return nil
-}
-
-// sendHeartbeat confirms every Refresh that the cluster is alive, once for all its
-// pairs.
-func (p *poller) sendHeartbeat(r status.Report, rec *clusterRecord) {
-	if rec.at.Sub(rec.heartbeatAt) >= p.source.options.Refresh {
-		rec.heartbeatAt = rec.at
-		p.source.options.Heartbeat(v2.ClusterKey(r.Cluster), rec.seq, rec.at)
-	}
 }
 
 func (p *poller) recordRefused(d intake.Document, err error) {
 	result := intake.ResultOf(err)
 	p.source.options.Count(result)
-	p.source.agents.Refused(d, err, p.source.options.Now().UTC())
+	p.source.options.Refused(d, err)
 	p.source.options.Log.Warn("report refused", "cluster", d.Cluster, "repo", p.location.repo.URL, "commit", d.Where, "result", result, "err", err)
 }
 
@@ -78,9 +86,9 @@ func (p *poller) clusterState(ctx context.Context, cluster v2.ClusterKey) (*clus
 	}
 	seq, at, err := p.source.clusters.Last(ctx, cluster)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the last report of %s: %w", cluster, err)
 	}
-	rec := &clusterRecord{seq: seq, at: at, heartbeatAt: at}
+	rec := &clusterRecord{seq: seq, at: at}
 	p.clusterStates[cluster] = rec
 	return rec, nil
 }

@@ -33,6 +33,8 @@ func (p *poller) readBranches(ctx context.Context) error {
 		return err
 	}
 	maps.DeleteFunc(p.seen, func(branch string, _ git.Hash) bool { return owners[branch] == "" })
+	var docs []intake.Document
+	var moved []string // their branches
 	for _, branch := range slices.Sorted(maps.Keys(found)) {
 		b := found[branch]
 		if owners[branch] == "" || p.seen[branch] == b.Commit {
@@ -45,12 +47,17 @@ func (p *poller) readBranches(ctx context.Context) error {
 		if errs.Is(doc.Err, errs.NotFound) {
 			continue // it moved since the listing; the next poll finds it
 		}
-		if err := p.accept(ctx, doc); err != nil {
-			return err
-		}
-		p.seen[branch] = b.Commit
+		docs, moved = append(docs, doc), append(moved, branch)
 	}
-	return nil
+	var failed error // the first one
+	for i, err := range p.acceptAll(ctx, docs) {
+		if err == nil {
+			p.seen[moved[i]] = found[moved[i]].Commit
+		} else if failed == nil {
+			failed = err
+		}
+	}
+	return failed
 }
 
 func fileOf(b git.Branch) ([]byte, error) {

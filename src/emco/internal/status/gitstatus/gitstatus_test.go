@@ -43,6 +43,7 @@ func TestChangedReportsAreRead(t *testing.T) {
 	l.send("edge+a", l.good("edge+a", 7))
 	l.send("edge+b", l.good("edge+b", 9))
 	l.wantLook("both new", "taken taken", "edge+a/web#7"+ready, "edge+b/web#9"+ready)
+	slices.Sort(l.agents)
 	if !slices.Equal(l.agents, []v2.ClusterKey{"edge+a", "edge+b"}) {
 		t.Errorf("clusters with an agent are %v", l.agents)
 	}
@@ -198,15 +199,15 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 				t.Errorf("%d bytes were allocated", n)
 			}
 			l.wantLook("it is met once", "")
-			note, ok := l.source.agents.Get("edge+a")
-			if !ok || note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
+			note := l.note("edge+a")
+			if note.Seq != 10 || note.Refused == nil || note.Refused.Result != c.result || note.Refused.Count != 1 || note.Refused.Why == "" {
 				t.Errorf("the note is %+v, want the refusal in it", note)
 			}
 			l.send("edge+a", l.good("edge+a", 11))
 			l.send("edge+b", l.good("edge+b", 1))
 			l.clock(time.Hour)
 			l.wantLook("good reports after that", "taken taken", "edge+a/web#11"+ready, "edge+b/web#1"+ready)
-			if note, _ := l.source.agents.Get("edge+a"); note.Seq != 11 || note.Refused == nil {
+			if note := l.note("edge+a"); note.Seq != 11 || note.Refused == nil {
 				t.Errorf("the note is %+v, want the new sequence, and the refusal still", note)
 			}
 		})
@@ -281,7 +282,7 @@ func TestH59MonitorOfflineAndLate(t *testing.T) {
 	if len(got) != 1 || !got[0].At.Equal(start.Add(8*time.Hour)) {
 		t.Errorf("reports are %+v, want the time of receipt, independent of the clock of the cluster", got)
 	}
-	if note, _ := l.source.agents.Get("edge+a"); note.Ahead == "" {
+	if note := l.note("edge+a"); note.Ahead == "" {
 		t.Errorf("the note is %+v, want that the clock is ahead", note)
 	}
 }
@@ -322,8 +323,8 @@ func TestF74AReportThatPanicsIsQuarantined(t *testing.T) {
 	l := newLab(t, syncobjects.StatusRef, "edge+a", "edge+b")
 	l.send("edge+a", l.good("edge+a", 10))
 	l.send("edge+b", l.good("edge+b", 10))
-	deliver := l.poller.notifier.Deliver
-	l.poller.notifier.Deliver = func(ctx context.Context, r appcontext.Report) {
+	deliver := l.notifier.Deliver
+	l.notifier.Deliver = func(ctx context.Context, r appcontext.Report) {
 		if r.Key.Cluster == "edge+a" {
 			panic("index out of range")
 		}
@@ -331,10 +332,10 @@ func TestF74AReportThatPanicsIsQuarantined(t *testing.T) {
 	}
 	l.wantLook("a panic", "taken fault", "edge+b/web#10"+ready)
 	l.wantLook("it is met once", "")
-	if note, _ := l.source.agents.Get("edge+a"); note.Refused == nil || note.Refused.Result != intake.Fault {
+	if note := l.note("edge+a"); note.Refused == nil || note.Refused.Result != intake.Fault {
 		t.Errorf("the note is %+v", note)
 	}
-	l.poller.notifier.Deliver = deliver
+	l.notifier.Deliver = deliver
 	l.send("edge+a", l.good("edge+a", 11))
 	l.wantLook("after that", "taken", "edge+a/web#11"+ready)
 }
@@ -405,10 +406,9 @@ func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, syncobjects.StatusRef, "edge+a")
 	delivered := make(chan appcontext.Report, 10)
+	l.notifier.Deliver = func(_ context.Context, r appcontext.Report) { delivered <- r }
 	done := make(chan error, 1)
-	go func() {
-		done <- l.source.Run(t.Context(), func(_ context.Context, r appcontext.Report) { delivered <- r })
-	}()
+	go func() { done <- l.source.Run(t.Context()) }()
 	t.Cleanup(func() {
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)

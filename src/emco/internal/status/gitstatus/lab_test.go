@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
@@ -36,11 +39,45 @@ type gitFixture struct {
 	source *Source
 	poller *poller
 
+	storing  sync.Mutex // guards notifier
+	notifier *intake.Notifier
+
 	mu      sync.Mutex
 	now     time.Time
 	reports []appcontext.Report
 	agents  []v2.ClusterKey // clusters reported to have an agent
 	counts  map[string]int
+	notes   map[v2.ClusterKey]intake.AgentStatus
+}
+
+// Store does what the store and its readers do with a report.
+func (l *gitFixture) Store(ctx context.Context, r intake.Received) error {
+	l.storing.Lock()
+	defer l.storing.Unlock()
+	if err := l.notifier.Notify(ctx, r.Report, r.At); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	note := intake.Describe(r.Report, r.At)
+	note.Refused = l.notes[note.Cluster].Refused
+	l.notes[note.Cluster] = note
+	return nil
+}
+
+// refused keeps the last refusal of a cluster.
+func (l *gitFixture) refused(d intake.Document, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	note := l.notes[d.Cluster]
+	note.Refused = &intake.Refused{Count: 1, Result: intake.ResultOf(err), Why: err.Error(), Commit: d.Where}
+	l.notes[d.Cluster] = note
+}
+
+func (l *gitFixture) note(cluster v2.ClusterKey) intake.AgentStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.notes[cluster]
 }
 
 // clusterMap is a registry of clusters in memory.
@@ -108,13 +145,13 @@ func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 			t.Fatal(err)
 		}
 	}
-	l := &gitFixture{T: t, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[v2.ClusterKey][]intake.Pair{}, seq: map[v2.ClusterKey]uint64{}, at: map[v2.ClusterKey]time.Time{}}}
+	l := &gitFixture{T: t, notes: map[v2.ClusterKey]intake.AgentStatus{}, bare: bare, server: srv, repo: git.Repo{URL: srv.URL("fleet")}, now: start, counts: map[string]int{}, fleet: &clusterMap{pairs: map[v2.ClusterKey][]intake.Pair{}, seq: map[v2.ClusterKey]uint64{}, at: map[v2.ClusterKey]time.Time{}}}
 	branch := status.DefaultPrefix
 	if mode == syncobjects.StatusPath {
 		branch = "main"
 	}
 	for _, name := range clusters {
-		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, syncobjects.Status{Repo: l.repo, Mode: mode, Branch: branch}, l.repo})
+		l.fleet.clusters = append(l.fleet.clusters, Cluster{name, syncobjects.Status{Repo: l.repo, Mode: mode, Branch: branch}})
 		l.fleet.pairs[name] = []intake.Pair{webPair(name)}
 	}
 	l.host = plain.New(plain.Options{})
@@ -125,9 +162,13 @@ func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 
 // restart is what a new process knows: nothing but the fleet.
 func (l *gitFixture) restart() {
-	l.source = New(l.host, l.fleet, Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Interval: time.Hour})
+	desired := func(context.Context, v2.ClusterKey) (git.Repo, error) { return l.repo, nil }
+	l.notifier = &intake.Notifier{Refresh: time.Minute, Pairs: l.fleet.Pairs, Commits: l.host, Desired: desired, Deliver: l.deliver, Capacity: l.fleet.SetCapacity, Log: slog.New(slog.DiscardHandler)}
+	contexts := contexttest.New(l)
+	l.source = New(Parts{Git: l.host, Clusters: l.fleet, Store: l, Pushes: contexts, Sharing: contexts, Member: shards.Member{Holder: "one", TTL: 2 * time.Second}},
+		Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Refused: l.refused, Interval: time.Hour})
 	st := l.fleet.clusters[0].Status
-	l.poller = newPoller(l.source, reportLocation{st.Repo, st.Mode, st.Branch}, l.deliver, func() {})
+	l.poller = newPoller(l.source, reportLocation{st.Repo, st.Mode, st.Branch}, func() {})
 	all := map[v2.ClusterKey]Cluster{}
 	for _, c := range l.fleet.clusters {
 		all[c.Name] = c

@@ -64,7 +64,11 @@ func (p *poller) readClusterPath(ctx context.Context, cluster v2.ClusterKey, hea
 		return err
 	}
 	doc.Err = err
-	if err := p.accept(ctx, doc); err != nil {
+	rec, err := p.clusterState(ctx, cluster)
+	if err == nil {
+		err = p.accept(ctx, doc, rec)
+	}
+	if err != nil {
 		return err
 	}
 	p.cacheFiles(root, now, texts)

@@ -10,8 +10,6 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -34,25 +32,17 @@ type poller struct {
 	docs            map[string][]byte   // by path: the content of that blob
 	unknownBranches map[string]bool
 	clusterStates   map[v2.ClusterKey]*clusterRecord // by cluster
-	notifier        *intake.Notifier
 	failures        int
 
 	mu       sync.Mutex
 	clusters map[v2.ClusterKey]Cluster
 }
 
-func newPoller(s *Source, at reportLocation, deliver func(context.Context, appcontext.Report), stop context.CancelFunc) *poller {
-	p := &poller{
+func newPoller(s *Source, at reportLocation, stop context.CancelFunc) *poller {
+	return &poller{
 		source: s, location: at, stop: stop, wakeUp: make(chan struct{}, 1),
 		seen: map[string]git.Hash{}, files: map[string]git.Hash{}, docs: map[string][]byte{}, unknownBranches: map[string]bool{}, clusterStates: map[v2.ClusterKey]*clusterRecord{},
 	}
-	p.notifier = &intake.Notifier{Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.git, Desired: p.desiredRepo, Deliver: deliver, Capacity: s.clusters.SetCapacity, Log: s.options.Log}
-	return p
-}
-
-// desiredRepo returns the branch with the desired state of a cluster.
-func (p *poller) desiredRepo(_ context.Context, cluster v2.ClusterKey) (git.Repo, error) {
-	return p.currentClusters()[cluster].Desired, nil
 }
 
 // setClusters replaces the clusters of the location.

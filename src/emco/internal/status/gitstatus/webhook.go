@@ -1,17 +1,22 @@
 package gitstatus
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -98,22 +103,73 @@ func pathOf(text string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"))
 }
 
-// wake polls the named repositories, or all of them if it knows none of the
-// names.
+// wake has the named repositories polled, or all of them if it knows none of the names, by the processes that read
+// them.
 func (s *Source) wake(named map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	woken := false
-	for at, p := range s.pollers {
-		if named[pathOf(at.repo.URL)] {
+	known := false
+	for at := range s.locations {
+		known = known || named[pathOf(at.repo.URL)]
+	}
+	elsewhere := false
+	for at := range s.locations {
+		path := pathOf(at.repo.URL)
+		if known && !named[path] {
+			continue
+		}
+		if p := s.pollers[at]; p != nil {
 			p.wake()
-			woken = true
+			continue
+		}
+		elsewhere = true
+		s.announced[path] = true
+	}
+	if elsewhere {
+		select {
+		case s.poke <- struct{}{}:
+		default:
 		}
 	}
-	if woken {
-		return
+}
+
+// maxAnnounced is how many repositories are announced by their names; more are announced as all.
+const maxAnnounced = 1000
+
+// announcePushes tells the other processes which of their repositories moved, at most once in minInterval.
+func (s *Source) announcePushes(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.poke:
+		}
+		s.mu.Lock()
+		p := agents.Push{By: s.holder}
+		if len(s.announced) <= maxAnnounced {
+			p.Paths = slices.Sorted(maps.Keys(s.announced))
+		}
+		clear(s.announced)
+		s.mu.Unlock()
+		if err := s.pushes.AnnouncePush(ctx, p); err != nil && ctx.Err() == nil {
+			s.options.Log.Warn("a push was not announced to the other processes; the next poll finds it", "err", err)
+		}
+		_ = pause.For(ctx, minInterval)
 	}
-	for _, p := range s.pollers {
-		p.wake()
+}
+
+// followPushes polls the repositories of which other processes were told.
+func (s *Source) followPushes(ctx context.Context) {
+	for p := range s.pushes.Pushes(ctx) {
+		if p.By == s.holder {
+			continue
+		}
+		s.mu.Lock()
+		for at, its := range s.pollers {
+			if len(p.Paths) == 0 || slices.Contains(p.Paths, pathOf(at.repo.URL)) {
+				its.wake()
+			}
+		}
+		s.mu.Unlock()
 	}
 }

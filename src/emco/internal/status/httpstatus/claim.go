@@ -18,9 +18,9 @@ import (
 // reportClaim is a report that waits to be stored.
 type reportClaim struct {
 	cluster  v2.ClusterKey
-	report   status.Report // only Cluster, Seq and Same are used
+	report   status.Report // only Cluster, Seq, At and Same are used
 	received time.Time
-	key      *tokenSum // nil: it arrived another way, which authenticated it
+	key      *tokenSum // nil: it arrived through Git, which authenticated it; it may repeat the last sequence, which its reader has checked
 
 	digest string // status.Digest of the document; empty if the report carries none
 	text   []byte // of the document
@@ -53,17 +53,23 @@ func (c *reportClaim) updateOf(base agents.Agent) (agents.Update, error) {
 	if c.key != nil && !matchesToken(base, *c.key, c.received) {
 		return agents.Update{}, errDenied
 	}
-	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster}, c.report, base.Seq, c.received); err != nil {
+	if err := intake.CheckOrder(intake.Document{Cluster: c.cluster, First: c.key == nil}, c.report, base.Seq, c.received); err != nil {
 		return agents.Update{}, &outdatedError{err, base.Seq}
 	}
 	if c.report.Same != "" && c.report.Same != base.DocumentID {
 		return agents.Update{}, errUnknownDigest
 	}
+	at := c.received
+	if c.key == nil && base.At.After(at) { // its time is that of the cluster's clock
+		at = base.At
+	}
 	out := agents.Update{Agent: base}
-	out.Agent.Seq, out.Agent.At = c.report.Seq, c.received
+	out.Agent.Seq, out.Agent.At, out.Agent.Sent = c.report.Seq, at, 0
 	if c.digest != "" && c.digest != base.DocumentID {
 		out.Agent.DocumentID = c.digest
-		out.Document = &agents.Document{Cluster: c.cluster, Seq: c.report.Seq, At: c.received, Gzip: c.gzip, Text: c.text}
+		out.Document = &agents.Document{Cluster: c.cluster, Seq: c.report.Seq, At: at, Gzip: c.gzip, Text: c.text}
+	} else {
+		out.Agent.Sent = uint64(max(0, c.report.At.UnixMilli()))
 	}
 	return out, nil
 }

@@ -76,7 +76,7 @@ func (e *Endpoint) Report(w http.ResponseWriter, r *http.Request) error {
 	if err := e.writer.Write(r.Context(), c); err != nil {
 		return e.recordRefused(w, cluster, err)
 	}
-	e.recordAccepted(c)
+	e.options.Count(intake.Accepted)
 	w.Header().Set("ETag", `"`+c.etag()+`"`)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -168,16 +168,21 @@ func (b requestBody) claim(cluster v2.ClusterKey, k tokenSum, now time.Time) (*r
 	if r.Same != "" {
 		return c, nil
 	}
-	c.digest, c.text, c.gzip = status.Digest(r), b.plain, false
-	if b.packed != nil {
-		c.text, c.gzip = b.packed, true
-	} else if len(b.plain) > packAbove {
-		c.text, c.gzip = pack(b.plain), true
+	return c, c.setDocument(b.plain, b.packed)
+}
+
+// setDocument adds the document, which packed holds if it arrived compressed.
+func (c *reportClaim) setDocument(plain, packed []byte) error {
+	c.digest, c.text, c.gzip = status.Digest(c.report), plain, false
+	if packed != nil {
+		c.text, c.gzip = packed, true
+	} else if len(plain) > packAbove {
+		c.text, c.gzip = pack(plain), true
 	}
 	if len(c.text) > agents.MaxDocument {
-		return nil, tooLarge()
+		return tooLarge()
 	}
-	return c, nil
+	return nil
 }
 
 func pack(text []byte) []byte {
@@ -196,16 +201,6 @@ func (c *reportClaim) etag() string {
 	return c.digest
 }
 
-// recordAccepted counts an accepted report.
-func (e *Endpoint) recordAccepted(c *reportClaim) {
-	e.options.Count(intake.Accepted)
-	if c.report.Same != "" {
-		e.options.Agents.Confirmed(c.cluster, c.report.Seq, c.report.At, c.received)
-		return
-	}
-	e.options.Agents.Accepted(c.report, c.received, c.received)
-}
-
 // recordRefused counts a refused report and maps its error to a status. A report that the agent must
 // send again, or in full, is not counted.
 func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster v2.ClusterKey, err error) error {
@@ -217,7 +212,7 @@ func (e *Endpoint) recordRefused(w http.ResponseWriter, cluster v2.ClusterKey, e
 	}
 	result := intake.ResultOf(err)
 	e.options.Count(result)
-	e.options.Agents.Refused(intake.Document{Cluster: cluster}, err, e.options.Now().UTC())
+	e.options.Refused(intake.Document{Cluster: cluster}, err)
 	e.options.Log.Warn("report refused", "cluster", cluster, "result", result, "err", err)
 	last, late := lastSequence(err)
 	switch {

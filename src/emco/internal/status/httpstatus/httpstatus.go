@@ -1,9 +1,9 @@
-// Package httpstatus stores the reports that agents send by HTTPS. Any process may accept a report.
-// It answers after etcd has the report on disk, and stores concurrent reports in one
-// transaction.
+// Package httpstatus stores the reports of agents, which they send by HTTPS or which one process reads
+// from Git, and delivers them in all processes. Any process may accept a report by HTTPS. It answers after
+// etcd has the report on disk, and stores concurrent reports in one transaction.
 //
 //	agent ──POST──► Endpoint: token, size, form ──► ReportWriter ──transaction──► etcd
-//	                                                 token, sequence                │
+//	gitstatus: the cluster's branch ──────────────►  token, sequence                │
 //	   rsync ◄── Source: one report per pair ◄──────────────────watch───────────────┘
 //
 // Each agent has a token that allows nothing but its reports. The transaction compares sequences
@@ -54,10 +54,11 @@ type AgentStore interface {
 	DeleteAgent(ctx context.Context, a agents.Agent) error
 }
 
-// DocumentStore reads agents and their documents.
+// DocumentStore reads agents, their documents and what was refused.
 type DocumentStore interface {
 	Agent(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error)
 	AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([]agents.Document, error)
+	RefusalsOf(ctx context.Context, cluster v2.ClusterKey) (agents.Refusals, error)
 }
 
 // AgentWatch yields every agent, and then each that changes, until ctx ends.
@@ -67,11 +68,11 @@ type AgentWatch interface {
 
 // Options tune the intake. A zero value means the default given here.
 type Options struct {
-	Queue   int                   // waiting reports; 2048
-	Bodies  int64                 // bytes of bodies in memory; 32 MiB
-	Refresh time.Duration         // how often an unchanged document of a living agent is processed again; 1 minute
-	Count   func(result string)   // counts each document by one of intake.Results
-	Agents  *intake.AgentStatuses // the status of each agent, for operators
+	Queue   int                                // waiting reports; 2048
+	Bodies  int64                              // bytes of bodies in memory; 32 MiB
+	Refresh time.Duration                      // how often an unchanged document of a living agent is processed again; 1 minute
+	Count   func(result string)                // counts each document by one of intake.Results
+	Refused func(d intake.Document, err error) // records a refused document of a cluster for operators; it must not block
 	Panics  *contain.Panics
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -84,8 +85,8 @@ func (o Options) withDefaults() Options {
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}
-	if o.Agents == nil {
-		o.Agents = intake.NewAgentStatuses()
+	if o.Refused == nil {
+		o.Refused = func(intake.Document, error) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

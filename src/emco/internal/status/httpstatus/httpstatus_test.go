@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func TestReportsAreInEtcdWhenTheyAreAnswered(t *testing.T) {
 	if got := p.results(); got != "taken taken taken taken" {
 		t.Errorf("documents were %s", got)
 	}
-	if n, ok := p.notes.Get("edge+a"); !ok || n.Seq != 9 || n.Agent != "monitor/test" {
+	if n, err := p.status("edge+a"); err != nil || n.Seq != 9 || n.Agent != "monitor/test" {
 		t.Errorf("the note is %+v", n)
 	}
 }
@@ -157,7 +158,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 			if c.code == 401 && (got.header.Get("WWW-Authenticate") == "" || strings.Contains(got.body, token)) {
 				t.Errorf("answered %v %s", got.header, got.body)
 			}
-			if n, _ := p.notes.Get("edge+a"); c.code != 401 && (n.Refused == nil || n.Refused.Result != c.result) {
+			if n, _ := p.status("edge+a"); c.code != 401 && (n.Refused == nil || n.Refused.Result != c.result) {
 				t.Errorf("the note is %+v", n)
 			}
 			p.want(http.StatusNoContent, token, good("edge+a", 11, "more"))
@@ -489,49 +490,166 @@ func TestTheSourceDeliversStoredReports(t *testing.T) {
 	}
 }
 
-// A process answers what is known of an agent also if another one has taken its reports, or if it has just started.
+// A process answers what is known of an agent also if others have taken or refused its reports, or if it has just started.
 func TestEachProcessDescribesAgentsOfOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "edge+a", "edge+b")
-	p, notes := l.process(), intake.NewAgentStatuses()
-	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
+	one, two := l.process(), l.process()
 	describe := func() (a intake.AgentStatus) {
 		t.Helper()
-		a, err := src.agentStatus(t.Context(), "edge+a")
+		two.refusals.write(t.Context())
+		a, err := one.status("edge+a")
 		if err != nil {
 			t.Fatal(err)
 		}
+		if b, err := two.status("edge+a"); err != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("one process answers %+v, the other %+v, %v", a, b, err)
+		}
 		return a
 	}
-	token := p.token("edge+a", "")
-	if _, err := src.agentStatus(t.Context(), "edge+a"); !errs.Is(err, errs.NotFound) {
+	token := one.token("edge+a", "")
+	if _, err := two.status("edge+a"); !errs.Is(err, errs.NotFound) {
 		t.Errorf("before the first report: %v, want NotFound", err)
 	}
 	first := good("edge+a", 1, "before")
 	first.Unseen = []status.Unseen{{Kind: "Secret", Reason: "forbidden"}}
-	first.At = l.now().Add(time.Hour)
-	name := p.want(http.StatusNoContent, token, first)
-	theirs, _ := p.notes.Get("edge+a")
+	first.At = l.now().Add(time.Hour).Truncate(time.Millisecond)
+	name := one.want(http.StatusNoContent, token, first)
 	if got := describe(); got.Agent != "monitor/test" || got.Seq != 1 || got.Apps != 1 || got.Ahead == "" || len(got.Unseen) != 1 ||
-		!got.Reported.Equal(theirs.Reported) || got.Received.Sub(theirs.Received).Abs() > time.Second {
-		t.Errorf("after a report elsewhere the status is %+v, there %+v", got, theirs)
+		!got.Reported.Equal(first.At) || !got.Received.Equal(l.now()) {
+		t.Errorf("after a report the status is %+v", got)
 	}
 
 	l.passes(reportGap)
-	p.want(http.StatusNoContent, token, same("edge+a", 2, name))
-	if got := describe(); got.Agent != "monitor/test" || got.Seq != 2 || got.Apps != 1 || !got.Reported.IsZero() || !got.Received.After(theirs.Received) {
-		t.Errorf("after a sign of life elsewhere the status is %+v", got)
+	again := same("edge+a", 2, name)
+	again.At = l.now().Add(time.Minute).Truncate(time.Millisecond)
+	two.want(http.StatusNoContent, token, again)
+	if got := describe(); got.Agent != "monitor/test" || got.Seq != 2 || got.Apps != 1 || got.Ahead != "" || !got.Reported.Equal(again.At) || !got.Received.Equal(l.now()) {
+		t.Errorf("after a sign of life the status is %+v", got)
 	}
 
-	notes.Refused(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), l.now())
-	if got := describe(); got.Seq != 2 || got.Refused == nil || got.Refused.Count != 1 {
-		t.Errorf("after a refusal here the status is %+v", got)
+	for _, p := range []*process{one, two, two} {
+		l.passes(reportGap)
+		p.want(http.StatusConflict, token, good("edge+a", 1, "late"))
 	}
+	if got := describe(); got.Seq != 2 || got.Refused == nil || got.Refused.Count != 3 || got.Refused.Result != intake.Replayed || !got.Refused.At.Equal(l.now()) {
+		t.Errorf("after refusals of both the status is %+v, %+v", got, got.Refused)
+	}
+	l.passes(reportGap)
 	newer := good("edge+a", 7, "after")
 	newer.Agent = "monitor/newer"
-	notes.Accepted(newer, l.now(), l.now())
+	two.want(http.StatusNoContent, token, newer)
 	if got := describe(); got.Seq != 7 || got.Agent != "monitor/newer" || got.Refused == nil {
-		t.Errorf("after a newer report here the status is %+v", got)
+		t.Errorf("after a newer report the status is %+v", got)
+	}
+	one.want(http.StatusConflict, one.token("edge+b", ""), good("edge+b", 0, "")) // it never reported well
+	if got, err := one.status("edge+b"); err != nil || got.Refused == nil || got.Cluster != "edge+b" {
+		t.Errorf("a cluster whose reports are refused: %+v, %v", got, err)
+	}
+	if err := l.store.SweepAgents(t.Context(), func(context.Context, v2.ClusterKey) (bool, error) { return false, nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range []v2.ClusterKey{"edge+a", "edge+b"} {
+		if got, err := l.store.RefusalsOf(t.Context(), cluster); err != nil || got.Count != 0 {
+			t.Errorf("refusals of %s after its registration has ended: %+v, %v", cluster, got, err)
+		}
+	}
+}
+
+// received is what a process read from Git.
+func (l *etcdFixture) received(r status.Report, first bool) intake.Received {
+	return intake.Received{Report: r, Text: l.encode(r), At: l.now(), First: first}
+}
+
+// Reports from Git reach all processes as those by HTTPS do. A new reader repeats the last one, which changes nothing;
+// a former one that does not know of its successor is refused. What has no news costs nothing for a while.
+func TestReportsFromGitReachAllProcesses(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	one, two := l.process(), l.process()
+	reports := l.listen(time.Minute)
+	has := func(want ...string) {
+		t.Helper()
+		l.eventually(strings.Join(want, ", "), func() bool { return len(reports()) >= len(want) })
+		if got := reports(); !slices.Equal(got, want) {
+			t.Errorf("delivered were %q, want %q", got, want)
+		}
+	}
+	mod := func() int64 {
+		a, err := l.store.Agent(t.Context(), "edge+a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Mod
+	}
+	store := func(p *process, r status.Report, first bool) {
+		t.Helper()
+		if err := p.desk.Store(t.Context(), l.received(r, first)); err != nil {
+			t.Errorf("report %d: %v", r.Seq, err)
+		}
+	}
+	store(one, good("edge+a", 5, "before"), true)
+	has("edge+a#5 before")
+	written := mod()
+	store(two, good("edge+a", 5, "before"), true) // it takes over, and reads the branch again
+	store(two, good("edge+a", 6, "before"), false)
+	if mod() != written {
+		t.Error("a report without news was written")
+	}
+	store(two, good("edge+a", 7, "after"), false)
+	has("edge+a#5 before", "edge+a#7 after")
+	written = mod()
+	store(one, good("edge+a", 6, "before"), false) // no news for a former reader
+	if mod() != written {
+		t.Error("a report of a former reader was written")
+	}
+	if err := one.desk.Store(t.Context(), l.received(good("edge+a", 6, "late"), false)); !intake.IsRefusal(err) || intake.ResultOf(err) != intake.Replayed {
+		t.Errorf("an old report of a former reader: %v, want that it is refused", err)
+	}
+	store(two, good("edge+a", 8, "before"), false)
+	store(one, good("edge+a", 9, "before"), true) // the first reader is back
+	l.passes(2 * time.Minute)
+	store(one, good("edge+a", 10, "before"), false) // a sign of life
+	has("edge+a#5 before", "edge+a#7 after", "edge+a#8 before", "edge+a#10 before")
+	if got := l.stored("edge+a"); got != "#10 before" {
+		t.Errorf("stored is %s", got)
+	}
+	a, err := l.store.Agent(t.Context(), "edge+a")
+	if err != nil || !a.At.Equal(l.now()) {
+		t.Errorf("the agent was heard at %s, want %s (%v)", a.At, l.now(), err)
+	}
+	back := l.received(good("edge+a", 11, "again"), true)
+	back.At = l.now().Add(-time.Hour) // by a cluster's clock that is late
+	if err := two.desk.Store(t.Context(), back); err != nil {
+		t.Error(err)
+	}
+	if a, err = l.store.Agent(t.Context(), "edge+a"); err != nil || a.Seq != 11 || !a.At.Equal(l.now()) {
+		t.Errorf("the agent is %+v, %v, want that its time does not go back", a, err)
+	}
+}
+
+// A process of an older version stores the sequence of a report that it read, without the document. The one that reads for
+// all stores the document nevertheless.
+func TestASequenceWithoutItsDocumentIsCompleted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p := l.process()
+	if err := p.desk.Store(t.Context(), l.received(good("edge+a", 5, "before"), true)); err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.store.Agent(t.Context(), "edge+a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Seq = 6
+	if _, ok, err := l.store.UpdateAgents(t.Context(), []agents.Update{{Agent: a}}); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := p.desk.Store(t.Context(), l.received(good("edge+a", 6, "after"), false)); err != nil {
+		t.Error(err)
+	}
+	if got := l.stored("edge+a"); got != "#6 after" {
+		t.Errorf("stored is %s, want the document of the last sequence", got)
 	}
 }
 
@@ -539,17 +657,14 @@ func TestEachProcessDescribesAgentsOfOthers(t *testing.T) {
 func TestTheStatusOfAnAgentFollowsANewToken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "edge+a")
-	p, notes := l.process(), intake.NewAgentStatuses()
-	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
+	p := l.process()
 	seen := func(what, agent string, seq uint64) {
 		t.Helper()
-		if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Agent != agent || got.Seq != seq {
+		if got, err := p.status("edge+a"); err != nil || got.Agent != agent || got.Seq != seq || !got.Received.Equal(l.now()) || got.Reported.IsZero() {
 			t.Errorf("%s: the status is %+v, %v; want %s, sequence %d", what, got, err, agent, seq)
 		}
 	}
 	p.want(http.StatusNoContent, p.token("edge+a", ""), good("edge+a", 900, "before"))
-	before, _ := p.notes.Get("edge+a")
-	notes.Accepted(good("edge+a", 900, "before"), before.Received, l.now())
 	token := p.token("edge+a", "")
 	seen("with a new token", "monitor/test", 900)
 
@@ -557,76 +672,25 @@ func TestTheStatusOfAnAgentFollowsANewToken(t *testing.T) {
 	newer := good("edge+a", 1, "after")
 	newer.Agent = "monitor/newer"
 	name := p.want(http.StatusNoContent, token, newer)
-	seen("a report elsewhere", "monitor/newer", 1)
+	seen("a report", "monitor/newer", 1)
 	l.passes(reportGap)
 	p.want(http.StatusNoContent, token, same("edge+a", 2, name))
-	seen("a sign of life elsewhere", "monitor/newer", 2)
-
-	notes.Accepted(good("edge+a", 1000, "before"), l.now(), l.now()) // by an older token
-	l.passes(reportGap)
-	p.want(http.StatusNoContent, token, same("edge+a", 3, name))
-	if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Seq != 3 {
-		t.Errorf("a repetition elsewhere: the status is %+v, %v; want sequence 3", got, err)
-	}
+	seen("a sign of life", "monitor/newer", 2)
 }
 
-// A process that was started again and has received nothing but repetitions since takes the rest from the stored document.
-func TestARepetitionDoesNotHideTheStoredDocument(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "edge+a")
-	p, notes := l.process(), intake.NewAgentStatuses()
-	p.want(http.StatusNoContent, p.token("edge+a", ""), good("edge+a", 1, "before"))
-	l.passes(reportGap)
-	notes.Confirmed("edge+a", 2, l.now(), l.now())
-	got, err := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes}).agentStatus(t.Context(), "edge+a")
-	if err != nil || got.Agent != "monitor/test" || got.Apps != 1 || got.Seq != 2 || !got.Received.Equal(l.now()) || got.Reported.IsZero() {
-		t.Errorf("the status is %+v, %v", got, err)
-	}
-}
-
-// Of clusters that report through Git etcd has only signs of life: a process that has not read their report does not
-// know their agent.
+// Older versions store signs of life of clusters that report through Git, without a document. These describe no agent.
 func TestASignOfLifeAloneIsNoStatus(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	p, notes := l.process(), intake.NewAgentStatuses()
-	p.desk.Confirm("edge+a", 7, l.now())
-	l.eventually("the sign of life", func() bool {
-		a, err := l.store.Agent(t.Context(), "edge+a")
-		return err == nil && a.Seq == 7
-	})
-	src := NewSource(nil, l.store, nil, l.fleet, Options{Agents: notes})
-	if got, err := src.agentStatus(t.Context(), "edge+a"); !errs.Is(err, errs.NotFound) {
-		t.Errorf("before this process has read a report: %+v, %v, want NotFound", got, err)
-	}
-	notes.Refused(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), l.now())
-	if got, err := src.agentStatus(t.Context(), "edge+a"); err != nil || got.Refused == nil || got.Seq != 0 || !got.Received.IsZero() {
-		t.Errorf("after a refusal: %+v, %v", got, err)
-	}
-}
-
-// What came another way is confirmed by the same small value.
-func TestSignsOfLifeFromElsewhere(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
 	p := l.process()
-	at := time.Now().UTC().Truncate(time.Second)
-	for i := range 200 {
-		p.desk.Confirm(v2.ClusterKey(fmt.Sprint("edge+c", i)), uint64(i+1), at)
+	if _, ok, err := l.store.UpdateAgents(t.Context(), []agents.Update{{Agent: agents.Agent{Cluster: "edge+a", Seq: 7, At: l.now()}}}); err != nil || !ok {
+		t.Fatal(ok, err)
 	}
-	p.desk.Confirm("edge+c7", 1, at.Add(-time.Hour)) // no news
-	heard := func(i int) uint64 {
-		a, err := l.store.Agent(t.Context(), v2.ClusterKey(fmt.Sprint("edge+c", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a.Seq
+	if got, err := p.status("edge+a"); !errs.Is(err, errs.NotFound) {
+		t.Errorf("before a report was read: %+v, %v, want NotFound", got, err)
 	}
-	for _, i := range []int{0, 7, 199} {
-		l.eventually(fmt.Sprint("cluster ", i), func() bool { return heard(i) == uint64(i+1) })
-	}
-	seq, when, err := l.store.LastReport(t.Context(), "edge+c7")
-	if err != nil || seq != 8 || !when.Equal(at) {
-		t.Errorf("LastReport = %d, %s, %v", seq, when, err)
+	p.refusals.Add(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), l.now())
+	if got, err := p.status("edge+a"); err != nil || got.Refused == nil || got.Seq != 0 || !got.Received.IsZero() {
+		t.Errorf("after a refusal: %+v, %v", got, err)
 	}
 }

@@ -105,7 +105,7 @@ type process struct {
 	endpoint *Endpoint
 	client   *http.Client
 	server   *httptest.Server
-	notes    *intake.AgentStatuses
+	refusals *RefusalRecorder
 	stop     func()
 
 	mu     sync.Mutex
@@ -115,8 +115,8 @@ type process struct {
 // process starts one, whose options a test may change.
 func (l *etcdFixture) process(change ...func(*Options)) *process {
 	l.Helper()
-	p := &process{etcdFixture: l, notes: intake.NewAgentStatuses(), counts: map[string]int{}}
-	o := Options{Agents: p.notes, Count: p.count, Now: l.now}
+	p := &process{etcdFixture: l, refusals: NewRefusalRecorder(l.store, slog.New(slog.DiscardHandler)), counts: map[string]int{}}
+	o := Options{Refused: func(d intake.Document, err error) { p.refusals.Add(d, err, l.now()) }, Count: p.count, Now: l.now}
 	for _, c := range change {
 		c(&o)
 	}
@@ -267,6 +267,13 @@ func (p *process) want(code int, token string, r status.Report) string {
 		p.Errorf("report %d of %s: %d %s, want %d", r.Seq, r.Cluster, a.code, a.body, code)
 	}
 	return strings.Trim(a.header.Get("ETag"), `"`)
+}
+
+// status is what a process answers about the agent of a cluster, after p has written what it refused.
+func (p *process) status(cluster v2.ClusterKey) (intake.AgentStatus, error) {
+	p.Helper()
+	p.refusals.write(p.Context())
+	return NewSource(nil, p.store, nil, p.fleet, Options{}).agentStatus(p.Context(), cluster)
 }
 
 // stored formats what etcd holds of a cluster: "#seq reason", or "#seq none".

@@ -8,12 +8,13 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // Monitor answers with the status of the agent of the cluster that the URL names: with what any process has
-// accepted from it, and with what this process has refused.
+// accepted from it, and what any has refused.
 func (s *Source) Monitor(w http.ResponseWriter, r *http.Request) error {
 	cluster, err := web.Cluster(r)
 	if err != nil {
@@ -26,43 +27,45 @@ func (s *Source) Monitor(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, a)
 }
 
-// agentStatus returns the status of an agent: what etcd knows of its last report, and of the last document of agents that report
-// by HTTPS, or what this process knows if that is newer. Newer is what the control plane received later: sequences start again with
-// each token.
+// agentStatus returns the status of an agent from etcd: what its last document says, and the last sign of life since. Newer is
+// what the control plane received later: sequences start again with each token.
 func (s *Source) agentStatus(ctx context.Context, cluster v2.ClusterKey) (intake.AgentStatus, error) {
-	own, known := s.options.Agents.Get(cluster)
+	out := intake.AgentStatus{Cluster: cluster}
 	stored, err := s.documents.Agent(ctx, cluster)
-	if err != nil || described(own) && !stored.At.After(own.Received) {
-		return own, err
+	if err != nil {
+		return out, err
+	}
+	refused, err := s.documents.RefusalsOf(ctx, cluster)
+	if err != nil {
+		return out, err
 	}
 	docs, err := s.documents.AgentDocuments(ctx, []v2.ClusterKey{cluster})
 	if err != nil {
-		return own, err
+		return out, err
 	}
-	if !known && len(docs) == 0 { // a sign of life alone, of a cluster that reports through Git, does not describe its agent
-		return own, errs.E(errs.NotFound, "monitor", cluster.String(), errors.New("it has not reported yet, or this process has not read its report yet"))
+	if len(docs) == 0 && refused.Count == 0 { // a sign of life alone, which older versions store, does not describe the agent
+		return out, errs.E(errs.NotFound, "monitor", cluster.String(), errors.New("it has not reported yet"))
 	}
-	out := own
-	out.Cluster = cluster
 	for _, d := range docs {
-		if described(own) && !d.At.After(own.Received) {
-			continue
-		}
 		report, err := decode(d)
 		if err != nil {
-			return own, err
+			return out, err
 		}
-		out = intake.Describe(report, d.At, d.At)
-		out.Refused = own.Refused
+		out = intake.Describe(report, d.At)
+		if stored.Seq > 0 && stored.At.After(d.At) {
+			out.Heard(stored.Seq, sentAt(stored), stored.At)
+		}
 	}
-	if own.Received.After(out.Received) { // this process received a repetition of the document
-		out.Seq, out.Received, out.Reported, out.Ahead = own.Seq, own.Received, own.Reported, own.Ahead
-	}
-	if !out.Received.IsZero() && stored.At.After(out.Received) { // another one did; etcd does not keep the cluster's own time of that
-		out.Seq, out.Received, out.Reported, out.Ahead = stored.Seq, stored.At, time.Time{}, ""
+	if refused.Count > 0 {
+		out.Refused = &intake.Refused{Count: refused.Count, Result: refused.Result, Why: refused.Why, Commit: refused.Commit, At: refused.At}
 	}
 	return out, nil
 }
 
-// described reports whether a status holds what a report said, and not only that reports were repeated or refused.
-func described(a intake.AgentStatus) bool { return a.Agent != "" }
+// sentAt returns when an agent sent its last sign of life, by its clock; zero if an older version stored it.
+func sentAt(a agents.Agent) time.Time {
+	if a.Sent == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(a.Sent))
+}

@@ -8,21 +8,19 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 )
 
 const (
-	maxTransactions   = 3               // concurrent transactions
-	maxTries          = 5               // of a claim that other processes overtake
-	registrationTTL   = time.Minute     // how long a cached registration is valid
-	tokenRereadGap    = time.Second     // how often a token that does not match is looked up
-	maxLookups        = 16              // concurrent look-ups of clusters
-	lookupWait        = 2 * time.Second // how long a request waits for a look-up
-	reportGap         = time.Second / 5 // sustained interval between two reports of a cluster
-	reportBurst       = 50              // reports of a cluster accepted at once
-	heartbeatInterval = 200 * time.Millisecond
+	maxTransactions = 3               // concurrent transactions
+	maxTries        = 5               // of a claim that other processes overtake
+	registrationTTL = time.Minute     // how long a cached registration is valid
+	tokenRereadGap  = time.Second     // how often a token that does not match is looked up
+	maxLookups      = 16              // concurrent look-ups of clusters
+	lookupWait      = 2 * time.Second // how long a request waits for a look-up
+	reportGap       = time.Second / 5 // sustained interval between two reports of a cluster
+	reportBurst     = 50              // reports of a cluster accepted at once
 )
 
 // ReportWriter stores reports in etcd. It caches the agent of each cluster and batches the
@@ -35,12 +33,11 @@ type ReportWriter struct {
 	lookupSlots chan struct{} // one value per running look-up
 	wake        chan struct{}
 
-	mu         sync.Mutex // guards all below
-	queues     map[v2.ClusterKey]*clusterQueue
-	ready      []*clusterQueue // queues with a waiting batch and none being written
-	waiting    int             // claims whose request waits
-	heartbeats map[v2.ClusterKey]reportHeartbeat
-	open       bool
+	mu      sync.Mutex // guards all below
+	queues  map[v2.ClusterKey]*clusterQueue
+	ready   []*clusterQueue // queues with a waiting batch and none being written
+	waiting int             // claims whose request waits
+	open    bool
 }
 
 // clusterQueue holds the cached agent and the waiting reports of one cluster. ReportWriter.mu guards it.
@@ -59,17 +56,11 @@ type claimBatch struct {
 	claims []*reportClaim
 }
 
-// reportHeartbeat is a confirmation that arrived another way.
-type reportHeartbeat struct {
-	seq uint64
-	at  time.Time
-}
-
 // NewReportWriter returns a writer that refuses reports until Run.
 func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 	return &ReportWriter{
 		agents: b, clusters: f, options: o.withDefaults(), lookupSlots: make(chan struct{}, maxLookups), wake: make(chan struct{}, 1),
-		queues: map[v2.ClusterKey]*clusterQueue{}, heartbeats: map[v2.ClusterKey]reportHeartbeat{},
+		queues: map[v2.ClusterKey]*clusterQueue{},
 	}
 }
 
@@ -88,7 +79,6 @@ func (d *ReportWriter) Run(ctx context.Context) error {
 	for range maxTransactions {
 		all.Go(func() { d.writeLoop(ctx) })
 	}
-	all.Go(func() { d.heartbeatLoop(ctx) })
 	all.Wait()
 	d.refuseAll()
 	return nil
@@ -300,71 +290,4 @@ func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
 		}
 		c.done <- err
 	}
-}
-
-// Confirm schedules a heartbeat of a cluster's agent that was received in another way. It
-// does not wait, and drops a heartbeat that cannot be stored.
-func (d *ReportWriter) Confirm(cluster v2.ClusterKey, seq uint64, at time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if at.After(d.heartbeats[cluster].at) {
-		d.heartbeats[cluster] = reportHeartbeat{seq, at}
-	}
-}
-
-// heartbeatLoop stores the collected heartbeats every heartbeatInterval, until ctx ends.
-func (d *ReportWriter) heartbeatLoop(ctx context.Context) {
-	tick := time.NewTicker(heartbeatInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		d.mu.Lock()
-		signs := d.heartbeats
-		d.heartbeats = map[v2.ClusterKey]reportHeartbeat{}
-		d.mu.Unlock()
-		if err := d.loadAgents(ctx, signs); err != nil {
-			d.options.Log.Warn("heartbeats not stored", "clusters", len(signs), "err", err)
-			continue
-		}
-		d.mu.Lock()
-		for cluster, s := range signs {
-			c := &reportClaim{cluster: cluster, report: status.Report{Cluster: string(cluster), Seq: s.seq}, received: s.at, done: make(chan error, 1)}
-			_ = d.enqueueLocked(d.queues[cluster], c) // an older heartbeat is refused
-		}
-		d.mu.Unlock()
-	}
-}
-
-// loadAgents caches the agents of clusters that are not cached yet.
-func (d *ReportWriter) loadAgents(ctx context.Context, signs map[v2.ClusterKey]reportHeartbeat) error {
-	var missing []v2.ClusterKey
-	d.mu.Lock()
-	for cluster := range signs {
-		if p := d.queues[cluster]; p == nil {
-			missing = append(missing, cluster)
-		}
-	}
-	d.mu.Unlock()
-	found, err := d.agents.AgentsOf(ctx, missing)
-	if err != nil {
-		return err
-	}
-	known := map[v2.ClusterKey]agents.Agent{}
-	for _, a := range found {
-		known[a.Cluster] = a
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, cluster := range missing {
-		if d.queues[cluster] == nil {
-			a := known[cluster]
-			a.Cluster = cluster
-			d.queues[cluster] = &clusterQueue{agent: a}
-		}
-	}
-	return nil
 }

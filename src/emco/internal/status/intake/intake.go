@@ -1,7 +1,7 @@
 // Package intake checks the status documents of agents and turns them into one report per
 // pair, for documents that arrive through Git and by HTTPS alike.
 //
-//	document ──► Check ──► refused: counted, recorded in AgentStatuses
+//	document ──► Check ──► refused: counted, recorded for operators
 //	               │
 //	               └─► Notifier ──► one report per pair whose content changed
 //
@@ -62,6 +62,14 @@ type Document struct {
 	First   bool  // this process has accepted no document of the cluster before, so the last sequence may repeat
 }
 
+// Received is a document that was checked, for the store that all processes share.
+type Received struct {
+	Report status.Report
+	Text   []byte    // of the document
+	At     time.Time // when the report was received
+	First  bool      // see Document
+}
+
 // Check decodes a document and compares its sequence with last, that of the last accepted
 // document. ResultOf classifies the error.
 func Check(d Document, last uint64, now time.Time) (status.Report, error) {
@@ -107,6 +115,12 @@ func (r *refusedError) Error() string { return r.why }
 
 // NewRefusal returns an error that ResultOf classifies as result.
 func NewRefusal(result, why string) error { return &refusedError{result, why} }
+
+// IsRefusal reports whether err concerns the document, so that it will never be accepted.
+func IsRefusal(err error) bool {
+	_, refused := errors.AsType[*refusedError](err)
+	return refused || errs.Is(err, errs.TooLarge)
+}
 
 // ResultOf classifies an error of Check.
 func ResultOf(err error) string {

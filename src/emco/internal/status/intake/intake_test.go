@@ -342,26 +342,17 @@ func TestF63SequencesCannotBePoisoned(t *testing.T) {
 	}
 }
 
-func TestAgentStatuses(t *testing.T) {
+func TestTheStatusOfAnAgent(t *testing.T) {
 	t.Parallel()
-	s := intake.NewAgentStatuses()
-	if _, ok := s.Get(cluster); ok {
-		t.Error("a cluster that sent nothing has a status")
-	}
 	r := document(3)
 	r.At = start.Add(10 * time.Minute)
 	r.Unseen = []status.Unseen{{Kind: "Secret", Reason: "forbidden"}}
-	s.Accepted(r, start, start)
-	got, ok := s.Get(cluster)
-	if !ok || got.Agent != "monitor/1" || got.Seq != 3 || got.Ahead != "10m0s" || got.Apps != 1 || len(got.Unseen) != 1 {
+	got := intake.Describe(r, start)
+	if got.Cluster != cluster || got.Agent != "monitor/1" || got.Seq != 3 || got.Ahead != "10m0s" || got.Apps != 1 || len(got.Unseen) != 1 {
 		t.Errorf("after a report the status is %+v", got)
 	}
-	for range 2 {
-		s.Refused(intake.Document{Cluster: cluster, Where: "c9"}, intake.NewRefusal(intake.Forged, "the report names cluster x"), start)
-	}
-	s.Confirmed(cluster, 4, start, start.Add(time.Second))
-	got, _ = s.Get(cluster)
-	if got.Seq != 4 || got.Refused == nil || got.Refused.Count != 2 || got.Refused.Result != intake.Forged || got.Refused.Commit != "c9" {
-		t.Errorf("after refusals and a heartbeat the status is %+v, %+v", got, got.Refused)
+	got.Heard(4, start.Add(time.Second), start.Add(2*time.Second))
+	if got.Seq != 4 || got.Ahead != "" || !got.Received.Equal(start.Add(2*time.Second)) || !got.Reported.Equal(start.Add(time.Second)) || got.Apps != 1 {
+		t.Errorf("after a heartbeat the status is %+v", got)
 	}
 }

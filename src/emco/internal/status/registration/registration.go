@@ -53,7 +53,7 @@ func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterLis
 		if c.Settings.Status.Repo.URL == "" { // it reports by HTTPS, or not at all
 			continue
 		}
-		out.Clusters = append(out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status, Desired: c.Settings.Repo})
+		out.Clusters = append(out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status})
 	}
 	return out, nil
 }

@@ -1,0 +1,301 @@
+package gitstatus
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/status"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/git/plain"
+)
+
+// sharedFleet is repositories with one cluster each, which processes on one etcd read.
+type sharedFleet struct {
+	testing.TB
+	server   *gittest.Server
+	front    *httptest.Server
+	host     *plain.Host // of the agents
+	contexts *appcontext.Store
+	fleet    *clusterMap
+
+	mu       sync.Mutex
+	listings map[string]int      // reads of each repository
+	stored   map[string][]string // by cluster: "sequence by process"
+}
+
+// sharedInterval is the time between two polls in tests of several processes.
+const sharedInterval = time.Second
+
+func newSharedFleet(t testing.TB, repositories int) *sharedFleet {
+	t.Helper()
+	server, err := gittest.Serve(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &sharedFleet{
+		TB: t, server: server, host: plain.New(plain.Options{}), contexts: contexttest.New(t), listings: map[string]int{}, stored: map[string][]string{},
+		fleet: &clusterMap{seq: map[v2.ClusterKey]uint64{}, at: map[v2.ClusterKey]time.Time{}},
+	}
+	f.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if repo, listing := strings.CutSuffix(r.URL.Path, ".git/info/refs"); listing {
+			f.mu.Lock()
+			f.listings[repo]++
+			f.mu.Unlock()
+		}
+		server.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { f.front.Close(); _ = server.Close(); _ = f.host.Close() })
+	for i := range repositories {
+		name := fmt.Sprintf("status%03d", i)
+		bare, err := server.Seed(t.Context(), name, "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bare.Config(t.Context(), "receive.denyNonFastForwards", "false"); err != nil {
+			t.Fatal(err)
+		}
+		f.fleet.clusters = append(f.fleet.clusters, Cluster{
+			v2.ClusterKey("edge+" + name), syncobjects.Status{Repo: git.Repo{URL: f.front.URL + "/" + name + ".git"}, Mode: syncobjects.StatusRef, Branch: status.DefaultPrefix},
+		})
+	}
+	return f
+}
+
+// report pushes a report of every cluster.
+func (f *sharedFleet) report(seq uint64) {
+	f.Helper()
+	for _, c := range f.fleet.clusters {
+		text, err := status.Encode(status.Report{Cluster: string(c.Name), Seq: seq, At: time.Now(), Agent: "monitor/test"}, 0)
+		if err != nil {
+			f.Fatal(err)
+		}
+		repo := git.Repo{URL: f.server.URL(strings.TrimPrefix(string(c.Name), "edge+"))}
+		branch := status.Branch(status.DefaultPrefix, string(c.Name))
+		at, err := f.host.Head(f.Context(), repo, branch)
+		if err != nil {
+			at = ""
+		}
+		if _, err := f.host.Replace(f.Context(), repo, branch, at, map[string][]byte{status.File: text}, git.Message{Title: "report"}); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// take returns how often repositories were read since the last call, and the most that one was.
+func (f *sharedFleet) take() (all, most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.listings {
+		all, most = all+n, max(most, n)
+	}
+	clear(f.listings)
+	return all, most
+}
+
+// sharingProcess is a process that reads its share.
+type sharingProcess struct {
+	*sharedFleet
+	name   string
+	source *Source
+	stop   func()
+}
+
+// Store keeps a report as the common store does: each sequence once, unless a new reader repeats the last one.
+func (p *sharingProcess) Store(_ context.Context, r intake.Received) error {
+	f, name := p.fleet, v2.ClusterKey(r.Report.Cluster)
+	f.mu.Lock()
+	last := f.seq[name]
+	if r.Report.Seq > last {
+		f.seq[name], f.at[name] = r.Report.Seq, r.At
+	}
+	f.mu.Unlock()
+	switch {
+	case r.Report.Seq < last || r.Report.Seq == last && !r.First:
+		return intake.NewRefusal(intake.Replayed, "another process was faster")
+	case r.Report.Seq == last:
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stored[r.Report.Cluster] = append(p.stored[r.Report.Cluster], fmt.Sprintf("%d by %s", r.Report.Seq, p.name))
+	return nil
+}
+
+func (f *sharedFleet) process(name string, lease, interval time.Duration) *sharingProcess {
+	f.Helper()
+	p := &sharingProcess{sharedFleet: f, name: name}
+	host := plain.New(plain.Options{})
+	p.source = New(Parts{Git: host, Clusters: f.fleet, Store: p, Pushes: f.contexts, Sharing: f.contexts, Member: shards.Member{Holder: name, TTL: lease}},
+		Options{Interval: interval, ListInterval: time.Second / 10})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.Context()))
+	done := make(chan error, 1)
+	go func() { done <- p.source.Run(ctx) }()
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			f.Error(err)
+		}
+		_ = host.Close()
+	})
+	f.Cleanup(p.stop)
+	return p
+}
+
+// waitFor waits until all clusters have a report stored.
+func (f *sharedFleet) waitFor(seq uint64) {
+	f.Helper()
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // of Git and etcd
+		f.fleet.mu.Lock()
+		missing := 0
+		for _, c := range f.fleet.clusters {
+			if f.fleet.seq[c.Name] < seq {
+				missing++
+			}
+		}
+		f.fleet.mu.Unlock()
+		if missing == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			f.Fatalf("report %d of %d clusters does not come", seq, missing)
+		}
+	}
+}
+
+// settled waits until the processes own all shards.
+func settled(all ...*sharingProcess) {
+	all[0].Helper()
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // of etcd
+		working, apart := 0, true
+		for _, p := range all {
+			st := p.source.group.Status()
+			working += st.Working
+			apart = apart && st.Members == len(all) && st.Working > 0
+		}
+		if working == Group.Shards && apart {
+			return
+		}
+		if time.Now().After(end) {
+			all[0].Fatalf("%d of %d shards are owned by %d processes", working, Group.Shards, len(all))
+		}
+	}
+}
+
+// S-07: three processes read 24 repositories as often as one does, each report is stored once, and when a process ends
+// the others read its share within a second.
+func TestS07ProcessesShareRepositories(t *testing.T) {
+	t.Parallel()
+	const repositories = 24
+	f := newSharedFleet(t, repositories)
+	one, two, three := f.process("one", 10*time.Second, sharedInterval), f.process("two", 10*time.Second, sharedInterval), f.process("three", 10*time.Second, sharedInterval)
+	settled(one, two, three)
+	f.report(1)
+	f.waitFor(1)
+	f.take()
+	began := time.Now()
+	for seq := uint64(2); seq <= 3; seq++ {
+		f.report(seq)
+		f.waitFor(seq)
+	}
+	took := time.Since(began)
+	all, most := f.take()
+	if limit := int(took/sharedInterval) + 2; most > limit || all > limit*repositories {
+		t.Errorf("in %s the repositories were read %d times, one of them %d times, want each %d times at most, as by one process", took, all, most, limit)
+	}
+	t.Logf("%d repositories were read %d times in %.1f s by three processes, %d times at most by one", repositories, all, took.Seconds(), (int(took/sharedInterval)+1)*repositories)
+
+	ended := time.Now()
+	two.stop()
+	f.take()
+	for {
+		working := one.source.group.Status().Working + three.source.group.Status().Working
+		if working == Group.Shards {
+			break
+		}
+		if time.Since(ended) > 30*time.Second {
+			t.Fatalf("%d of %d shards are owned", working, Group.Shards)
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // of etcd
+	}
+	t.Logf("the shards of the process that ended were owned %s after its end began", time.Since(ended).Round(time.Millisecond))
+	f.report(4)
+	f.waitFor(4)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	readers := map[string]bool{}
+	for cluster, stored := range f.stored {
+		for i, line := range stored {
+			seq, by, _ := strings.Cut(line, " by ")
+			readers[by] = true
+			if seq != fmt.Sprint(i+1) || i == 3 && by == "two" {
+				t.Errorf("the reports of %s were stored as %q, want each once, in order, and the last by a process that runs", cluster, stored)
+			}
+		}
+		if len(stored) != 4 {
+			t.Errorf("of %s %d reports were stored, want 4: %q", cluster, len(stored), stored)
+		}
+	}
+	if len(readers) != 3 {
+		t.Errorf("the reports were read by %v, want three processes", readers)
+	}
+}
+
+// A webhook call at any process makes the process that reads the repository look at once, and no other.
+func TestAWebhookReachesTheReader(t *testing.T) {
+	t.Parallel()
+	f := newSharedFleet(t, 8)
+	one, two := f.process("one", 10*time.Second, time.Hour), f.process("two", 10*time.Second, time.Hour)
+	settled(one, two)
+	var named []string // a repository that each process reads
+	for _, p := range []*sharingProcess{one, two} {
+		for at := time.Now(); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd
+			p.source.mu.Lock()
+			var paths []string
+			for l := range p.source.pollers {
+				paths = append(paths, pathOf(l.repo.URL))
+			}
+			p.source.mu.Unlock()
+			if len(paths) > 0 {
+				slices.Sort(paths)
+				named = append(named, paths[0])
+				break
+			}
+			if time.Since(at) > 30*time.Second {
+				t.Fatalf("%s reads no repository", p.name)
+			}
+		}
+	}
+	for seq, path := range named {
+		f.report(uint64(seq + 1))
+		one.source.wake(map[string]bool{path: true})
+		cluster := v2.ClusterKey("edge+" + path)
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // of Git and etcd
+			f.fleet.mu.Lock()
+			got := f.fleet.seq[cluster]
+			f.fleet.mu.Unlock()
+			if got == uint64(seq+1) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("report %d of %s does not come", seq+1, cluster)
+			}
+		}
+	}
+	f.report(9)
+	two.source.wake(nil) // a name that no process knows
+	f.waitFor(9)
+}
