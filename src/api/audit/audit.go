@@ -29,6 +29,11 @@ const (
 	Program = "program"  // the program changed something on behalf of Subject
 )
 
+// Phases lists the phases of lines.
+func Phases() []string {
+	return []string{Intent, Outcome, Refused, Read, SignIn, SignOut, Program, Start, Stop, Mark, Trim, Missed}
+}
+
 // Line is a line of the log. Lines hold neither bodies nor credentials.
 type Line struct {
 	Version int       `json:"v"`

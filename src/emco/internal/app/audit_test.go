@@ -321,6 +321,8 @@ func TestTheAuditLogWithoutAuthentication(t *testing.T) {
 	}
 	s.expect(400, "GET", "audit?since=yesterday", "")
 	s.expect(400, "GET", "audit?continue=x", "")
+	s.expect(400, "GET", "audit?phase=refuse", "")
+	s.expect(200, "GET", "audit?phase=refused", "")
 	s.stop()
 	s.config.Audit.Mode = config.AuditOff
 	s.start()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,6 +77,9 @@ func readQuery(values url.Values) (q auditlog.Query, err error) {
 	}
 	q.Continue = values.Get("continue")
 	subject, path, phase, request := values.Get("subject"), values.Get("path"), values.Get("phase"), values.Get("request")
+	if phase != "" && !slices.Contains(audit.Phases(), phase) {
+		return q, errs.New(errs.Invalid, "Invalid query phase: give one of "+strings.Join(audit.Phases(), ", "))
+	}
 	place := ""
 	if p := values.Get("project"); p != "" {
 		place = v2.ProjectStoreKey(p)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,8 @@ prints the lines as they are stored.`,
 	f.StringVar(&l.project, "project", "", "only what concerns this project")
 	f.StringVar(&l.path, "path", "", "only paths that begin so, such as /v2/tokens")
 	f.StringVar(&l.request, "request", "", "only the request with this id")
-	f.StringVar(&l.phase, "phase", "", "only this phase: intent, outcome, refused, read, sign-in, program, start, stop, mark, trim, missed")
+	f.StringVar(&l.phase, "phase", "", "only this phase: "+strings.Join(audit.Phases(), ", "))
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(audit.Phases(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.IntVar(&l.most, "limit", 50, "lines to show at most; 0 for all")
 	return c
 }
