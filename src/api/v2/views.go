@@ -77,8 +77,27 @@ type ClusterDetail struct {
 	At   time.Time `json:"at"`
 	Mark int64     `json:"mark"`
 	ClusterView
-	Places []PlaceView `json:"places"`         // the pairs
-	More   int         `json:"more,omitempty"` // pairs that are left out
+	Capacity *ClusterCapacity `json:"capacity,omitempty"` // missing if its monitor does not report it, and for direct clusters
+	Places   []PlaceView      `json:"places"`             // the pairs
+	More     int              `json:"more,omitempty"`     // pairs that are left out
+}
+
+// ClusterCapacity is what the nodes of a cluster have free, by the last report of its monitor.
+type ClusterCapacity struct {
+	Reported  time.Time          `json:"reported,omitzero"` // when the monitor was heard last
+	Changed   time.Time          `json:"changed,omitzero"`  // when it reported this first
+	Nodes     int                `json:"nodes"`
+	Open      int                `json:"open"`                // nodes that take new pods
+	Resources []ResourceCapacity `json:"resources,omitempty"` // of the nodes that take new pods, in order of their names
+	Problem   string             `json:"problem,omitempty"`   // why nothing is known
+}
+
+// ResourceCapacity is a resource of the nodes of a cluster, in quantities of Kubernetes.
+type ResourceCapacity struct {
+	Name        string `json:"name"`
+	Free        string `json:"free"`        // of all nodes together
+	Allocatable string `json:"allocatable"` // of all nodes together
+	Largest     string `json:"largest"`     // the most that one node has free
 }
 
 // PlaceView is one app of a deployment on one cluster.

@@ -124,6 +124,11 @@ func TestAppsGoWhereNodesHaveRoom(t *testing.T) {
 		}
 		return ""
 	})
+	var view v2.ClusterDetail
+	s.must("read the view", json.Unmarshal([]byte(s.expect(200, "GET", "views/clusters/edge/b", "")), &view))
+	if c := view.Capacity; c == nil || c.Nodes != 3 || c.Open != 3 || c.Reported.IsZero() || c.Changed.IsZero() || !slices.Equal(c.Resources, []v2.ResourceCapacity{{Name: "cpu", Free: "0", Allocatable: "24", Largest: "0"}}) {
+		t.Errorf("the view of b has %+v", c)
+	}
 	if in, out := g.places(); !slices.Equal(in, []string{"b"}) {
 		t.Errorf("an app that runs on b goes to %v: %v", in, out)
 	}

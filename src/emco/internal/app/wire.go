@@ -93,7 +93,8 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	a.names.Set(func(id string) string { return seen.Document(v2.DeploymentID(id)) })
 	reader := statusview.New(st.contexts, seen, statusOptions(c))
 	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db, a.freeResources(c, st, stored))).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
+	free := a.freeResources(c, st, stored)
+	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db, free)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
 	networks := ncm.New(st.db, st.contexts).WithStatus(reader)
 	usage := orchestrator.NewUsage()
@@ -163,7 +164,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 		services = append(services, reports.writer, reports.refusals, reports.git, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
 	}
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, m, st, seen, reader, groups.Queries(), lanes)
+		overview := a.views(c, m, st, seen, reader, groups.Queries(), free, lanes)
 		overview.Mount(r)
 		services = append(services, seen, overview)
 	}
@@ -227,13 +228,13 @@ func (a *App) freeResources(c config.Config, st openStores, rules syncobjects.Ru
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, lanes *views.Lanes) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, free *freeresources.Reader, lanes *views.Lanes) *views.Views {
 	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(counts)
 	m.fleet(counts.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Commits: st.contexts, Lanes: lanes, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Commits: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

@@ -125,6 +125,9 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 	if out.ClusterView, err = v.clusterRow(r.Context(), c, sums[key], pairs); err != nil {
 		return err
 	}
+	if out.Capacity, err = v.Capacity(r.Context(), key); err != nil {
+		return err
+	}
 	owners, err := v.owners(r.Context())
 	if err != nil {
 		return err

@@ -57,8 +57,9 @@ type Parts struct {
 	Planner     Planner
 	Events      Events
 	Commits     Commits
-	Lanes       *Lanes // nil in a process that writes no branches
-	Streams     int    // number of streams at the same time
+	Lanes       *Lanes                                                                        // nil in a process that writes no branches
+	Capacity    func(ctx context.Context, cluster v2.ClusterKey) (*v2.ClusterCapacity, error) // of its nodes, if it is reported
+	Streams     int                                                                           // number of streams at the same time
 	Now         func() time.Time
 }
 

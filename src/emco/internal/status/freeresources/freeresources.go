@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,6 +107,41 @@ func (r *Reader) reported(ctx context.Context, clusters []v2.ClusterKey, out map
 		out[cluster] = c
 	}
 	return nil
+}
+
+// View returns what a cluster has free by the last report of its agent, for people; nil if it reports nothing about its nodes.
+// Direct clusters are not read for it.
+func (r *Reader) View(ctx context.Context, cluster v2.ClusterKey) (*v2.ClusterCapacity, error) {
+	said, err := r.reports.Capacities(ctx, []v2.ClusterKey{cluster})
+	if err != nil || !said[0].Capacity.Known() && said[0].Capacity.Problem == "" {
+		return nil, err
+	}
+	known, err := r.reports.AgentsOf(ctx, []v2.ClusterKey{cluster})
+	if err != nil {
+		return nil, err
+	}
+	c := said[0].Capacity
+	out := &v2.ClusterCapacity{Changed: said[0].At, Nodes: c.Nodes, Open: c.Cut, Problem: c.Problem}
+	if len(known) > 0 {
+		out.Reported = known[0].At
+	}
+	totals := map[string]status.NodeResource{}
+	largest := map[string]uint64{}
+	for _, class := range c.Classes {
+		out.Open += class.Count
+		for _, n := range class.Resources {
+			t := totals[n.Name]
+			t.Free, t.Allocatable = t.Free+n.Free*uint64(class.Count), t.Allocatable+n.Allocatable*uint64(class.Count)
+			totals[n.Name], largest[n.Name] = t, max(largest[n.Name], n.Free)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		t := totals[name]
+		out.Resources = append(out.Resources, v2.ResourceCapacity{
+			Name: name, Free: capacity.Quantity(name, t.Free), Allocatable: capacity.Quantity(name, t.Allocatable), Largest: capacity.Quantity(name, largest[name]),
+		})
+	}
+	return out, nil
 }
 
 // readDirect replaces the answers on direct clusters by reads of their API servers.

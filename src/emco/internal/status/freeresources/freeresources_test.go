@@ -92,6 +92,28 @@ func TestReportsCountWhileTheirAgentLives(t *testing.T) {
 	}
 }
 
+func TestReportsAreShown(t *testing.T) {
+	t.Parallel()
+	class := func(count int, free uint64) status.NodeClass {
+		return status.NodeClass{Count: count, Resources: []status.NodeResource{{Name: "cpu", Allocatable: 4000, Free: free}, {Name: "memory", Allocatable: 8 << 30, Free: 1 << 30}}}
+	}
+	reports := said{
+		"p+a": {start, status.Capacity{Nodes: 9, Cut: 1, Classes: []status.NodeClass{class(2, 2500), class(3, 500)}}},
+		"p+b": {start, status.Capacity{Problem: "forbidden"}}, "p+c": {start, status.Capacity{}},
+	}
+	r := freeresources.New(reports, nil, time.Minute, func() time.Time { return start }, slog.New(slog.DiscardHandler))
+	for cluster, want := range map[v2.ClusterKey]*v2.ClusterCapacity{
+		"p+a": {Reported: start, Nodes: 9, Open: 6, Resources: []v2.ResourceCapacity{
+			{Name: "cpu", Free: "6500m", Allocatable: "20", Largest: "2500m"}, {Name: "memory", Free: "5Gi", Allocatable: "40Gi", Largest: "1Gi"},
+		}},
+		"p+b": {Reported: start, Problem: "forbidden"}, "p+c": nil,
+	} {
+		if got, err := r.View(t.Context(), cluster); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v, want %+v", cluster, got, err, want)
+		}
+	}
+}
+
 // A direct cluster is read once in a while, whoever asks; also one that does not answer, which delays nobody for long.
 func TestDirectClustersAreReadOnceInAWhile(t *testing.T) {
 	t.Parallel()

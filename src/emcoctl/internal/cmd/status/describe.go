@@ -67,8 +67,9 @@ func showCluster(w io.Writer, d v2.ClusterDetail) {
 		w, [2]string{"name", d.Provider + "/" + d.Cluster}, [2]string{"state", d.State}, [2]string{"type", cmp.Or(d.Type, "direct")},
 		[2]string{"branch", d.Branch}, [2]string{"labels", strings.Join(d.Labels, ", ")},
 		[2]string{"seen", cmp.Or(output.Since(d.LastHeard), "never")}, [2]string{"silent", output.Since(d.SilentSince)},
-		[2]string{"apps", overview.Counts(d.Counts)}, [2]string{"why", d.Why},
+		[2]string{"apps", overview.Counts(d.Counts)}, [2]string{"why", d.Why}, [2]string{"nodes", nodes(d.Capacity)},
 	)
+	showCapacity(w, d.Capacity)
 	if len(d.Places) == 0 {
 		fmt.Fprintln(w, "\nnothing runs on it")
 		return
@@ -84,6 +85,34 @@ func showCluster(w io.Writer, d v2.ClusterDetail) {
 	if d.More > 0 {
 		fmt.Fprintf(w, "and %d more\n", d.More)
 	}
+}
+
+// nodes describes the nodes of a cluster in one line; empty if the cluster does not report them.
+func nodes(c *v2.ClusterCapacity) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Problem != "":
+		return "not known: " + c.Problem
+	}
+	out := fmt.Sprintf("%d of %d take pods", c.Open, c.Nodes)
+	if !c.Reported.IsZero() {
+		out += ", reported " + output.Since(c.Reported)
+	}
+	return out
+}
+
+func showCapacity(w io.Writer, c *v2.ClusterCapacity) {
+	if c == nil || len(c.Resources) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := output.NewTable(w)
+	t.Row("RESOURCE", "FREE", "ALLOCATABLE", "MOST FREE ON A NODE")
+	for _, r := range c.Resources {
+		t.Row(r.Name, r.Free, r.Allocatable, r.Largest)
+	}
+	t.Flush()
 }
 
 // deploymentDescription is all that describe deployment reads.
