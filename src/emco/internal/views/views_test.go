@@ -50,7 +50,8 @@ func newWorld(t *testing.T) *world {
 	clock := func() time.Time { return w.now }
 	w.tally = tally.New(stale, clock)
 	w.views = New(Parts{
-		DB: w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w,
+		Capacity: func(context.Context, v2.ClusterKey) (*v2.ClusterCapacity, error) { return nil, nil }, // no cluster reports it
+		DB:       w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w,
 		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
 	})
 	w.mount()

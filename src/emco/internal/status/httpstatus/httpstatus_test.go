@@ -477,8 +477,11 @@ func TestTheSourceDeliversStoredReports(t *testing.T) {
 		l.eventually(want, func() bool { return slices.Contains(reports(), want) })
 	}
 	has("edge+a#1 before")
-	p.want(http.StatusNoContent, b, good("edge+b", 5, "new"))
+	roomy := good("edge+b", 5, "new")
+	roomy.Capacity.Nodes = 3
+	p.want(http.StatusNoContent, b, roomy)
 	has("edge+b#5 new")
+	l.eventually("what the report says of nodes", func() bool { return l.fleet.nodesOf("edge+b").Nodes == 3 })
 	p.want(http.StatusNoContent, a, same("edge+a", 2, name))
 	l.passes(2 * time.Minute)
 	p.want(http.StatusNoContent, a, same("edge+a", 3, name))

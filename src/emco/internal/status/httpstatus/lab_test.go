@@ -59,6 +59,12 @@ func (f *clusterMap) SetCapacity(_ context.Context, cluster v2.ClusterKey, _ tim
 	return nil
 }
 
+func (f *clusterMap) nodesOf(cluster v2.ClusterKey) status.Capacity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes[cluster]
+}
+
 func (f *clusterMap) becomes(name v2.ClusterKey, c Cluster) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
