@@ -132,14 +132,16 @@ func TestALostEtcdRefuses(t *testing.T) {
 	}
 	cluster.Pause(0)
 	var err error
-	spent, start := 0, time.Now()
+	spent := 0
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a process that waits for etcd gets another error
+	defer cancel()
 	for err == nil && spent < 20000 {
-		err = b.Spend(t.Context(), repo, call)
+		err = b.Spend(ctx, repo, call)
 		spent++
 	}
 	wantKind(t, err, errs.Unavailable)
-	if took := time.Since(start); took > 30*time.Second || spent > 1000 {
-		t.Errorf("refused after %d calls and %s, want after what the process held and the time-out of a request", spent, took)
+	if spent > 1000 {
+		t.Errorf("refused after %d calls, want after what the process held", spent)
 	}
 	cluster.Resume(0)
 	for end := time.Now().Add(30 * time.Second); ; {
