@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,14 +21,22 @@ const suiteGroup = "projects/shop/composite-apps/till/v1/deployment-intent-group
 // newExampleSuite packs apps and writes values.yaml for clusters that pull from Git.
 func newExampleSuite(t *testing.T, name string, apps ...string) *exampleSuite {
 	t.Helper()
-	e := &exampleSuite{testStage: newStage(t), bin: emcoctl(t), name: name, work: t.TempDir()}
+	return newExampleSuiteOn(newStage(t), name, nil, apps...)
+}
+
+// newExampleSuiteOn is the same on a stage, with more values.
+func newExampleSuiteOn(s *testStage, name string, more map[string]string, apps ...string) *exampleSuite {
+	s.Helper()
+	e := &exampleSuite{testStage: s, bin: emcoctl(s.T), name: name, work: s.TempDir()}
 	var err error
 	e.examples, err = filepath.Abs("../../../../examples")
 	e.must("find the examples", err)
-	values, err := json.Marshal(map[string]string{
-		"GitURL": e.git.URL("fleet"), "GitUser": writer, "GitToken": e.token, "Kubeconfig": "", "FluxSecret": "",
+	all := map[string]string{
+		"HostIP": "127.0.0.1", "GitURL": e.git.URL("fleet"), "GitUser": writer, "GitToken": e.token, "Kubeconfig": "", "FluxSecret": "",
 		"Packages": filepath.Join(e.work, "packages"), "Files": e.file("files"),
-	})
+	}
+	maps.Copy(all, more)
+	values, err := json.Marshal(all)
 	e.must("write the values", err)
 	e.must("write the values", os.WriteFile(filepath.Join(e.work, "values.yaml"), values, 0o600))
 	e.run(filepath.Join(e.examples, "pack.sh"), append([]string{filepath.Join(e.work, "packages")}, apps...)...)
@@ -64,6 +73,33 @@ func (e *exampleSuite) apply(files ...string) string {
 		args = append(args, "-f", e.file(f))
 	}
 	return e.ctl(args...)
+}
+
+// remove deletes the documents of files of the suite.
+func (e *exampleSuite) remove(files ...string) {
+	e.Helper()
+	args := []string{"delete", "-v", "values.yaml"}
+	for _, f := range files {
+		args = append(args, "-f", e.file(f))
+	}
+	e.ctl(args...)
+}
+
+// end terminates the suite's group, its logical cloud, and deletes its documents. Nothing may be left.
+func (e *exampleSuite) end(cloud string, files ...string) {
+	e.Helper()
+	e.ctl("apply", suiteGroup+"/terminate")
+	e.ctl("wait", suiteGroup, "--for=terminated")
+	e.remove("03-deployment-intent.yaml")
+	e.ctl("apply", "projects/shop/logical-clouds/"+cloud+"/terminate")
+	e.ctl("wait", "projects/shop/logical-clouds/"+cloud, "--for=terminated")
+	e.remove(files...)
+	e.wantTree()
+	for _, top := range []string{"projects", "cluster-providers", "controllers"} {
+		if left := strings.TrimSpace(e.expect(200, "GET", top, "")); left != "[]" {
+			e.Errorf("%s are left: %s", top, left)
+		}
+	}
 }
 
 // delivered returns the path in Git of an object of an app on a cluster.
