@@ -145,7 +145,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	if err := a.trace(c); err != nil {
+	if err := a.trace(c, p.traceTLS); err != nil {
 		return nil, err
 	}
 	m := newMetrics()
@@ -208,11 +208,11 @@ func checkDisk(c config.Config, disk *diskspace.Reserve) error {
 }
 
 // trace makes the tracer; none without trace.endpoint. It ends after all that is traced.
-func (a *App) trace(c config.Config) error {
+func (a *App) trace(c config.Config, secure *tls.Config) error {
 	if c.Trace.Endpoint == "" {
 		return nil
 	}
-	exporter, err := otlp.Open(c.Trace.Endpoint)
+	exporter, err := otlp.Open(c.Trace.Endpoint, secure)
 	if err != nil {
 		return fmt.Errorf("trace.endpoint: %w", err)
 	}

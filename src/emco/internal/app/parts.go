@@ -33,7 +33,7 @@ type parts struct {
 	charts  render.Renderer
 	sealing sealingParts
 
-	etcdTLS, controllerTLS *tls.Config // nil: without files
+	etcdTLS, controllerTLS, traceTLS *tls.Config // nil: without files
 
 	tls     *tlsfiles.Files // nil: the API is plain HTTP
 	plugins *execplugin.Programs
@@ -88,6 +88,9 @@ func readParts(c config.Config) (parts, error) {
 	p.etcdTLS, err = tlsfiles.Client{CA: c.Etcd.CA, Cert: c.Etcd.Cert, Key: c.Etcd.CertKey}.Config()
 	if err != nil {
 		errs = append(errs, fmt.Errorf("etcd.%w", err)) // the error names the setting
+	}
+	if p.traceTLS, err = (tlsfiles.Client{CA: c.Trace.CA}).Config(); err != nil {
+		errs = append(errs, fmt.Errorf("trace.%w", err)) // the error names the setting
 	}
 	if c.Store.Driver == drivers.Mongo {
 		read("store.mongo.uri", mongo.CheckURI(c.Store.Mongo.URI.Reveal()))

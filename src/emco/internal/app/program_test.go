@@ -86,7 +86,9 @@ func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {
 		"etcd.quota":         "-etcd.quota 1",
 		"git.window":         "-git.window -1s",
 
-		"controllers.cert and key":   "-controllers.cert " + file,
+		"controllers.cert: set it":   "-controllers.cert " + file,
+		"etcd.cert: set it":          "-etcd.endpoints https://127.0.0.1:1 -etcd.cert " + file,
+		"trace.ca":                   "-trace.endpoint https://127.0.0.1:1/v1/traces -trace.ca " + file,
 		"controllers.plainText":      "-controllers.plainText -controllers.ca " + file,
 		"outbound.engineAccess":      "-config " + write("access.yaml", "outbound: {engineAccess: [{url: \"https://opa.example.org\"}]}"),
 		"workflows.endpoints":        "-workflows.endpoints http://x",

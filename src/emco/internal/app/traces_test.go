@@ -3,7 +3,11 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime/pprof"
 	"strings"
@@ -26,6 +30,24 @@ func traced(t *testing.T, more ...func(*config.Config)) (*testStage, *tracingtes
 			change(to)
 		}
 	}, app.WithFarewell(tracingtest.Patience)), c
+}
+
+// A collector whose certificate a private authority made gets spans with trace.ca.
+func TestSpansGoToACollectorOfAPrivateAuthority(t *testing.T) {
+	t.Parallel()
+	c := new(tracingtest.Collector)
+	server := httptest.NewTLSServer(c)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStageWith(t, func(to *config.Config) {
+		to.Trace = config.Trace{Endpoint: server.URL + "/v1/traces", CA: file, Ratio: 1}
+	}, app.WithFarewell(tracingtest.Patience))
+	s.expect(201, "POST", "projects", named("shop"))
+	s.stop()
+	c.One(t, "POST /v2/projects")
 }
 
 // An instantiation is one trace from the request over its operation to the commit, whose trailer continues it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
@@ -11,6 +12,7 @@ import (
 // Trace configures where spans of OpenTelemetry go.
 type Trace struct {
 	Endpoint string `json:"endpoint" help:"URL to which spans of OpenTelemetry are posted by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; empty: nothing is traced"`
+	CA       string `json:"ca" help:"PEM file with the certificate authorities of trace.endpoint; empty: those of the system"`
 	Ratio    Share  `json:"ratio" help:"share of the requests that begin a trace, from 0 to 1; a known caller whose own span is recorded always begins one"`
 }
 
@@ -39,6 +41,9 @@ func (s *Share) UnmarshalJSON(text []byte) error { return s.UnmarshalText(bytes.
 func (t Trace) validate(bad reporter) {
 	if !(t.Ratio >= 0 && t.Ratio <= 1) { // NaN is neither
 		bad("trace.ratio", "must be from 0 to 1")
+	}
+	if t.CA != "" && !strings.HasPrefix(t.Endpoint, "https://") {
+		bad("trace.ca", "needs trace.endpoint with https")
 	}
 	if t.Endpoint == "" {
 		return

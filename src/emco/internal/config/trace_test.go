@@ -23,6 +23,11 @@ func TestWhereTracesGo(t *testing.T) {
 			t.Errorf("%q: %v, want %q", endpoint, err, want)
 		}
 	}
+	for endpoint, want := range map[string]string{"https://collector/v1/traces": "", "http://127.0.0.1:4318/v1/traces": "trace.ca: needs", "": "trace.ca: needs"} {
+		if _, err := load(t, nil, "-trace.endpoint", endpoint, "-trace.ca", "ca.pem"); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q with an authority: %v, want %q", endpoint, err, want)
+		}
+	}
 	for ratio, want := range map[string]string{"0": "", "1": "", "0.25": "", "1.1": "from 0 to 1", "-1": "from 0 to 1", "NaN": "from 0 to 1", "all": "from 0 to 1"} {
 		_, err := load(t, map[string]string{"EMCO_TRACE_RATIO": ratio})
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "RATIO") && !strings.Contains(err.Error(), "ratio")) {

@@ -14,7 +14,8 @@ type Client struct {
 	Cert, Key string // of the client, with its chain; both or none
 }
 
-// Config returns the TLS of connections; nil without files. An error begins with "ca" or "cert", the names of the settings.
+// Config returns the TLS of connections; nil without files. An error begins with "ca" or "cert", the names of the settings;
+// that of the key is not the same everywhere.
 func (c Client) Config() (out *tls.Config, err error) {
 	if c == (Client{}) {
 		return nil, nil
@@ -26,11 +27,11 @@ func (c Client) Config() (out *tls.Config, err error) {
 		}
 	}
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, errors.New("cert and key: set both, or none")
+		return nil, errors.New("cert: set it with its key, or neither")
 	}
 	if c.Cert != "" {
 		if out.GetClientCertificate, err = clientCertificate(c.Cert, c.Key); err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
+			return nil, fmt.Errorf("cert: %w", err)
 		}
 	}
 	return out, nil

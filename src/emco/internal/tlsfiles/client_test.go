@@ -18,7 +18,7 @@ func TestRenewedClientCertificatesAreUsed(t *testing.T) {
 	dir, authority := t.TempDir(), certtest.New(t)
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	files := tlsfiles.Client{Cert: cert, Key: key}
-	if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), "cert and key: ") {
+	if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), "cert: ") {
 		t.Errorf("files that do not exist: %v", err)
 	}
 	certtest.WritePair(t, cert, key, authority.Issue(t, "first"))
@@ -63,7 +63,7 @@ func TestFilesOfClients(t *testing.T) {
 		t.Errorf("with an authority: %+v, %v", c, err)
 	}
 	for want, files := range map[string]tlsfiles.Client{
-		"cert and key: set both": {Cert: cert}, "cert and key: set both, or none": {CA: cert, Key: key},
+		"cert: set it with its key": {Cert: cert}, "cert: set it with its key, or neither": {CA: cert, Key: key},
 		"ca: no PEM certificate": {CA: key}, "ca: open ": {CA: filepath.Join(dir, "none")},
 	} {
 		if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -32,7 +32,7 @@ func tracer(t *testing.T, endpoint string, ratio float64, log io.Writer) *tracin
 // tracerThatWaits waits at most so long for the last spans when it ends; 0: as the program does.
 func tracerThatWaits(t *testing.T, farewell time.Duration, endpoint string, ratio float64, log io.Writer) *tracing.Tracer {
 	t.Helper()
-	exporter, err := otlp.Open(endpoint)
+	exporter, err := otlp.Open(endpoint, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

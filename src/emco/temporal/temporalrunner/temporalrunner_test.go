@@ -278,9 +278,9 @@ func TestSettingsThatAreRefused(t *testing.T) {
 	for want, c := range map[string]config.Temporal{
 		`address: "temporal" is not of the form HOST:PORT`: {Address: "temporal"},
 		"taskQueues: missing":                              {Address: "t:7233"},
-		"cert and key: set both":                           {Address: "t:7233", TaskQueues: []string{"*"}, Cert: "c.pem"},
+		"cert: set it with its key":                        {Address: "t:7233", TaskQueues: []string{"*"}, Cert: "c.pem"},
 		"ca: open " + none:                                 {Address: "t:7233", TaskQueues: []string{"*"}, CA: none},
-		"cert and key: open " + none:                       {Address: "t:7233", TaskQueues: []string{"*"}, Cert: none, Key: none},
+		"cert: open " + none:                               {Address: "t:7233", TaskQueues: []string{"*"}, Cert: none, Key: none},
 	} {
 		if _, err := temporalrunner.New(c, anywhere, quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

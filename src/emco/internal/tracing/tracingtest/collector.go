@@ -55,7 +55,7 @@ const Patience = time.Minute
 // Tracer returns a tracer that sends everything to the collector. Its Close waits for the spans.
 func (c *Collector) Tracer(t testing.TB) *tracing.Tracer {
 	t.Helper()
-	exporter, err := otlp.Open(c.Endpoint)
+	exporter, err := otlp.Open(c.Endpoint, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
