@@ -57,7 +57,7 @@ func TestDriversKeepTheContractForPackages(t *testing.T) {
 			err := storetest.CheckBlobs(t.Context(), func() (store.Blobs, error) {
 				d, blobs, err := open(t.Context(), p)
 				if err == nil {
-					err = d.Close()
+					t.Cleanup(func() { _ = d.Close() }) // not before: it disconnects the packages, too
 				}
 				return blobs, err
 			})
