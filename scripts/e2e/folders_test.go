@@ -27,7 +27,7 @@ func TestMongoReplicasWithSeparateFoldersOnFerretDB(t *testing.T) {
 
 // The contract of the driver for MongoDB, against a server that speaks its protocol.
 func TestMongoContractOnFerretDB(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/store/mongo", "./internal/store/all")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./internal/store/mongo", "./internal/store/all", "./internal/generation")
 	cmd.Dir = "../../src/emco"
 	cmd.Env = append(os.Environ(), "EMCO_MONGO_URI="+startFerretDB(t), "GOWORK=off")
 	out, err := cmd.CombinedOutput()

@@ -74,6 +74,8 @@ type App struct {
 
 	upkeepAfter time.Duration // from the start to the first sweep and the next look at the level; 0: as usual
 
+	apart func(context.Context, error) error // see storePair
+
 	closers  []func() error // in order of opening
 	describe func() (apiDescription, error)
 }
@@ -178,7 +180,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk, st.level}, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
+	all := slices.Concat([]run.Service{disk, st.level, st.generations}, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}

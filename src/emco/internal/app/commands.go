@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -118,11 +119,63 @@ func checkStores(ctx context.Context, c config.Config, report func(subject, faul
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
+	a.apart = func(_ context.Context, apart error) error {
+		report("the stores", apart.Error()+": restore both from the same backup, or use emco adopt")
+		return nil
+	}
 	st, err := a.openStores(ctx, c, p, newMetrics())
 	if err != nil {
 		return err
 	}
 	return doctor.Check(ctx, doctor.Stores{Contexts: st.contexts, Documents: st.db}, report)
+}
+
+// adoptCommand joins stores that are from different times, while emco does not run.
+func adoptCommand(args []string, std IO) int {
+	c, code := load(args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	if code != exitOK || c == nil {
+		return code
+	}
+	if err := adopt(context.Background(), *c, std.Out); err != nil {
+		_, _ = fmt.Fprintln(std.Err, "emco adopt:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
+	if _, err := os.Stat(c.Data); err != nil {
+		return fmt.Errorf("data folder: %w", err) // a start would create it
+	}
+	a, p, err := offline(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	if len(c.Etcd.Endpoints) > 0 { // an embedded one has a lock
+		client, err := a.dialEtcd(c.Etcd, p.etcdTLS)
+		if err == nil {
+			err = checkNoMember(ctx, client, c.Etcd.Prefix)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var adopted error
+	a.apart = func(_ context.Context, apart error) error { adopted = apart; return nil }
+	st, err := a.openStores(ctx, c, p, newMetrics())
+	if err != nil {
+		return err
+	}
+	if adopted == nil {
+		_, err = fmt.Fprintln(out, "the stores are of the same generation; nothing was changed")
+		return err
+	}
+	if err := st.joined.adopt(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s. They are one again: start emco, adopt the branches (emcoctl branches, emcoctl adopt), and see emco doctor\n", adopted)
+	return err
 }
 
 // offline returns an App without services, for commands that open stores while no emco runs.

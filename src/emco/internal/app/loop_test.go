@@ -105,7 +105,7 @@ func (s *testStage) removeAll() {
 }
 
 // ofTheInstallation are keys of etcd that no deployment made.
-var ofTheInstallation = []string{"identity", "member/level", "progress"}
+var ofTheInstallation = []string{"generation", "identity", "member/level", "progress"}
 
 // wantNothingLeft looks into the stores of a program that has stopped. Content is
 // shared, so it goes when it is swept, and not with what named it.

@@ -42,6 +42,7 @@ const usage = `emco is the multi-cluster orchestrator.
   emco keys list|verify|rotate|rewrap
                                show and change the keys that seal the stores of a running emco
   emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
+  emco adopt [flags]           continue with stores that were restored from different backups, while emco does not run
   emco version, emco -version  print the version, the commit and the Go release
 
 Flags, and the environment variables that set them:
@@ -68,6 +69,8 @@ func Main(args []string, std IO, opts ...Option) int {
 		return keysCommand(args[1:], std)
 	case "doctor":
 		return doctorCommand(args[1:], std)
+	case "adopt":
+		return adoptCommand(args[1:], std)
 	case "help":
 		args = []string{"-help"}
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/generation"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
@@ -26,6 +28,8 @@ type storePair struct {
 	contexts  *appcontext.Store
 	config    config.Config
 	driver    string // of documents
+
+	apart func(context.Context, error) error // called with how the stores are of different times; nil: they are refused
 }
 
 // join refuses stores that do not belong together, and gives both an id if they have none. It
@@ -67,7 +71,12 @@ func (p storePair) join(ctx context.Context) error {
 		return fmt.Errorf("read the id of the documents: %w", err)
 	}
 	if own != "" && own == recorded {
-		return nil
+		return p.compare(ctx)
+	}
+	if own != "" && recorded == "" {
+		if emptied, err := p.checkEmptied(ctx); emptied || err != nil {
+			return err
+		}
 	}
 	if own == "" || recorded == "" { // a folder of an older version, a first start, or a lost store
 		if err := p.checkOwner(ctx, recorded); err != nil {
@@ -83,7 +92,64 @@ func (p storePair) join(ctx context.Context) error {
 	if own != recorded {
 		return p.refusal("the two stores have different ids")
 	}
-	return nil
+	return p.compare(ctx)
+}
+
+// generations are the stores as those that may be of different generations.
+func (p storePair) generations() generation.Stores {
+	return generation.Stores{Documents: p.documents, Contexts: p.contexts}
+}
+
+// compare refuses stores of which one was restored without the other.
+func (p storePair) compare(ctx context.Context) error {
+	err := p.generations().Compare(ctx)
+	if _, apart := errors.AsType[*generation.Apart](err); apart {
+		return p.fromOtherTimes(ctx, err)
+	}
+	return err
+}
+
+// checkEmptied refuses an AppContext without an id beside documents that have one, and are more than that: the AppContext was
+// lost. A crash at the first start leaves nothing but the id.
+func (p storePair) checkEmptied(ctx context.Context) (emptied bool, err error) {
+	lost := p.generations().Compare(ctx)
+	if _, apart := errors.AsType[*generation.Apart](lost); lost != nil && !apart {
+		return false, lost
+	}
+	filled, err := store.Filled(ctx, p.documents)
+	if err != nil {
+		return false, fmt.Errorf("read the documents: %w", err)
+	}
+	if lost == nil && filled { // documents of an older version have no generation
+		lost = errors.New("the AppContext is empty, the documents are not")
+	}
+	if lost == nil {
+		return false, nil
+	}
+	return true, p.fromOtherTimes(ctx, lost)
+}
+
+// fromOtherTimes names the way back for stores of different times.
+func (p storePair) fromOtherTimes(ctx context.Context, err error) error {
+	if p.apart != nil {
+		return p.apart(ctx, err)
+	}
+	return fmt.Errorf("%w. The AppContext is in %s, the documents are in %s. "+
+		"Stop all processes, and restore both from the same backup. Or have EMCO continue with them as they are, by "+
+		"emco adopt with the flags of this start: what was done after the older backup is forgotten, and stays on clusters and branches; "+
+		"docs/guides/backup.md says what to look at then", err, p.contextsPlace(), p.documentsPlace())
+}
+
+// adopt joins stores that are from different times.
+func (p storePair) adopt(ctx context.Context) error {
+	own, err := store.ID(ctx, p.documents)
+	if err == nil {
+		_, err = p.contexts.Identify(ctx, own) // an emptied one has none
+	}
+	if err != nil {
+		return fmt.Errorf("record the id of the AppContext: %w", err)
+	}
+	return p.generations().Adopt(ctx, time.Now())
 }
 
 // checkOwner compares deployments of the AppContext with documents, while an id is missing.
@@ -114,22 +180,36 @@ func (p storePair) checkOwner(ctx context.Context, recorded string) error {
 
 // refusal explains why the stores do not belong together, and how to go on.
 func (p storePair) refusal(reason string) error {
-	etcd := "etcd below " + p.config.Etcd.Prefix
-	at, forget := etcd, "delete these keys from etcd"
+	forget, shared := "delete these keys from etcd", "the same data folder"
 	if len(p.config.Etcd.Endpoints) == 0 {
-		at = p.config.Path("etcd")
 		forget = "move that folder away"
 	}
-	documents, shared := documentsFile(p.config), "the same data folder"
 	switch p.driver {
 	case drivers.Etcd:
-		documents, shared = etcd, "the same store.driver"
+		shared = "the same store.driver"
 	case drivers.Mongo:
-		documents, shared = "the database "+p.config.Store.Mongo.Database+" of MongoDB", "the same store.driver and store.mongo"
+		shared = "the same store.driver and store.mongo"
 	}
 	return fmt.Errorf("the AppContext in %s belongs to other documents than those in %s: %s. "+
 		"If the documents were lost or replaced, restore them from a backup. "+
 		"If another process uses this etcd, give this process %s, or another etcd.prefix. "+
-		"To start with nothing, %s; EMCO then no longer knows what runs on the clusters",
-		at, documents, reason, shared, forget)
+		"To start with nothing, %s, and the documents too; EMCO then no longer knows what runs on the clusters",
+		p.contextsPlace(), p.documentsPlace(), reason, shared, forget)
+}
+
+func (p storePair) contextsPlace() string {
+	if len(p.config.Etcd.Endpoints) == 0 {
+		return p.config.Path("etcd")
+	}
+	return "etcd below " + p.config.Etcd.Prefix
+}
+
+func (p storePair) documentsPlace() string {
+	switch p.driver {
+	case drivers.Etcd:
+		return "etcd below " + p.config.Etcd.Prefix
+	case drivers.Mongo:
+		return "the database " + p.config.Store.Mongo.Database + " of MongoDB"
+	}
+	return documentsFile(p.config)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/generation"
 	"github.com/emco-orchestrator/emco/src/emco/internal/keyrotation"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
@@ -37,14 +38,17 @@ import (
 
 // openStores are the stores that services share.
 type openStores struct {
-	level     *shards.Level // of stored data
-	db        *store.DB
-	contexts  *appcontext.Store
-	embedded  *embedded.Server // nil for another etcd
-	source    backup.Source    // of an embedded etcd
-	keys      *keyrotation.Service
-	auditLog  *auditlog.Log    // nil: no audit log
-	allowance budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
+	level    *shards.Level // of stored data
+	db       *store.DB
+	contexts *appcontext.Store
+	embedded *embedded.Server // nil for another etcd
+	source   backup.Source    // of an embedded etcd
+	keys     *keyrotation.Service
+	auditLog *auditlog.Log // nil: no audit log
+
+	joined      storePair // documents and contexts
+	generations *generation.Service
+	allowance   budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
 
 func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metrics) (openStores, error) {
@@ -69,9 +73,11 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	a.onClose(driver.Close)
 	ring := keyring.New()
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcd.request), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
-	if err := a.join(ctx, storePair{driver, contexts, c, name}); err != nil {
+	joined := storePair{documents: driver, contexts: contexts, config: c, driver: name, apart: a.apart}
+	if err := a.join(ctx, joined); err != nil {
 		return openStores{}, err
 	}
+	generations := generation.NewService(joined.generations(), a.upkeepAfter, generationPeriod, a.log)
 	if err := p.sealing.openKeys(ctx, ring, driver, a.keyWait); err != nil {
 		return openStores{}, err
 	}
@@ -90,10 +96,15 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	}
 	return openStores{
 		level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
-		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data},
+		joined: joined, generations: generations,
+		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data, Hold: generations.Hold},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
 	}, nil
 }
+
+// generationPeriod is how long a generation of the stores takes: a store that is restored without the other one is found out
+// if its backup is older.
+const generationPeriod = 10 * time.Minute
 
 // levelSettle is how long all processes must have known a level before it is in force. A process that restarts
 // with its old version, because the new one does not work, is back by then.

@@ -25,6 +25,7 @@
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to
+//	generation                          Generations: the documents hold the same, see package generation
 //	progress                            etcd's revision at the last start or sweep: a jump shows a restore
 //	audit/…                             the audit log, see package auditlog
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd

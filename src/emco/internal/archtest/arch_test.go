@@ -120,7 +120,7 @@ var groups = map[string]packageGroup{
 		outside:  []string{"git", "git/batch"},
 	},
 	"maintenance": { // what operators do with the stores of an installation
-		packages: []string{"internal/backup", "internal/doctor"},
+		packages: []string{"internal/backup", "internal/doctor", "internal/generation"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 		outside:  []string{"api/version"},
 	},

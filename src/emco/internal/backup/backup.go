@@ -25,13 +25,15 @@ type Source struct {
 	Etcd      *embedded.Server
 	Documents store.Driver
 	Blobs     store.Blobs
-	Driver    string // of the documents: SQLite, or those in etcd are in its snapshot
-	Folder    string // for temporary files
+	Driver    string                  // of the documents: SQLite, or those in etcd are in its snapshot
+	Folder    string                  // for temporary files
+	Hold      func() (release func()) // called during a backup: no generation of the stores begins meanwhile
 }
 
 // Write writes a backup while the process goes on. etcd comes first: a document without a deployment does no
 // harm, a deployment without a document would.
 func (b Source) Write(ctx context.Context, w io.Writer) error {
+	defer b.Hold()()
 	out := writer{tar: tar.NewWriter(w), m: Manifest{
 		Format: format, Program: version.Read().Version, Time: time.Now().UTC(), Driver: b.Driver, Sums: map[string]string{},
 	}}
