@@ -34,3 +34,6 @@ func (d *Driver) Announce(ctx context.Context, k store.Key, at, tag int64, shift
 
 // Classify gives an error a kind.
 func Classify(err error) error { return classify("get", "a", err) }
+
+// Replicated reports whether the driver uses the reads and writes of a replica set.
+func (d *Driver) Replicated() bool { return d.replicated }
