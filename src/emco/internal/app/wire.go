@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorilla/mux"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/condition/opa"
@@ -77,100 +80,190 @@ type api struct {
 
 // wire builds the services that the configuration names. It returns their routes and what
 // runs in the background.
+//
+// Each process may run other services on the same stores. So what several services use is built in all of them, and then each
+// service is added: its routes, and what it does in the background. Access comes first, because policy intents ask it what their
+// actors may do, and the views last, because they show the queues of rsync.
 func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores, m *metrics) (api, []run.Service, error) {
-	r := web.NewRouter()
-	r.Use(web.RefuseChanges(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
-	out := api{routes: r, ahead: func(next http.Handler) http.Handler { return next }}
-	rules := syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
-	stored := rules
-	stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
-	renderer, err := a.renderer(c, p, m)
+	w, err := a.newWiring(c, p, st, m)
 	if err != nil {
-		return out, nil, err
+		return api{}, nil, err
 	}
-	registry := backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
-	seen := mirror.New(st.contexts, a.log)
-	a.names.Set(func(id string) string { return seen.Document(v2.DeploymentID(id)) })
-	reader := statusview.New(st.contexts, seen, statusOptions(c))
+	if err := w.addAccess(ctx); err != nil {
+		return api{}, nil, err
+	}
+	if c.Runs("clm") {
+		w.addClusters()
+	}
+	if c.Runs("placementintent") || c.Runs("orchestrator") { // upstream's clients look for it at the orchestrator's address
+		placementintent.Resources{DB: st.db}.Mount(w.router)
+	}
+	if c.Runs("dcm") {
+		w.addLogicalClouds()
+	}
+	if c.Runs("orchestrator") {
+		w.addOrchestrator()
+	}
+	if c.Runs("rsync") {
+		w.addRsync()
+	}
+	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
+		w.addViews()
+	}
+	a.describe = describe(w.router)
+	notifier, err := a.notifier(c, w.groups, w.clouds, w.networks, w.reader)
+	return api{routes: w.router, ahead: w.ahead}, append(w.services, notifier...), err
+}
+
+// wiring is what services share while they are built, and what they add.
+type wiring struct {
+	*App
+	c  config.Config
+	p  parts
+	st openStores
+	m  *metrics
+
+	rules    syncobjects.Rules // for new sync objects
+	stored   syncobjects.Rules // for those that are stored
+	backends *syncer.Registry
+	renderer render.Renderer
+	mirror   *mirror.Mirror
+	reader   *statusview.Reader // of the mirror
+	groups   *orchestrator.Groups
+	clouds   *dcm.Clouds
+	networks *ncm.Networks
+	free     *freeresources.Reader // of clusters
+
+	router   *mux.Router
+	ahead    func(next http.Handler) http.Handler // see api
+	lanes    *views.Lanes                         // nil without rsync
+	services []run.Service
+}
+
+// newWiring builds what services share.
+func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*wiring, error) {
+	w := &wiring{App: a, c: c, p: p, st: st, m: m, router: web.NewRouter(), ahead: func(next http.Handler) http.Handler { return next }}
+	w.router.Use(web.RefuseChanges(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
+	w.rules = syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
+	w.stored = w.rules
+	w.stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
+	w.backends = backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
+	w.mirror = mirror.New(st.contexts, a.log)
+	a.names.Set(func(id string) string { return w.mirror.Document(v2.DeploymentID(id)) })
+	w.reader = statusview.New(st.contexts, w.mirror, statusOptions(c))
+	var err error
+	if w.renderer, err = a.renderer(c, p, m); err != nil {
+		return nil, err
+	}
 	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
-	free := a.freeResources(c, st, stored)
-	groups := orchestrator.NewGroups(st.db, st.contexts, renderer).WithStatus(reader).WithControllers(controllers(st.db, p.values), p.values).WithPlacement(placementControllers(st.db, free)).WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
-	clouds := dcm.NewClouds(st.db, st.contexts).WithStatus(reader)
-	networks := ncm.New(st.db, st.contexts).WithStatus(reader)
+	w.free = a.freeResources(c, st, w.stored)
 	usage := orchestrator.NewUsage()
-	seen.Observe(usage)
-	groups.WithUsage(usage)
-	services := []run.Service{
+	w.mirror.Observe(usage)
+	w.groups = orchestrator.NewGroups(st.db, st.contexts, w.renderer).WithStatus(w.reader).WithUsage(usage).
+		WithControllers(controllers(st.db, p.values), p.values).
+		WithPlacement(placementControllers(st.db, w.free)).
+		WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
+	w.clouds = dcm.NewClouds(st.db, st.contexts).WithStatus(w.reader)
+	w.networks = ncm.New(st.db, st.contexts).WithStatus(w.reader)
+	w.services = []run.Service{
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
-	guarding, err := a.openAccess(ctx, c, p, st.db, st.keys.Ring.Sealer(), r)
+	return w, nil
+}
+
+// addAccess adds users, tokens and roles, and the audit log of what they do.
+func (w *wiring) addAccess(ctx context.Context) error {
+	guarding, err := w.openAccess(ctx, w.c, w.p, w.st.db, w.st.keys.Ring.Sealer(), w.router)
 	if err != nil {
-		return out, nil, err
+		return err
 	}
-	services = append(services, guarding...)
-	a.audit(st, r)
-	if c.Runs("clm") {
-		clm.Resources{DB: st.db, Rules: rules, Backends: registry, Delivered: st.contexts.HasApplied, Wanted: st.contexts.HasDesired, Moves: st.contexts, Networks: networks.Guards(), Log: a.log}.Mount(r)
+	w.services = append(w.services, guarding...)
+	w.audit(w.st, w.router)
+	return nil
+}
+
+// addClusters adds clusters and their sync objects.
+func (w *wiring) addClusters() {
+	clm.Resources{
+		DB: w.st.db, Rules: w.rules, Backends: w.backends, Delivered: w.st.contexts.HasApplied, Wanted: w.st.contexts.HasDesired, Moves: w.st.contexts,
+		Networks: w.networks.Guards(), Log: w.log,
+	}.Mount(w.router)
+}
+
+// addLogicalClouds adds logical clouds, and the networks of clusters.
+func (w *wiring) addLogicalClouds() {
+	dcm.NewResources(w.st.db, w.clouds).Mount(w.router)
+	w.clouds.Mount(w.router)
+	w.networks.Mount(w.router)
+}
+
+// addOrchestrator adds projects, apps and deployment intent groups with their intents and workflows, and what executes the
+// operations of all deployments, also of addons.
+func (w *wiring) addOrchestrator() {
+	addons := w.addCertificates()
+	addons["logical-clouds"], addons["clusters"] = w.clouds, w.networks
+	orchestrator.Resources{DB: w.st.db, Archives: archives(w.c), Groups: w.groups.Guards(), Live: w.groups.Live}.Mount(w.router)
+	w.addIntents()
+	w.groups.Mount(w.router)
+	w.addWorkflows()
+	worker := orchestrator.NewWorker(w.groups, addons, w.renderer, w.member, w.panics(w.m), w.log).WithWitness(w.carriedOut).WithTracer(w.tracer)
+	if w.upkeepAfter > 0 {
+		worker = worker.WithFirstSweep(w.upkeepAfter)
 	}
-	if c.Runs("placementintent") || c.Runs("orchestrator") { // upstream's clients look for it at the orchestrator's address
-		placementintent.Resources{DB: st.db}.Mount(r)
-	}
-	if c.Runs("dcm") {
-		dcm.NewResources(st.db, clouds).Mount(r)
-		clouds.Mount(r)
-		networks.Mount(r)
-	}
-	if c.Runs("orchestrator") {
-		certificates := cacert.New(st.db, st.contexts, signedCertificates{a.kube(c, stored.Outbound.Check), st.db}).WithStatus(reader)
-		cacert.Resources{DB: st.db, Authorities: certificates.Guards()}.Mount(r)
-		certificates.Mount(r)
-		renewals := cacert.NewRenewals(certificates, a.member, a.log, m.renewalFailed)
-		m.certificates(renewals.FirstEnd)
-		seen.Observe(renewals)
-		services = append(services, renewals)
-		addons := certificates.Publishers()
-		addons["logical-clouds"], addons["clusters"] = clouds, networks
-		orchestrator.Resources{DB: st.db, Archives: archives(c), Groups: groups.Guards(), Live: groups.Live}.Mount(r)
-		gacapi.Resources{DB: st.db}.Mount(r)
-		dtcapi.Resources{DB: st.db}.Mount(r)
-		hpaapi.Resources{DB: st.db}.Mount(r)
-		ovnapi.Resources{DB: st.db}.Mount(r)
-		sfcapi.Resources{DB: st.db}.Mount(r)
-		a.policies(st.db, groups, p.engine).Mount(r)
-		groups.Mount(r)
-		workflowmgr.Resources{DB: st.db, Contexts: st.contexts, Runners: a.workflows, Now: time.Now}.Mount(r)
-		services = append(services, workflowmgr.NewWorker(workflowmgr.Parts{
-			DB: st.db, Contexts: st.contexts, Reader: reader, Mirror: seen, Runners: a.workflows, Panics: a.panics(m), Member: a.member, Log: a.log, Now: time.Now,
-		}))
-		worker := orchestrator.NewWorker(groups, addons, renderer, a.member, a.panics(m), a.log).WithWitness(a.carriedOut).WithTracer(a.tracer)
-		if a.upkeepAfter > 0 {
-			worker = worker.WithFirstSweep(a.upkeepAfter)
-		}
-		services = append(services, worker)
-	}
-	var lanes *views.Lanes // nil without rsync
-	if c.Runs("rsync") {
-		host := a.gitHost(c, p, st, m)
-		rsyncapi.Branches{Contexts: st.contexts, DB: st.db, Rules: stored, Git: host, Log: a.log}.Mount(r)
-		reports := a.newReportIntake(c, st, seen, m, stored, host.budget)
-		out.ahead = reports.mount(r, c.Status.WebhookSecret)
-		a.sources = append(a.sources, reports.https)
-		clusters := a.kube(c, stored.Outbound.Check)
-		rsyncapi.Kubeconfigs{DB: st.db, Contexts: st.contexts, Kube: clusters}.Mount(r)
-		writers := a.writers(c, m, host)
-		routes := &route.Resolver{DB: st.db, Rules: stored}
-		lanes = &views.Lanes{Branches: st.contexts, Writers: writers, Logs: host.logs(routes, a.panics(m)), Now: time.Now}
-		services = append(services, reports.writer, reports.refusals, reports.git, a.rsync(c, p, st, seen, stored, host, writers, clusters, registry, a.panics(m)))
-	}
-	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
-		overview := a.views(c, m, st, seen, reader, groups.Queries(), free, lanes)
-		overview.Mount(r)
-		services = append(services, seen, overview)
-	}
-	a.describe = describe(r)
-	notifier, err := a.notifier(c, groups, clouds, networks, reader)
-	return out, append(services, notifier...), err
+	w.services = append(w.services, worker)
+}
+
+// addCertificates adds certificate authorities and their renewal. It returns who publishes their stages, by collection.
+func (w *wiring) addCertificates() addon.Publishers {
+	certificates := cacert.New(w.st.db, w.st.contexts, signedCertificates{w.kube(w.c, w.stored.Outbound.Check), w.st.db}).WithStatus(w.reader)
+	cacert.Resources{DB: w.st.db, Authorities: certificates.Guards()}.Mount(w.router)
+	certificates.Mount(w.router)
+	renewals := cacert.NewRenewals(certificates, w.member, w.log, w.m.renewalFailed)
+	w.m.certificates(renewals.FirstEnd)
+	w.mirror.Observe(renewals)
+	w.services = append(w.services, renewals)
+	return certificates.Publishers()
+}
+
+// addIntents adds the documents of action controllers, and policy intents.
+func (w *wiring) addIntents() {
+	gacapi.Resources{DB: w.st.db}.Mount(w.router)
+	dtcapi.Resources{DB: w.st.db}.Mount(w.router)
+	hpaapi.Resources{DB: w.st.db}.Mount(w.router)
+	ovnapi.Resources{DB: w.st.db}.Mount(w.router)
+	sfcapi.Resources{DB: w.st.db}.Mount(w.router)
+	w.policies(w.st.db, w.groups, w.p.engine).Mount(w.router)
+}
+
+// addWorkflows adds the workflows of deployment intent groups.
+func (w *wiring) addWorkflows() {
+	workflowmgr.Resources{DB: w.st.db, Contexts: w.st.contexts, Runners: w.workflows, Now: time.Now}.Mount(w.router)
+	w.services = append(w.services, workflowmgr.NewWorker(workflowmgr.Parts{
+		DB: w.st.db, Contexts: w.st.contexts, Reader: w.reader, Mirror: w.mirror, Runners: w.workflows, Panics: w.panics(w.m), Member: w.member, Log: w.log, Now: time.Now,
+	}))
+}
+
+// addRsync adds what delivers to clusters, and what takes their reports.
+func (w *wiring) addRsync() {
+	host := w.gitHost(w.c, w.p, w.st, w.m)
+	rsyncapi.Branches{Contexts: w.st.contexts, DB: w.st.db, Rules: w.stored, Git: host, Log: w.log}.Mount(w.router)
+	reports := w.newReportIntake(w.c, w.st, w.mirror, w.m, w.stored, host.budget)
+	w.ahead = reports.mount(w.router, w.c.Status.WebhookSecret)
+	w.sources = append(w.sources, reports.https)
+	clusters := w.kube(w.c, w.stored.Outbound.Check)
+	rsyncapi.Kubeconfigs{DB: w.st.db, Contexts: w.st.contexts, Kube: clusters}.Mount(w.router)
+	writers := w.writers(w.c, w.m, host)
+	routes := &route.Resolver{DB: w.st.db, Rules: w.stored}
+	w.lanes = &views.Lanes{Branches: w.st.contexts, Writers: writers, Logs: host.logs(routes, w.panics(w.m)), Now: time.Now}
+	w.services = append(w.services, reports.writer, reports.refusals, reports.git, w.rsync(w.c, w.p, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m)))
+}
+
+// addViews adds the views of the whole fleet, and the mirror that they follow.
+func (w *wiring) addViews() {
+	overview := w.views(w.c, w.m, w.st, w.mirror, w.reader, w.groups.Queries(), w.free, w.lanes)
+	overview.Mount(w.router)
+	w.services = append(w.services, w.mirror, overview)
 }
 
 // controllers returns the action controllers of the program, by name.
