@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +17,7 @@ import (
 
 const stores = "projects/shop/logical-clouds/stores"
 
-// suite is a folder of examples/emco whose clusters are the shared ones, both direct.
+// suite is a folder of examples/emco. Its values name the shared clusters by their kubeconfigs, and the repository.
 type suite struct {
 	*testStage
 	name, values string
@@ -24,6 +27,7 @@ func newSuite(t *testing.T, l *sharedClusters, name string, values map[string]an
 	t.Helper()
 	s := &suite{testStage: newStage(t), name: name}
 	values["HostIP"], values["Packages"] = "127.0.0.1", s.packages(apps...)
+	values["GitURL"], values["GitUser"], values["GitToken"] = s.git.URL(repoName), writer, s.writeToken
 	values["Clusters"] = []map[string]string{
 		{"Name": "c1", "Kubeconfig": l.c1.Kubeconfig()}, {"Name": "c2", "Kubeconfig": l.c2.Kubeconfig()},
 	}
@@ -265,4 +269,95 @@ func TestPrivilegedCloudGrows(t *testing.T) {
 	s.delete("00-prerequisites.yaml", "01-first-cluster.yaml", "03-second-cluster.yaml")
 	s.nothing()
 	do.next("done")
+}
+
+// TestPlacementByNeeds runs the suite examples/emco/hpa, whose clusters pull: two API servers take the places of those that are
+// chosen, and get what is in their folders. Pods run on the nodes that they need, with the memory that they need.
+func TestPlacementByNeeds(t *testing.T) {
+	do := steps{TB: t}
+	do.next("four clusters with facts, one app with needs")
+	l := clustersOf(t)
+	s := newSuite(t, l, "hpa", map[string]any{}, "web")
+	fast := map[string]string{} // by cluster: its node with the disk that pods need
+	for _, c := range []*cluster.Cluster{l.c1, l.c2} {
+		node := strings.Fields(kubectl(t, c, "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))[0]
+		fast[c.Name()] = node
+		kubectl(t, c, "label", "node", node, "nodes.example.org/disk=ssd")
+		t.Cleanup(func() {
+			if _, err := c.Kubectl(context.WithoutCancel(t.Context()), "label", "node", node, "nodes.example.org/disk-"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.apply("00-clusters.yaml", "01-app.yaml", "02-deployment.yaml", "03-needs.yaml", "04-instantiate.yaml")
+	s.wait(group, "instantiated")
+	if got := s.places(); !slices.Equal(got, []string{"c1", "c4"}) {
+		t.Fatalf("web is on %v, want c1 and c4", got)
+	}
+
+	do.next("c1, and c2 in the place of c4")
+	runs := func(c *cluster.Cluster, folder string) (objects string) {
+		t.Helper()
+		objects = s.folder(folder)
+		kubectl(t, c, "apply", "--server-side", "-f", objects)
+		available(t, c, "r1-web")
+		got := kubectl(t, c, "get", "pods", "-l", "app.kubernetes.io/name=web", "-o",
+			`jsonpath={range .items[*]}{.spec.nodeName} {.spec.containers[?(@.name=="nginx")].resources.requests.memory}{"\n"}{end}`)
+		if want := strings.Repeat(fast[c.Name()]+" 1Gi\n", 2); strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("the pods of %s are\n%swant\n%s", folder, got, want)
+		}
+		return objects
+	}
+	on1, on4 := runs(l.c1, "c1"), runs(l.c2, "c4")
+
+	do.next("c2 has more memory now: the app moves there from c4")
+	s.apply("05-update.yaml")
+	s.wait(group, "instantiated")
+	if got := s.places(); !slices.Equal(got, []string{"c1", "c2"}) {
+		t.Errorf("web is on %v, want c1 and c2", got)
+	}
+	kubectl(t, l.c2, "delete", "-f", on4)
+	empty(t, l.c2)
+	on2 := runs(l.c2, "c2")
+
+	do.next("terminate")
+	s.delete("04-instantiate.yaml")
+	s.wait(group, "terminated")
+	if left := s.places(); len(left) > 0 {
+		t.Errorf("web is on %v after its end", left)
+	}
+	kubectl(t, l.c1, "delete", "-f", on1)
+	kubectl(t, l.c2, "delete", "-f", on2)
+	empty(t, l.c1)
+	empty(t, l.c2)
+	s.sound()
+	do.next("done")
+}
+
+// places returns the clusters whose folders on the branch have objects of apps, sorted.
+func (s *suite) places() (clusters []string) {
+	s.Helper()
+	for path := range s.tree() {
+		if at, below, ok := strings.Cut(strings.TrimPrefix(path, "clusters/edge+"), "/context/"); ok && strings.Contains(below, "/app/") {
+			clusters = append(clusters, at)
+		}
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
+}
+
+// folder writes the objects of a cluster's folder on the branch to one file.
+func (s *suite) folder(cluster string) string {
+	s.Helper()
+	var objects strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(s.tree())) {
+		if strings.HasPrefix(path, "clusters/edge+"+cluster+"/context/") && strings.Contains(path, "/app/") {
+			text, err := s.bare.Git(s.Context(), "", "show", branch+":"+path)
+			s.must("read "+path, err)
+			objects.WriteString("---\n" + text + "\n")
+		}
+	}
+	path := filepath.Join(s.dir, cluster+".yaml")
+	s.must("write the objects", os.WriteFile(path, []byte(objects.String()), 0o600))
+	return path
 }
