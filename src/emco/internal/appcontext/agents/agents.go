@@ -23,6 +23,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
@@ -66,6 +67,8 @@ type Document struct {
 	At      time.Time     `json:"at"` // when it was received
 	Gzip    bool          `json:"gzip,omitempty"`
 	Text    []byte        `json:"-"` // compressed if Gzip
+
+	Capacity status.Capacity `json:"-"` // what is stored of the cluster's nodes
 }
 
 // The most that UpdateAgents accepts in one call, and the largest document.
@@ -252,6 +255,10 @@ func (s *Store) AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([
 	if err != nil {
 		return nil, err
 	}
+	nodes, err := s.Capacities(ctx, clusters)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]Document, 0, len(clusters))
 	for i, parts := range found {
 		if len(parts) == 0 {
@@ -261,6 +268,7 @@ func (s *Store) AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([
 		if err != nil {
 			return nil, err
 		}
+		d.Capacity = nodes[i].Capacity
 		out = append(out, d)
 	}
 	return out, nil

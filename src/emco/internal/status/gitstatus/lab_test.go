@@ -89,7 +89,6 @@ type clusterMap struct {
 	pairs    map[v2.ClusterKey][]intake.Pair
 	seq      map[v2.ClusterKey]uint64
 	at       map[v2.ClusterKey]time.Time
-	nodes    map[v2.ClusterKey]status.Capacity // that reports said last
 	down     bool
 }
 
@@ -111,16 +110,6 @@ func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.P
 		return nil, errors.New("no etcd")
 	}
 	return slices.Clone(f.pairs[cluster]), nil
-}
-
-func (f *clusterMap) SetCapacity(_ context.Context, cluster v2.ClusterKey, _ time.Time, c status.Capacity) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.nodes == nil {
-		f.nodes = map[v2.ClusterKey]status.Capacity{}
-	}
-	f.nodes[cluster] = c
-	return nil
 }
 
 func (f *clusterMap) Last(_ context.Context, cluster v2.ClusterKey) (uint64, time.Time, error) {
@@ -163,7 +152,7 @@ func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 // restart is what a new process knows: nothing but the fleet.
 func (l *gitFixture) restart() {
 	desired := func(context.Context, v2.ClusterKey) (git.Repo, error) { return l.repo, nil }
-	l.notifier = &intake.Notifier{Refresh: time.Minute, Pairs: l.fleet.Pairs, Commits: l.host, Desired: desired, Deliver: l.deliver, Capacity: l.fleet.SetCapacity, Log: slog.New(slog.DiscardHandler)}
+	l.notifier = &intake.Notifier{Refresh: time.Minute, Pairs: l.fleet.Pairs, Commits: l.host, Desired: desired, Deliver: l.deliver, Log: slog.New(slog.DiscardHandler)}
 	contexts := contexttest.New(l)
 	l.source = New(Parts{Git: l.host, Clusters: l.fleet, Store: l, Pushes: contexts, Sharing: contexts, Member: shards.Member{Holder: "one", TTL: 2 * time.Second}},
 		Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Refused: l.refused, Interval: time.Hour})

@@ -42,8 +42,6 @@ type ClusterSource interface {
 	Cluster(ctx context.Context, name v2.ClusterKey) (Cluster, error)
 	// Pairs returns the pairs that a cluster must hold.
 	Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pair, error)
-	// SetCapacity stores what a report of a cluster says of its nodes.
-	SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error
 }
 
 // AgentStore stores the agents of clusters: tokens, last sequence, last document.
@@ -58,6 +56,7 @@ type AgentStore interface {
 type DocumentStore interface {
 	Agent(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error)
 	AgentDocuments(ctx context.Context, clusters []v2.ClusterKey) ([]agents.Document, error)
+	SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error
 	RefusalsOf(ctx context.Context, cluster v2.ClusterKey) (agents.Refusals, error)
 }
 

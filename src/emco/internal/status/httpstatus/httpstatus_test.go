@@ -481,7 +481,10 @@ func TestTheSourceDeliversStoredReports(t *testing.T) {
 	roomy.Capacity.Nodes = 3
 	p.want(http.StatusNoContent, b, roomy)
 	has("edge+b#5 new")
-	l.eventually("what the report says of nodes", func() bool { return l.fleet.nodesOf("edge+b").Nodes == 3 })
+	l.eventually("what the report says of nodes", func() bool {
+		stored, err := l.store.Capacities(t.Context(), []v2.ClusterKey{"edge+a", "edge+b"})
+		return err == nil && stored[0].Capacity.Nodes == 0 && stored[1].Capacity.Nodes == 3
+	})
 	p.want(http.StatusNoContent, a, same("edge+a", 2, name))
 	l.passes(2 * time.Minute)
 	p.want(http.StatusNoContent, a, same("edge+a", 3, name))

@@ -31,7 +31,6 @@ import (
 type clusterMap struct {
 	mu       sync.Mutex
 	clusters map[v2.ClusterKey]Cluster
-	nodes    map[v2.ClusterKey]status.Capacity // that reports said last
 }
 
 func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, error) {
@@ -47,22 +46,6 @@ func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, er
 func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
 	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, Deployment: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
-}
-
-func (f *clusterMap) SetCapacity(_ context.Context, cluster v2.ClusterKey, _ time.Time, c status.Capacity) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.nodes == nil {
-		f.nodes = map[v2.ClusterKey]status.Capacity{}
-	}
-	f.nodes[cluster] = c
-	return nil
-}
-
-func (f *clusterMap) nodesOf(cluster v2.ClusterKey) status.Capacity {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nodes[cluster]
 }
 
 func (f *clusterMap) becomes(name v2.ClusterKey, c Cluster) {

@@ -3,6 +3,7 @@ package httpstatus
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ const (
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	queue := newDocumentQueue(s.options.Refresh)
 	notifier := &intake.Notifier{
-		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Capacity: s.clusters.SetCapacity, Log: s.options.Log,
+		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
 		Desired: func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) {
 			c, err := s.clusters.Cluster(ctx, cluster)
 			return c.Desired, err
@@ -121,7 +122,10 @@ func (s *Source) processOne(ctx context.Context, notifier *intake.Notifier, d ag
 	if a.Seq > r.Seq { // a heartbeat confirmed it since
 		r.Seq, at = a.Seq, a.At
 	}
-	return notifier.Notify(ctx, r, at)
+	if err := notifier.Notify(ctx, r, at); err != nil || reflect.DeepEqual(r.Capacity, d.Capacity) {
+		return err
+	}
+	return s.documents.SetCapacity(ctx, d.Cluster, at, r.Capacity)
 }
 
 func decode(d agents.Document) (status.Report, error) {

@@ -38,8 +38,6 @@ type notifierFixture struct {
 	parents   map[git.Hash][]git.Hash
 	fetches   int
 	delivered []appcontext.Report
-	stored    []string // what was said of nodes
-	storeErr  error
 }
 
 func newFixture(t *testing.T) *notifierFixture {
@@ -52,11 +50,7 @@ func newFixture(t *testing.T) *notifierFixture {
 			return git.Repo{URL: "https://git.example/fleet"}, nil
 		},
 		Deliver: func(_ context.Context, r appcontext.Report) { f.delivered = append(f.delivered, r) },
-		Capacity: func(_ context.Context, c v2.ClusterKey, at time.Time, nodes status.Capacity) error {
-			f.stored = append(f.stored, fmt.Sprintf("%s %s %d", c, at.Format(time.TimeOnly), nodes.Nodes))
-			return f.storeErr
-		},
-		Log: slog.New(slog.DiscardHandler),
+		Log:     slog.New(slog.DiscardHandler),
 	}
 	return f
 }
@@ -234,28 +228,6 @@ func TestUnreadObjectsNeedAProof(t *testing.T) {
 				t.Errorf("the history was fetched %d times", f.fetches)
 			}
 		})
-	}
-}
-
-// What a report says of nodes is stored once, and again when it changes, ends, or could not be stored.
-func TestCapacityIsStoredWhenItChanges(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	for i, nodes := range []int{0, 0, 3, 3, 5, 0} {
-		r := document(uint64(i + 1))
-		r.Capacity.Nodes = nodes
-		f.notify(r, start.Add(time.Duration(i)*time.Second))
-	}
-	r := document(9)
-	r.Capacity.Nodes, f.storeErr = 7, errors.New("no etcd")
-	if err := f.Notify(t.Context(), r, start.Add(time.Minute)); err == nil || !strings.Contains(err.Error(), "no etcd") {
-		t.Errorf("Notify = %v", err)
-	}
-	f.storeErr = nil
-	f.notify(r, start.Add(time.Minute))
-	want := "edge+c1 03:04:05 0, edge+c1 03:04:07 3, edge+c1 03:04:09 5, edge+c1 03:04:10 0, edge+c1 03:05:05 7, edge+c1 03:05:05 7"
-	if got := strings.Join(f.stored, ", "); got != want {
-		t.Errorf("stored %s, want %s", got, want)
 	}
 }
 

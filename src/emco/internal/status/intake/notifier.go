@@ -6,9 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -30,13 +28,10 @@ type Notifier struct {
 	Commits git.HistoryReader
 	Desired func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) // the branch that holds the cluster's desired state
 	Deliver func(context.Context, appcontext.Report)
-	// Capacity stores what a report says of the cluster's nodes; the zero Capacity if it says nothing.
-	Capacity func(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error
-	Log      *slog.Logger
+	Log     *slog.Logger
 
 	history commitHistory
 	sent    map[v2.ClusterKey]map[appcontext.PairKey]sentReport // by cluster
-	nodes   map[v2.ClusterKey]status.Capacity                   // that were stored last, by cluster
 }
 
 // sentReport identifies the last delivered report of a pair.
@@ -73,29 +68,12 @@ func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Ti
 		kept[pair.Key] = now
 	}
 	t.sent[v2.ClusterKey(r.Cluster)] = kept
-	return t.storeCapacity(ctx, r, received)
-}
-
-// storeCapacity stores what a report says of the cluster's nodes, if that is new.
-func (t *Notifier) storeCapacity(ctx context.Context, r status.Report, received time.Time) error {
-	cluster := v2.ClusterKey(r.Cluster)
-	if last, stored := t.nodes[cluster]; stored && reflect.DeepEqual(last, r.Capacity) {
-		return ctx.Err()
-	}
-	if err := t.Capacity(ctx, cluster, received, r.Capacity); err != nil {
-		return fmt.Errorf("store what the nodes of %s have free: %w", r.Cluster, err)
-	}
-	if t.nodes == nil {
-		t.nodes = map[v2.ClusterKey]status.Capacity{}
-	}
-	t.nodes[v2.ClusterKey(strings.Clone(r.Cluster))] = r.Capacity.Clone()
 	return ctx.Err()
 }
 
 // Forget makes Notify deliver every pair of the cluster again.
 func (t *Notifier) Forget(cluster v2.ClusterKey) {
 	delete(t.sent, cluster)
-	delete(t.nodes, cluster)
 }
 
 func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) appcontext.Report {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -120,9 +119,4 @@ func (r *Reader) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, erro
 // Last returns the sequence number and the time of a cluster's last recorded report.
 func (r *Reader) Last(ctx context.Context, cluster v2.ClusterKey) (uint64, time.Time, error) {
 	return r.Contexts.LastReport(ctx, cluster)
-}
-
-// SetCapacity stores what a report of a cluster says of its nodes.
-func (r *Reader) SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error {
-	return r.Contexts.SetCapacity(ctx, cluster, at, c)
 }
