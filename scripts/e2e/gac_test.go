@@ -2,6 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/flux"
@@ -11,12 +15,15 @@ import (
 func TestGenericActions(t *testing.T) {
 	do := steps{TB: t}
 	do.next("two clusters, one app with customizations")
-	l, s := clustersOf(t), newStage(t)
+	clm := newFacade(t)
+	l, s := clustersOf(t), newStage(t, "-outbound.values="+clm.URL+"/v2/cluster-providers/")
+	clm.behind(s.emco.URL())
 	l.follow(s)
 	file := func(name string) string { return example("emco", "gac", name) }
 	values := s.values(map[string]any{
 		"GitURL": s.git.URL(repoName), "GitUser": writer, "GitToken": s.writeToken, "Kubeconfig": l.c1.Kubeconfig(),
 		"FluxSecret": flux.Namespace, "SyncInterval": "1", "Packages": s.packages("web"), "Files": example("emco", "gac", "files"),
+		"ClmURL": clm.URL,
 	})
 	s.apply(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-customizations.yaml"))
 	s.apply(values, file("04-instantiate.yaml"))
@@ -57,8 +64,46 @@ func TestGenericActions(t *testing.T) {
 		t.Errorf("objects on c2 changed:\n%s\nbefore:\n%s", now, on2)
 	}
 
+	do.next("a label whose value is read from a URL, for each cluster")
+	s.apply(values, file("06-external-url.yaml"))
+	s.wait(group, "instantiated")
+	want(1, "deployment/r1-web", ".metadata.labels.zone", "north")
+	want(2, "deployment/r1-web", ".metadata.labels.zone", "south")
+
+	do.next("back to revision 1, while the URL does not answer")
+	clm.Close()
+	s.apply(values, file("07-rollback.yaml"))
+	s.wait(group, "instantiated")
+	want(1, "deployment/r1-web", ".spec.replicas", "3")
+	want(1, "deployment/r1-web", ".metadata.labels.zone", "")
+	want(2, "deployment/r1-web", ".metadata.labels.zone", "")
+
 	do.next("terminate")
 	s.terminate(group, l.c1, l.c2)
 	s.sound()
 	do.next("done")
+}
+
+// facade is an address that is known before the server behind it starts.
+type facade struct {
+	testing.TB
+	*httptest.Server
+	to atomic.Pointer[url.URL]
+}
+
+func newFacade(t *testing.T) *facade {
+	f := &facade{TB: t}
+	f.Server = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(f.to.Load()) }})
+	t.Cleanup(f.Close)
+	return f
+}
+
+// behind names the server. Call it before the first request.
+func (f *facade) behind(server string) {
+	f.Helper()
+	to, err := url.Parse(server)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.to.Store(to)
 }
