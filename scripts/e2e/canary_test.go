@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -24,26 +28,50 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
 )
 
-// S-21: an installation with identity, audit log and traces gets secrets in all ways that it takes them. None is in
-// what it writes: the log, metrics, traces, the audit log, the dump, a backup, Git, the files of etcd and of the documents.
+// S-21: an installation with identity, browsers, audit log, traces, webhooks, reports and an OPA server gets secrets.
+// None is in what it writes: the log, metrics, traces, the audit log, the dump, a backup, Git, the files of etcd and of
+// the documents.
 func TestS21NoSecretIsInWhatTheProgramWrites(t *testing.T) {
 	do := steps{TB: t}
-	do.next("plant secrets, also where none belongs: paths, queries, headers, cookies")
-	traces := newTraceServer(t)
-	s := newIdentityStage(t, "-log.level", "debug", "-auth.requests", "0", "-audit.reads", "-trace.endpoint", traces.URL+"/v1/traces", "-trace.ratio", "1")
+	do.next("plant secrets: in settings, files and variables, in a browser, and where none belongs: paths, queries, headers")
 	planted := func(name string) leak.Secret { return leak.Secret{Name: name, Text: "planted" + rand.Text()} }
 	token, override, shared := planted("Git token"), planted("override"), planted("secret of a sync object")
 	query, header, cookie, wrong, body := planted("query"), planted("header"), planted("cookie"), planted("wrong token"), planted("body that is refused")
-	robot := leak.Secret{Name: "API token", Text: strings.TrimSpace(s.as(s.root, 0, "auth", "token", "create", "robot", "--role", "viewer", "--place", "projects/bank").Out)}
-	secrets := []leak.Secret{
-		token, override, shared, query, header, cookie, wrong, body, robot,
-		{Name: "bootstrap token", Text: bootstrapToken},
-		{Name: "token of the provider", Text: s.root},
+	web, hook, wrongHook, policy, collector := planted("secret of the web client"), planted("webhook secret"), planted("wrong webhook secret"), planted("token for the OPA server"), planted("header of traces")
+	traces, engine := newTraceServer(t), newPolicyServer(t)
+	var gateway front
+	door := httptest.NewTLSServer(&gateway)
+	t.Cleanup(door.Close)
+	files := t.TempDir()
+	file := func(name, text string) (path string) {
+		path = filepath.Join(files, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: engine.Certificate().Raw}))
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-collector="+collector.Text)
+	t.Setenv("EMCO_STATUS_WEBHOOK_SECRET", hook.Text)
+	args := []string{"-log.level", "debug", "-auth.requests", "0", "-audit.reads", "-trace.endpoint", traces.URL + "/v1/traces", "-trace.ratio", "1"}
+	s := newIdentityStageWith(t, fmt.Sprintf("{client: emco-web, redirect: %q, secretFile: %q}", door.URL+"/v2/auth/callback", file("web", web.Text)),
+		fmt.Sprintf("outbound:\n  engines: [%q]\n  engineAccess: [{url: %q, tokenFile: %q, ca: %q}]\n", engine.URL+"/", engine.URL, file("opa", policy.Text), file("ca.pem", authority)), args...)
+	s.op.SetSecret("emco-web", web.Text)
 	sealing, err := os.ReadFile(s.path("one/data/sealing.key"))
 	s.must("read the sealing key", err)
-	secrets = append(secrets, leak.Secret{Name: "sealing key", Text: strings.TrimSpace(string(sealing))})
-	find := leak.NewFinder(secrets...)
+	s.must("stop", s.emco.Stop())
+	s.must("remove the sealing key", os.Rename(s.path("one/data/sealing.key"), s.path("kept.key")))
+	t.Setenv("EMCO_STORE_KEY", strings.TrimSpace(string(sealing)))
+	s.emco = s.start("one", args...)
+	gateway.to(t, s.emco.URL())
+
+	robot := leak.Secret{Name: "API token", Text: strings.TrimSpace(s.as(s.root, 0, "auth", "token", "create", "robot", "--role", "viewer", "--place", "projects/bank").Out)}
+	secrets := append(s.signIn(door),
+		token, override, shared, query, header, cookie, wrong, body, web, hook, wrongHook, policy, collector, robot,
+		leak.Secret{Name: "bootstrap token", Text: bootstrapToken},
+		leak.Secret{Name: "token of the provider", Text: s.root},
+		leak.Secret{Name: "sealing key", Text: strings.TrimSpace(string(sealing))},
+	)
 	visible := planted("a name that may be seen")
 	visible.Text = strings.ToLower(visible.Text)
 
@@ -59,6 +87,9 @@ func TestS21NoSecretIsInWhatTheProgramWrites(t *testing.T) {
 	s.as(s.root, 0, "apply", "-f", s.write("cloud.yaml", "version: emco/v2\nresourceContext: {anchor: cluster-providers/edge/cluster-sync-objects}\nmetadata: {name: cloud}\nspec: {kv: [{clientID: id}, {clientSecret: "+shared.Text+"}]}\n"))
 	s.must("register clusters", f.Register(t.Context(), 2))
 	s.must("open the logical cloud", f.OpenCloud(t.Context()))
+	report := leak.Secret{Name: "report token", Text: member(t, "token", s.send(http.MethodPost, "cluster-providers/edge/clusters/"+fleet.GitCluster(0)+"/monitor/token", "", "Authorization", "Bearer "+s.root))}
+	secrets = append(secrets, report)
+	find := leak.NewFinder(secrets...)
 	d := fleet.Deployment{Name: visible.Text, Apps: []fleet.App{{Chart: fleet.Synthetic("web", 3), Overrides: map[string]string{"database.password": override.Text}}}}
 	s.must("onboard", f.Onboard(t.Context(), s.dir, d))
 	s.must("instantiate", f.Act(t.Context(), d.Path(), "instantiate"))
@@ -72,10 +103,25 @@ func TestS21NoSecretIsInWhatTheProgramWrites(t *testing.T) {
 		{"POST", "projects?password=" + query.Text, `{"metadata":{"name":"` + body.Text + `!"},"spec":{"token":"` + body.Text + `"}}`},
 		{"POST", "cluster-providers/edge/cluster-sync-objects", `{"metadata":{"name":"x"},"spec":{"kv":[{"gitToken":["` + body.Text + `"]}]}}`},
 		{"DELETE", "tokens/none", ""},
+		{"GET", "auth/callback?code=" + query.Text + "&state=" + query.Text, ""},
+		{"POST", "cluster-providers/edge/clusters/" + fleet.GitCluster(0) + "/monitor/report", `{"token":"` + body.Text + `"}`},
 	} {
-		for _, bearer := range []string{s.root, wrong.Text, robot.Text} {
+		for _, bearer := range []string{s.root, wrong.Text, robot.Text, report.Text} {
 			find.Look("answer to "+r.method+" "+r.path, s.send(r.method, r.path, r.body, "Authorization", "Bearer "+bearer, "X-Api-Key", header.Text, "Cookie", "session="+cookie.Text))
 		}
+	}
+	for given, want := range map[string]string{hook.Text: "202", wrongHook.Text: "401"} {
+		got := s.send(http.MethodPost, "webhooks/git", `{"repository":{"clone_url":"`+git.URL(repoName)+`"}}`, "X-Gitlab-Token", given)
+		if find.Look("answer to a webhook", got); !bytes.HasPrefix(got, []byte(want)) {
+			t.Errorf("a webhook: %s, want %s", got, want)
+		}
+	}
+	root := []string{"Authorization", "Bearer " + s.root}
+	s.send(http.MethodPost, "policy/agents/watcher", `{}`, root...)
+	s.send(http.MethodPost, d.Path()+"/policy-intents/ask", `{"spec":{"event":{"id":"alarm","agent":"watcher"},"policy":{"engineUrl":"`+engine.URL+`","policyName":"shop/halt"},"actor":"terminate"}}`, root...)
+	got = s.send(http.MethodPost, "policy/agents/watcher/events", `{"id":"alarm"}`, root...)
+	if find.Look("answer to an event", got); !bytes.Contains(got, []byte("Bearer *** is not allowed")) {
+		t.Errorf("the OPA server did not refuse the token: %s", got)
 	}
 
 	do.next("read all that it writes")
@@ -118,16 +164,31 @@ func TestS21NoSecretIsInWhatTheProgramWrites(t *testing.T) {
 		return nil
 	})
 	find.Look("traces", traces.all())
-	s.must("remove the sealing key", os.Rename(s.path("one/data/sealing.key"), s.path("kept.key")))
-	files, err := find.LookIn(s.path("one/data"))
+	if heads := traces.allHeads(); !strings.Contains(heads, collector.Text) {
+		t.Errorf("the collector did not get its header: %.300s", heads)
+	} else {
+		find.Look("headers of traces", []byte(heads), collector)
+	}
+	searchedFiles, err := find.LookIn(s.path("one/data"))
 	s.must("search the data folder", err)
-	s.must("put the sealing key back", os.Rename(s.path("kept.key"), s.path("one/data/sealing.key")))
+	for _, store := range []string{"documents.db*", "etcd"} { // the same search finds what is there
+		paths, err := filepath.Glob(s.path("one/data/" + store))
+		s.must("find the files of a store", err)
+		control := leak.NewFinder(visible)
+		for _, path := range paths {
+			_, err := control.LookIn(path)
+			s.must("search "+path, err)
+		}
+		if found, _ := control.Found(); len(found) == 0 {
+			t.Errorf("%s does not show the name of the deployment", store)
+		}
+	}
 
 	leaks, searched := find.Found()
 	for _, leaked := range leaks {
 		t.Error(leaked)
 	}
-	t.Logf("searched %.1f MiB and %d files of the data folder for %d secrets in 5 forms: %d leaks", float64(searched)/mib, files, len(secrets), len(leaks))
+	t.Logf("searched %.1f MiB and %d files of the data folder for %d secrets in 5 forms: %d leaks", float64(searched)/mib, searchedFiles, len(secrets), len(leaks))
 	do.next("done")
 }
 
@@ -141,7 +202,91 @@ func (s *identityStage) shows(place string, text []byte, visible leak.Secret) {
 	}
 }
 
-// send sends a request with headers, and returns the whole answer.
+// signIn signs a browser in at a door, and reads something with its session. It returns what the browser and the
+// program got, all of which is secret.
+func (s *identityStage) signIn(door *httptest.Server) (secrets []leak.Secret) {
+	s.Helper()
+	jar, err := cookiejar.New(nil)
+	s.must("make a jar", err)
+	browser := door.Client()
+	browser.Jar = jar
+	got := map[string]bool{} // by name
+	remember := func(name, text string) {
+		if got[name] = true; text != "" {
+			secrets = append(secrets, leak.Secret{Name: name, Text: text})
+		}
+	}
+	cookies := func() {
+		at, err := url.Parse(door.URL)
+		s.must("read the address of the door", err)
+		for _, c := range jar.Cookies(at) {
+			name := c.Name
+			if strings.HasPrefix(name, "__Host-emco-signin-") {
+				name = "cookie of the sign-in"
+			}
+			remember(name, c.Value)
+		}
+	}
+	browser.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		cookies()
+		for _, name := range []string{"state", "nonce", "code", "code_challenge"} {
+			remember(name, r.URL.Query().Get(name))
+		}
+		if len(via) > 5 {
+			return errors.New("too many redirects")
+		}
+		return nil
+	}
+	s.op.SetPerson(map[string]any{"sub": "root"})
+	for _, path := range []string{"/v2/auth/login?return=/v2/projects", "/v2/auth/whoami", "/v2/projects/shop"} {
+		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, door.URL+path, nil)
+		s.must("make a request", err)
+		res, err := browser.Do(req)
+		s.must("browse", err)
+		text, err := io.ReadAll(res.Body)
+		s.must("read "+path, errors.Join(err, res.Body.Close()))
+		if res.StatusCode != http.StatusOK {
+			s.Fatalf("%s: %s %s", path, res.Status, text)
+		}
+		cookies()
+	}
+	for i, token := range s.op.Granted() {
+		remember("token of the sign-in", token)
+		remember(fmt.Sprintf("signature of token %d", i), token[strings.LastIndex(token, ".")+1:])
+	}
+	for _, name := range []string{"state", "nonce", "code", "code_challenge", "cookie of the sign-in", "__Host-emco", "token of the sign-in"} {
+		if !got[name] {
+			s.Errorf("the sign-in has no %s", name)
+		}
+	}
+	return secrets
+}
+
+// member returns a text member of a JSON object at the end of an answer.
+func member(t *testing.T, name string, answer []byte) string {
+	t.Helper()
+	var object map[string]any
+	if at := bytes.IndexByte(answer, '{'); at < 0 || json.Unmarshal(answer[at:], &object) != nil {
+		t.Fatalf("no JSON: %s", answer)
+	}
+	text, ok := object[name].(string)
+	if !ok || len(text) < 12 {
+		t.Fatalf("no %s: %s", name, answer)
+	}
+	return text
+}
+
+// newPolicyServer starts an OPA server that refuses all callers, and shows them what they sent.
+func newPolicyServer(t *testing.T) *httptest.Server {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprintf(w, "%s is not allowed", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// send sends a request with headers, and returns the whole answer: status, head and body.
 func (s *identityStage) send(method, path, body string, headers ...string) []byte {
 	s.Helper()
 	req, err := http.NewRequestWithContext(s.Context(), method, s.emco.URL()+"/v2/"+path, strings.NewReader(body))
@@ -154,6 +299,7 @@ func (s *identityStage) send(method, path, body string, headers ...string) []byt
 	s.must(method+" "+path, err)
 	defer res.Body.Close()
 	var all bytes.Buffer
+	all.WriteString(res.Status + "\r\n")
 	s.must("write the head", res.Header.Write(&all))
 	_, err = all.ReadFrom(res.Body)
 	s.must("read the answer", err)
@@ -173,6 +319,7 @@ type traceServer struct {
 
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
+	head bytes.Buffer // guarded by mu
 }
 
 func newTraceServer(t *testing.T) *traceServer {
@@ -193,7 +340,7 @@ func newTraceServer(t *testing.T) *traceServer {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		_ = r.Header.Write(&s.text)
+		_ = r.Header.Write(&s.head)
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -203,4 +350,10 @@ func (s *traceServer) all() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.text.Bytes())
+}
+
+func (s *traceServer) allHeads() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.head.String()
 }

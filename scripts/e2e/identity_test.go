@@ -42,15 +42,15 @@ const bootstrapToken = "bootstrap-0123456789-0123456789-0123456789"
 
 func newIdentityStage(t *testing.T, args ...string) *identityStage {
 	t.Helper()
-	return newIdentityStageWith(t, "{}", args...)
+	return newIdentityStageWith(t, "{}", "", args...)
 }
 
-// newIdentityStageWith has browsers sign in as web says.
-func newIdentityStageWith(t *testing.T, web string, args ...string) *identityStage {
+// newIdentityStageWith has browsers sign in as web says. The file of settings has further sections, too.
+func newIdentityStageWith(t *testing.T, web, sections string, args ...string) *identityStage {
 	t.Helper()
 	s := &identityStage{T: t, dir: t.TempDir(), op: oidctest.New(t)}
 	s.write("bootstrap", bootstrapToken)
-	s.write("emco.yaml", fmt.Sprintf("auth:\n  issuers: [{name: corp, url: %q, audience: emco-api, client: emcoctl, web: %s}]\n  bootstrapFile: %s\n", s.op.URL, web, s.path("bootstrap")))
+	s.write("emco.yaml", fmt.Sprintf("auth:\n  issuers: [{name: corp, url: %q, audience: emco-api, client: emcoctl, web: %s}]\n  bootstrapFile: %s\n%s", s.op.URL, web, s.path("bootstrap"), sections))
 	s.emco = s.start("one", args...)
 	s.as(bootstrapToken, 0, "apply", "-f", s.write("admins.yaml", bindingYAML("role-bindings", "admins", "platform-admin", "user:corp:root")))
 	s.root = s.token("root")
@@ -372,7 +372,7 @@ func TestS18SessionsOverTwoProcesses(t *testing.T) {
 		t.Cleanup(d.Close)
 	}
 	args := []string{"-target", "clm,dcm,placementintent,orchestrator", "-data", filepath.Join(t.TempDir(), "shared"), "-etcd.endpoints", b.EtcdURL(), "-etcd.prefix", "/s18/"}
-	s := newIdentityStageWith(t, fmt.Sprintf("{client: emco-web, redirect: %q}", doors[0].URL+"/v2/auth/callback"), args...)
+	s := newIdentityStageWith(t, fmt.Sprintf("{client: emco-web, redirect: %q}", doors[0].URL+"/v2/auth/callback"), "", args...)
 	other := s.start("two", args...)
 	one.to(t, s.emco.URL())
 	two.to(t, other.URL())

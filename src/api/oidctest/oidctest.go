@@ -37,6 +37,7 @@ type Provider struct {
 	secrets map[string]string       // of confidential clients, by id; guarded by mu
 	method  string                  // by which confidential clients show their secret; guarded by mu
 	changes map[string]any          // members of the discovery document that differ; guarded by mu
+	granted []string                // tokens that clients got; guarded by mu
 }
 
 type signingKey struct {
@@ -173,6 +174,13 @@ func (p *Provider) Sessions() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.refresh)
+}
+
+// Granted returns all tokens that clients got so far.
+func (p *Provider) Granted() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.granted)
 }
 
 // EndSessions makes all refresh tokens invalid.
@@ -472,10 +480,13 @@ func (p *Provider) grant(w http.ResponseWriter, s session) {
 	if s.audience != "" {
 		access = sign(s.audience)
 	}
-	answer := map[string]any{"access_token": access, "token_type": "Bearer", "id_token": sign(s.client), "expires_in": int(p.life / time.Second)}
+	id := sign(s.client)
+	p.granted = append(p.granted, access, id)
+	answer := map[string]any{"access_token": access, "token_type": "Bearer", "id_token": id, "expires_in": int(p.life / time.Second)}
 	if slices.Contains(s.scopes, "offline_access") {
 		again := rand.Text()
 		p.refresh[again], answer["refresh_token"] = s, again
+		p.granted = append(p.granted, again)
 	}
 	write(w, http.StatusOK, answer)
 }
