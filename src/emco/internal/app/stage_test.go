@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +104,13 @@ func (s *testStage) start() {
 	s.eventually("ready", func() string { return unless(s.do("GET", "/readyz", "").Status, http.StatusOK) })
 }
 
+// goroutines returns the stacks of all goroutines.
+func goroutines() string {
+	var out strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&out, 2)
+	return out.String()
+}
+
 // launch starts the program, which may not become ready.
 func (s *testStage) launch() {
 	s.Helper()
@@ -123,7 +131,7 @@ func (s *testStage) launch() {
 				s.Errorf("the program ended with %v", err)
 			}
 		case <-time.After(patience):
-			s.Error("the program does not end")
+			s.Error("the program does not end; its goroutines are:\n" + goroutines())
 		}
 	})
 	s.address, s.grpc = "http://"+a.Address(), a.GRPCAddress()

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/pprof"
 	"strings"
 	"testing"
 
@@ -168,10 +166,8 @@ func TestWithoutAnEndpointNothingIsTraced(t *testing.T) {
 	s := newStage(t)
 	s.raw("POST", "/v2/projects", "", named("bank"), "Content-Type: application/json", "Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	g := s.running("a")
-	var stacks bytes.Buffer
-	s.must("read the goroutines", pprof.Lookup("goroutine").WriteTo(&stacks, 2))
-	if strings.Contains(stacks.String(), "go.opentelemetry.io/otel/sdk") {
-		t.Errorf("a goroutine waits for spans:\n%s", stacks.String())
+	if stacks := goroutines(); strings.Contains(stacks, "go.opentelemetry.io/otel/sdk") {
+		t.Errorf("a goroutine waits for spans:\n%s", stacks)
 	}
 	message, err := s.bare.Git(t.Context(), "", "log", "--format=%B", branch)
 	s.must("read the log", err)
