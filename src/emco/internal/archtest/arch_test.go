@@ -54,6 +54,7 @@ var groups = map[string]packageGroup{
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/guard",                            // policies of projects
+			"internal/quantity",                         // amounts in facts of clusters
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
 			"internal/planview", // plans of dry runs, in parts

@@ -18,6 +18,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/quantity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
 )
@@ -115,7 +116,7 @@ func (n need) replicas() int { return max(n.workload.Replicas, 1) }
 
 // free returns how much of a resource a cluster has free by its key-value pairs.
 func free(name string, facts map[string]string) (float64, bool) {
-	q, err := resource.ParseQuantity(strings.TrimSpace(facts[freePrefix+name]))
+	q, err := quantity.Parse(strings.TrimSpace(facts[freePrefix+name]))
 	return q.AsApproximateFloat64(), err == nil
 }
 

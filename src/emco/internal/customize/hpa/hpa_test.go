@@ -139,6 +139,25 @@ func TestMandatoryNeedsLeaveClustersOut(t *testing.T) {
 	}
 }
 
+// Kubernetes' reader of amounts would work for hours on this one, and with it every placement that looks at the cluster.
+func TestAHostileFactIsNoAmount(t *testing.T) {
+	t.Parallel()
+	db := newStore(t)
+	need(t, db, "memory", `{"allocatable":true,"mandatory":true,"resource":{"name":"memory","requests":600}}`)
+	demands, err := hpa.New(db, nothingFree).Demands(t.Context(), deploymentOf(three))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, _ := three.Cluster(v2.NewClusterKey("p", "large"))
+	hostile := func(context.Context, v2.ClusterKey) (map[string]string, error) {
+		return map[string]string{"allocatable.memory": "1e-2147483647"}, nil
+	}
+	v, err := demands["web"].Filters[0].Admit(t.Context(), placement.Request{Facts: hostile}, at)
+	if err != nil || v.Admitted || !strings.Contains(v.Reason, "it is not known what is free") {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func TestOtherNeedsArePreferences(t *testing.T) {
 	t.Parallel()
 	db := newStore(t)

@@ -1,0 +1,28 @@
+// Package quantity reads amounts as Kubernetes writes them, such as 500m and 2Gi, when anybody may have written them. Kubernetes' own
+// reader may work for hours on an exponent of many digits.
+package quantity
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// maxText bounds an amount.
+const maxText = 128
+
+// steep is an exponent that no amount needs.
+var steep = regexp.MustCompile(`[eE][+-]?[0-9]{3,}`)
+
+// Parse reads an amount. Errors say what is wrong with the text, and do not repeat it.
+func Parse(text string) (resource.Quantity, error) {
+	switch {
+	case len(text) > maxText:
+		return resource.Quantity{}, fmt.Errorf("it is longer than %d characters", maxText)
+	case steep.MatchString(text):
+		return resource.Quantity{}, errors.New("its exponent has more than two digits")
+	}
+	return resource.ParseQuantity(text)
+}
