@@ -54,6 +54,7 @@ var groups = map[string]packageGroup{
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/guard",                            // policies of projects
+			"internal/fieldcheck",                       // fields that kinds of Kubernetes do not have
 			"internal/quantity",                         // amounts in facts of clusters
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
@@ -209,7 +210,7 @@ var homes = map[string][]string{
 	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/auditlog"},
 	"helm.sh/":                  {"internal/render/helm"},
 	"k8s.io/kms/":               {"internal/store/kek"},
-	"k8s.io/client-go/":         {"internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"k8s.io/client-go/":         {"internal/fieldcheck", "internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
 	"github.com/evanphx/":       {"internal/patch"},
 	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
 	"github.com/google/cel-go":  {"internal/condition"},

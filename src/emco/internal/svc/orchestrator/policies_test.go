@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,28 @@ func TestF73WithoutAPolicyBreachesAreFindings(t *testing.T) {
 	p.work()
 	p.settle()
 	if st := g.statusOf(); st.DeployedStatus != "Instantiated" || !strings.Contains(strings.Join(st.Apps[0].Findings, "\n"), want) {
+		t.Errorf("the status: %s, %q", st.DeployedStatus, st.Apps[0].Findings)
+	}
+}
+
+// The plan and the status name fields that a kind does not have; the app is delivered as it is.
+func TestFieldsThatAKindDoesNotHaveAreFindings(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndate: {b: c}\n"))
+	g := p.group("v1", "g")
+	g.make("edge")
+	g.acts("approve")
+	want := "v1 ConfigMap default/a: ConfigMap has no field date: clusters drop it, or refuse the object"
+	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !slices.Contains(plan.Apps[0].Findings, want) {
+		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
+	}
+	g.acts("instantiate")
+	p.work()
+	p.settle()
+	if st := g.statusOf(); st.DeployedStatus != "Instantiated" || !slices.Contains(st.Apps[0].Findings, want) {
 		t.Errorf("the status: %s, %q", st.DeployedStatus, st.Apps[0].Findings)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fieldcheck"
 	"github.com/emco-orchestrator/emco/src/emco/internal/guard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -96,7 +97,7 @@ func (d Policies) Digest(class manifest.Digest) manifest.Digest {
 	return manifest.DigestOf(fmt.Appendf(nil, "%s %d %s", class, guard.Edition, text))
 }
 
-// Check returns the findings about a rendering, and the failure if a policy refuses it.
+// Check returns the findings about a rendering, also about fields that kinds do not have, and the failure if a policy refuses it.
 // scrub hides override values in its texts, which name objects. An error says that an object
 // cannot be read.
 func (d Policies) Check(r render.Result, scrub *strings.Replacer) (findings []string, failure *appcontext.Failure, err error) {
@@ -115,7 +116,7 @@ func (d Policies) Check(r render.Result, scrub *strings.Replacer) (findings []st
 			failure.File = fmt.Sprintf("%s:%d", file, line)
 		}
 	}
-	for _, f := range guard.Findings(breaches) {
+	for _, f := range slices.Concat(guard.Findings(breaches), fieldcheck.Findings(objects)) {
 		findings = append(findings, scrub.Replace(f))
 	}
 	return findings, failure, nil

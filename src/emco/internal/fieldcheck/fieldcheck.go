@@ -1,0 +1,68 @@
+// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes. Reconcilers that apply on
+// the server, such as Flux, refuse these objects; kubectl and Helm lose the fields without a word.
+package fieldcheck
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/json"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+const (
+	maxNamed  = 5   // fields that a finding names
+	maxListed = 20  // findings of an app
+	maxField  = 200 // bytes of a field's name: charts choose them
+)
+
+// costly matches scalars of canonical JSON that are cheap to write and may keep the reader of quantities busy for hours.
+var costly = regexp.MustCompile(`[:\[,]"? *[+-]?([0-9.]*[eE][+-]?[0-9]{3,}|[0-9.]{200,})`)
+
+// Findings returns a line for each object with such fields. Objects of other kinds, and those that cannot be read as theirs or are
+// costly to read, are left to their clusters. A cluster may be newer than this program and know the fields, so nothing is refused.
+func Findings(objects []manifest.Object) (out []string) {
+	for i, o := range objects {
+		fields := unknown(o)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(out) == maxListed {
+			return append(out, fmt.Sprintf("more fields are not known, in the %d objects from %s on", len(objects)-i, o.ID))
+		}
+		text := strings.Join(fields[:min(len(fields), maxNamed)], ", ")
+		if more := len(fields) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, fmt.Sprintf("%s: %s has no field %s: clusters drop it, or refuse the object", o.ID, o.ID.Kind, text))
+	}
+	return out
+}
+
+// unknown returns the paths of an object's fields that its kind does not have.
+func unknown(o manifest.Object) (fields []string) {
+	if costly.Match(o.Content) {
+		return nil
+	}
+	into, err := scheme.Scheme.New(schema.GroupVersionKind{Group: o.ID.Group, Version: o.ID.Version, Kind: o.ID.Kind})
+	if err != nil {
+		return nil // a custom kind
+	}
+	strict, err := json.UnmarshalStrict(o.Content, into, json.DisallowUnknownFields)
+	if err != nil {
+		return nil // a wrong type: the cluster says so better
+	}
+	for _, problem := range strict {
+		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {
+			if field = strings.Trim(field, `"`); len(field) > maxField {
+				field = strings.ToValidUTF8(field[:maxField], "") + "…"
+			}
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}

@@ -1,0 +1,76 @@
+package fieldcheck_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/fieldcheck"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+)
+
+func TestFieldsThatAKindDoesNotHave(t *testing.T) {
+	t.Parallel()
+	daemon := func(spec, container string) string {
+		return "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: a}\nspec: {" + spec + "selector: {}, template: {spec: {containers: [{name: c, image: i" + container + "}]}}}\n"
+	}
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"none":                   {daemon("", ""), nil},
+		"of a DaemonSet":         {daemon("replicas: 3, ", ""), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.replicas: clusters drop it, or refuse the object"}},
+		"of a container":         {daemon("", ", limits: {cpu: 1}"), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.template.spec.containers[0].limits: clusters drop it, or refuse the object"}},
+		"in another case":        {daemon("", ", Command: [a]"), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.template.spec.containers[0].Command: clusters drop it, or refuse the object"}},
+		"more than are named":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n", []string{"v1 ConfigMap a: ConfigMap has no field a, b, c, d, e and 2 more: clusters drop it, or refuse the object"}},
+		"quantities and ports":   {"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80, targetPort: http}, {port: 81, targetPort: 8081}]}\n", nil},
+		"of a custom kind":       {"apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: a}\nanything: 1\n", nil},
+		"of a wrong type":        {daemon("revisionHistoryLimit: many, what: 1, ", ""), nil},
+		"of one object of three": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndate: {}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: c}\n", []string{"v1 ConfigMap b: ConfigMap has no field date: clusters drop it, or refuse the object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := fieldcheck.Findings(parsed(t, tt.text)); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// The reader of quantities would take hours for these.
+func TestHostileQuantitiesAreNotRead(t *testing.T) {
+	t.Parallel()
+	for _, amount := range []string{"1e-2147483647", `"1e-2147483647"`, `" 0.1E-100000000"`, `"` + strings.Repeat("9", 100_000) + `"`, `"e-2147483647"`, `"+1e-999999999"`} {
+		for _, text := range []string{"requests: {storage: %s}", "limits: {storage: %s}, x: 1"} {
+			claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {resources: {" + fmt.Sprintf(text, amount) + "}}\n"
+			if got := fieldcheck.Findings(parsed(t, claim)); len(got) > 0 {
+				t.Errorf("%.40s gives the findings %q", amount, got)
+			}
+		}
+	}
+}
+
+func TestFindingsAreLimited(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%02d}\n%s: 1\n", i, strings.Repeat("x", 1000))
+	}
+	got := fieldcheck.Findings(parsed(t, text.String()))
+	if len(got) != 21 || got[20] != "more fields are not known, in the 80 objects from v1 ConfigMap c20 on" {
+		t.Errorf("%d findings, the last is %s", len(got), got[len(got)-1])
+	}
+	if n := len(got[0]); n > 400 {
+		t.Errorf("a finding has %d bytes", n)
+	}
+}
+
+func parsed(t *testing.T, text string) []manifest.Object {
+	t.Helper()
+	objects, err := manifest.Parse("web/templates/x.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
