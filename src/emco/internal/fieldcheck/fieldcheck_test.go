@@ -25,6 +25,7 @@ func TestFieldsThatAKindDoesNotHave(t *testing.T) {
 		"in another case":        {daemon("", ", Command: [a]"), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.template.spec.containers[0].Command: clusters drop it, or refuse the object"}},
 		"more than are named":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n", []string{"v1 ConfigMap a: ConfigMap has no field a, b, c, d, e and 2 more: clusters drop it, or refuse the object"}},
 		"quantities and ports":   {"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80, targetPort: http}, {port: 81, targetPort: 8081}]}\n", nil},
+		"beside a digest":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {id: 9e123abc}}\ndate: {}\n", []string{"v1 ConfigMap a: ConfigMap has no field date: clusters drop it, or refuse the object"}},
 		"of a custom kind":       {"apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: a}\nanything: 1\n", nil},
 		"of a wrong type":        {daemon("revisionHistoryLimit: many, what: 1, ", ""), nil},
 		"of one object of three": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndate: {}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: c}\n", []string{"v1 ConfigMap b: ConfigMap has no field date: clusters drop it, or refuse the object"}},
@@ -41,7 +42,7 @@ func TestFieldsThatAKindDoesNotHave(t *testing.T) {
 // The reader of quantities would take hours for these.
 func TestHostileQuantitiesAreNotRead(t *testing.T) {
 	t.Parallel()
-	for _, amount := range []string{"1e-2147483647", `"1e-2147483647"`, `" 0.1E-100000000"`, `"` + strings.Repeat("9", 100_000) + `"`, `"e-2147483647"`, `"+1e-999999999"`} {
+	for _, amount := range []string{"1e-2147483647", `"1e-2147483647"`, `" 0.1E-100000000"`, `"` + strings.Repeat("9", 100_000) + `"`, `"e-2147483647"`, `"1e-2147483647 "`, `"+1e-999999999"`} {
 		for _, text := range []string{"requests: {storage: %s}", "limits: {storage: %s}, x: 1"} {
 			claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {resources: {" + fmt.Sprintf(text, amount) + "}}\n"
 			if got := fieldcheck.Findings(parsed(t, claim)); len(got) > 0 {
