@@ -29,10 +29,9 @@ func outage(t *testing.T) time.Duration {
 	return d
 }
 
-// S-28: while the server of the documents is away, requests are answered 503 with Retry-After, and what is on the
-// branch stays. An update that was accepted before waits, because the program cannot tell whether the cluster and its
-// credentials are still the same. Within ten seconds after the return the program is ready; the update is delivered
-// once, and what was refused was not done.
+// S-28: while the server of the documents is away, requests are answered 503 with Retry-After. An update that was accepted
+// before is delivered with the settings and credentials that the process read last, as the metric says. Within ten
+// seconds after the return the program is ready; the update was delivered once, and what was refused was not done.
 func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 	do := steps{TB: t}
 	do.next("documents in FerretDB, behind a proxy; the Git server behind another one")
@@ -61,9 +60,21 @@ func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 			}
 			return err
 		})
-		head := s.head()
+		head, commits := s.head(), len(s.history())
 		documents.cut(silent)
+		eventually(t, "deliveries use what is known", func() error { return s.lastKnown(1) })
+		if s.head() != head {
+			t.Error("the branch has moved")
+		}
 		network.heal()
+		eventually(t, "the branch has the update", func() error {
+			text, err := s.bare.Git(t.Context(), "", "grep", "-h", "colour", branch, "--", "*app00-00*")
+			if err == nil && !strings.Contains(text, colour) {
+				err = fmt.Errorf("it has %q", text)
+			}
+			return err
+		})
+		s.must("the documents are away still", s.lastKnown(1))
 		asked := 0
 		for began := time.Now(); asked == 0 || time.Since(began) < outage(t); asked++ {
 			s.rest(s.unavailable())
@@ -71,10 +82,6 @@ func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 		if _, err := s.emco.Get(t.Context(), "/readyz"); err == nil {
 			t.Error("the program says that it is ready")
 		}
-		if s.head() != head {
-			t.Error("the branch has moved")
-		}
-		commits := len(s.history())
 		do.next("the documents are back; %d times each kind of request got 503", asked)
 		documents.heal()
 		back := time.Now()
@@ -84,13 +91,7 @@ func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 		if os.Getenv("EMCO_OUTAGE") != "" && took > 10*time.Second { // otherwise other tests may keep the machine busy
 			t.Errorf("ready %s after the return, want 10 s at most", took)
 		}
-		eventually(t, "the branch has the update", func() error {
-			text, err := s.bare.Git(t.Context(), "", "grep", "-h", "colour", branch, "--", "*app00-00*")
-			if err == nil && !strings.Contains(text, colour) {
-				err = fmt.Errorf("it has %q", text)
-			}
-			return err
-		})
+		eventually(t, "deliveries read the documents", func() error { return s.lastKnown(0) })
 		s.follow(d, v2.StatusInstantiated)
 		if made := len(s.history()) - commits; made > 2 {
 			t.Errorf("%d commits, want at most one for each cluster", made)
@@ -103,6 +104,15 @@ func TestS28DocumentsAwayOnFerretDB(t *testing.T) {
 	s.phase(d, "terminate", v2.StatusTerminated)
 	s.sound()
 	do.next("done")
+}
+
+// lastKnown returns an error unless the metric of deliveries by what was read last has a value.
+func (s *testStage) lastKnown(want float64) error {
+	all, err := s.emco.Metrics(s.Context())
+	if got, ok := all["emco_deliveries_by_last_known"]; err == nil && (!ok || got != want) {
+		err = fmt.Errorf("emco_deliveries_by_last_known is %v (%t), want %v", got, ok, want)
+	}
+	return err
 }
 
 // unavailable sends requests of several kinds at once, and wants 503 with Retry-After. It returns the longest wait that

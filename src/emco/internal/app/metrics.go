@@ -132,6 +132,18 @@ func (m *metrics) diskFree(bytes int64) { m.disk.Set(float64(bytes)) }
 // panicked counts a panic that was contained.
 func (m *metrics) panicked(part string) { m.panics.WithLabelValues(part).Inc() }
 
+// lastKnown shows whether deliveries use settings that were read before the documents went away.
+func (m *metrics) lastKnown(used func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_deliveries_by_last_known", Help: "1 while the documents are away, and deliveries use the settings and credentials that were read last.",
+	}, func() float64 {
+		if used() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // documents returns a function that counts agents' documents by result.
 func (m *metrics) documents() func(result string) {
 	all := prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -256,7 +256,7 @@ func (w *wiring) addRsync() {
 	writers := w.writers(w.c, w.m, host)
 	routes := &route.Resolver{DB: w.st.db, Rules: w.stored}
 	w.lanes = &views.Lanes{Branches: w.st.contexts, Writers: writers, Logs: host.logs(routes, w.panics(w.m)), Now: time.Now}
-	w.services = append(w.services, reports.writer, reports.refusals, reports.git, w.rsync(w.c, w.p, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m)))
+	w.services = append(w.services, reports.writer, reports.refusals, reports.git, w.rsync(w.c, w.p, w.m, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m)))
 }
 
 // addViews adds the views of the whole fleet, and the mirror that they follow.
@@ -377,13 +377,15 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
+func (a *App) rsync(c config.Config, p parts, m *metrics, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
 	admit := rules.Outbound.Check
-	return rsync.New(rsync.Parts{
+	s := rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,
 		Git: a.faults.commits(sinksOf(c, admit, writers)), Kube: clusters, Retry: rsync.Retry{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Retry.Longest)},
 		Member: a.member, Workers: c.Kube.Workers, Weight: p.weights, Differ: host, Interval: time.Duration(c.Git.Look), Sources: a.sources, Panics: panics, Tracer: a.tracer, Log: a.log,
 	})
+	m.lastKnown(s.UsesLastKnown)
+	return s
 }
 
 // kube returns how API servers of clusters are reached.

@@ -85,6 +85,9 @@ func concern(keys []store.Key, provider string) bool {
 // Prefetch reads the registrations of many clusters together. One that it cannot read is
 // read by itself later.
 func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[v2.ClusterKey]) {
+	if l.known.Away() {
+		return
+	}
 	count := map[string]int{}
 	for c := range clusters {
 		if c.Valid() {

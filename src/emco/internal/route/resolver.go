@@ -4,7 +4,8 @@
 //
 //	registration ──► sync objects ──► gitops.Settings ──► Route: backend, queue, shard
 //
-// Each Lookup reads everything as it is now, so a changed credential is used by the next try.
+// Each Lookup reads everything as it is now, so a changed credential is used by the next try. While the documents are
+// away, lookups for deliveries use what was read last.
 package route
 
 import (
@@ -34,6 +35,8 @@ type Resolver struct {
 	Backends *syncer.Registry  // needed for routes, not for settings
 	Moves    Moves             // nil: no cluster moves
 
+	LastKnown *LastKnown // what deliveries use while the documents are away; nil: nothing
+
 	mu       sync.Mutex
 	backends map[string]syncer.Backend // by type and options: a backend remembers what it wrote; guarded by mu
 
@@ -55,6 +58,10 @@ type Lookup struct {
 	objects map[store.Key]syncobjects.Object
 	shared  map[sharedBy]syncobjects.Settings
 	routes  map[v2.ClusterKey]Route // by cluster
+
+	known *LastKnown // of a lookup for deliveries
+	epoch int        // of known when the lookup began
+	away  error      // why the lookup asks the documents no more, and uses known
 }
 
 // sharedBy is what the clusters have in common that share settings.
@@ -71,24 +78,29 @@ func (l *Lookup) Route(ctx context.Context, cluster v2.ClusterKey) (Route, error
 	if r, ok := l.routes[cluster]; ok {
 		return r, nil
 	}
+	c, r, err := l.reach(ctx, cluster)
+	if err == nil {
+		r.Move, err = l.move(ctx, cluster, c, r.Registration)
+	}
+	if err == nil {
+		l.routes[cluster] = r
+	}
+	return r, err
+}
+
+// read reads a cluster and its route, without its move.
+func (l *Lookup) read(ctx context.Context, cluster v2.ClusterKey) (c v2.Cluster, r Route, err error) {
 	c, doc, err := l.Cluster(ctx, cluster)
 	if err != nil {
-		return Route{}, err
+		return c, r, err
 	}
-	var r Route
 	if c.Direct() {
 		r, err = l.direct(ctx, cluster, doc)
 	} else {
 		r, err = l.Git(ctx, cluster, c.Spec.GitOps)
 	}
 	r.Registration = doc.UID
-	if err == nil {
-		r.Move, err = l.move(ctx, cluster, c, doc.UID)
-	}
-	if err == nil {
-		l.routes[cluster] = r
-	}
-	return r, err
+	return c, r, err
 }
 
 // Cluster reads a cluster's registration.
@@ -231,6 +243,9 @@ func (l *Lookup) syncObject(ctx context.Context, provider, name string) (syncobj
 	key := syncObjectKey(provider, name)
 	if o, ok := l.objects[key]; ok {
 		return o, nil
+	}
+	if l.away != nil {
+		return syncobjects.Object{}, l.away
 	}
 	doc, err := l.DB.Get(ctx, key)
 	if err != nil {

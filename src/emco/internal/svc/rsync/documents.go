@@ -5,20 +5,26 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // documentInterval is the time between two questions to the document store about changes.
 // Processes share the store and not their memory, so it must be asked.
 const documentInterval = time.Second
 
+// documentPatience is how long the document store may take to answer. Later it counts as away.
+const documentPatience = 10 * time.Second
+
 // followDocuments has the shards try again what failed before a document changed that tells
-// how to reach a cluster: its registration, or a sync object. It ends with ctx.
+// how to reach a cluster: its registration, or a sync object. It also notes whether the documents answer. It ends with ctx.
 func (s *Service) followDocuments(ctx context.Context) {
+	known := s.shared.Routes.LastKnown
 	var mark int64
 	for ctx.Err() == nil {
-		changes, err := s.shared.Routes.DB.Changes(ctx, mark)
+		changes, err := s.changedDocuments(ctx, mark)
 		if err == nil {
 			if mark > 0 && (changes.All || len(changes.Keys) > 0) {
+				known.Forget(changes)
 				for _, sh := range s.shards.list() {
 					sh.DocumentsChanged(changes)
 				}
@@ -27,6 +33,16 @@ func (s *Service) followDocuments(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			s.log.Warn("changed documents not read; will retry", "err", err)
 		}
+		if ctx.Err() == nil {
+			known.DocumentsAsked(err)
+		}
 		_ = pause.For(ctx, documentInterval)
 	}
+}
+
+// changedDocuments asks the document store what changed since a mark.
+func (s *Service) changedDocuments(ctx context.Context, mark int64) (store.Changes, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentPatience)
+	defer cancel()
+	return s.shared.Routes.DB.Changes(ctx, mark)
 }

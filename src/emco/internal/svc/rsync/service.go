@@ -70,7 +70,7 @@ type Service struct {
 // New returns the service.
 func New(p Parts) *Service {
 	moves := clustermove.NewProgress(p.Contexts, p.Log)
-	routes := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: moves}
+	routes := &route.Resolver{DB: p.DB, Backends: p.Backends, Rules: p.Rules, Moves: moves, LastKnown: route.NewLastKnown(p.Log)}
 	heads := shard.NewHeadFeed(p.Log)
 	s := &Service{
 		sources: p.Sources, log: p.Log, heads: heads, shards: newRunningShards(),
@@ -105,6 +105,9 @@ func (s *Service) Ready() error {
 	}
 	return nil
 }
+
+// UsesLastKnown reports whether the documents are away, and deliveries use the settings and credentials that were read last.
+func (s *Service) UsesLastKnown() bool { return s.shared.Routes.LastKnown.Used() }
 
 // State says which part of the work is done by this process.
 func (s *Service) State() string { return s.group.String() }

@@ -43,6 +43,7 @@ type works struct {
 	etcd     *clientv3.Client
 	contexts *appcontext.Store // through which the test reads
 	db       *store.DB
+	outage   *resourcetest.Outage // of db
 	git      *gittest.Server
 	heads    map[appcontext.HeadID]appcontext.Head
 }
@@ -50,8 +51,9 @@ type works struct {
 func newWorks(t *testing.T, repositories int) *works {
 	t.Helper()
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true})
-	w := &works{T: t, db: resourcetest.DB(t), heads: map[appcontext.HeadID]appcontext.Head{}}
+	w := &works{T: t, heads: map[appcontext.HeadID]appcontext.Head{}}
 	w.must(err)
+	w.outage, w.db = resourcetest.NewOutage(t)
 	t.Cleanup(func() { w.must(server.Close()) })
 	w.etcd, w.contexts = server.Client(), appcontext.New(server.Client(), "/emco/")
 	w.git, err = gittest.Serve(t.TempDir(), gittest.User{Name: "emco", Token: "secret", Write: true})

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ import (
 // Requeue puts targets into the queues that their routes name, unless they have nothing to
 // deliver and need no watch. Pairs whose cluster has no route fail.
 func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
-	lookup := s.Routes.Lookup()
+	lookup := s.Routes.DeliveryLookup()
 	lookup.Prefetch(ctx, pair.Clusters(due))
 	var failed []pair.Result
 	byQueue := map[string][]pair.Target{}
@@ -64,7 +65,7 @@ func (s *Shard) deliverContained(ctx context.Context, key string, due []pair.Tar
 // are looked up again: a target whose route has changed goes to its new queue.
 func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
 	mark := s.documentMark(ctx) // before any document is read
-	lookup, routes := s.Routes.Lookup(), map[pair.Target]route.Route{}
+	lookup, routes := s.Routes.DeliveryLookup(), map[pair.Target]route.Route{}
 	lookup.Prefetch(ctx, pair.Clusters(due))
 	var viaGit, direct []pair.Target
 	var failed []pair.Result
@@ -169,11 +170,14 @@ func (s *Shard) deliverDirect(ctx context.Context, t pair.Target, r route.Route,
 }
 
 // routeOf returns a target's route, unless its pairs are meant for an earlier cluster of
-// the same name.
+// the same name. While the documents are away, nothing can tell which of the two is the earlier one.
 func (s *Shard) routeOf(ctx context.Context, lookup *route.Lookup, t pair.Target) (route.Route, error) {
 	r, err := lookup.Route(ctx, t.Cluster)
 	if err == nil {
 		err = s.pairs.CheckRegistration(t, r.Registration)
+	}
+	if err != nil && r.Recalled {
+		err = errs.E(errs.Unavailable, "reach", string(t.Cluster), fmt.Errorf("the documents are away: %w", err))
 	}
 	return r, err
 }

@@ -75,8 +75,11 @@ func (in *documentInbox) take() store.Changes {
 	return out
 }
 
-// documentMark returns the mark of the document store; 0 if it has none.
+// documentMark returns the mark of the document store; 0 if it has none, or does not answer.
 func (s *Shard) documentMark(ctx context.Context) int64 {
+	if s.Routes.LastKnown.Away() {
+		return 0
+	}
 	changes, err := s.Routes.DB.Changes(ctx, 0)
 	if err != nil {
 		return 0
