@@ -59,8 +59,13 @@ func newSharedFleet(t testing.TB, repositories int) *sharedFleet {
 		server.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { f.front.Close(); _ = server.Close(); _ = f.host.Close() })
-	for i := range repositories {
-		name := fmt.Sprintf("status%03d", i)
+	tried := 0
+	for i := range repositories { // of shards in turn, so that each process has some
+		var name string
+		for url := ""; url == "" || Group.Of(url) != i%Group.Shards; tried++ {
+			name = fmt.Sprintf("status%03d", tried)
+			url = f.front.URL + "/" + name + ".git"
+		}
 		bare, err := server.Seed(t.Context(), name, "main")
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +262,7 @@ func TestS07ProcessesShareRepositories(t *testing.T) {
 // A webhook call at any process makes the process that reads the repository look at once, and no other.
 func TestAWebhookReachesTheReader(t *testing.T) {
 	t.Parallel()
-	f := newSharedFleet(t, 8)
+	f := newSharedFleet(t, Group.Shards)
 	one, two := f.process("one", 10*time.Second, time.Hour), f.process("two", 10*time.Second, time.Hour)
 	settled(one, two)
 	var named []string // a repository that each process reads
