@@ -32,19 +32,37 @@ func (c Carried) Text() string { return string(c.Deployment) + "." + strconv.For
 // Join returns the value of a trailer.
 func Join(values []string) string { return strings.Join(values, separator) }
 
-// List returns the values of a trailer of a commit.
-func List(c git.Commit, key string) []string {
+// Count returns how many values a trailer of a commit had, with those that were too many for the commit.
+func Count(c git.Commit, key string) int {
+	values, left := list(c, key)
+	return len(values) + left
+}
+
+// list returns the values of a trailer, and how many were left out, which a long list says at its end: "… (968 more)".
+func list(c git.Commit, key string) (values []string, left int) {
 	text := c.Trailer(key)
 	if text == "" {
-		return nil
+		return nil, 0
 	}
-	return strings.Split(text, separator)
+	values = strings.Split(text, separator)
+	last := len(values) - 1
+	number, long := strings.CutPrefix(values[last], "… (")
+	number, ended := strings.CutSuffix(number, " more)")
+	if !long || !ended {
+		return values, 0
+	}
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
+		return values[:last], 0 // not in the form that rsync writes
+	}
+	return values[:last], int(n)
 }
 
 // Of returns the revisions that a commit carried, and then the deployments that it names without one.
 func Of(c git.Commit) (out []Carried) {
 	named := map[v2.DeploymentID]bool{}
-	for _, text := range List(c, Revisions) {
+	revisions, _ := list(c, Revisions)
+	for _, text := range revisions {
 		deployment, number, _ := strings.Cut(text, ".")
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
@@ -53,7 +71,8 @@ func Of(c git.Commit) (out []Carried) {
 		named[v2.DeploymentID(deployment)] = true
 		out = append(out, Carried{v2.DeploymentID(deployment), n})
 	}
-	for _, id := range List(c, Deployments) {
+	deployments, _ := list(c, Deployments)
+	for _, id := range deployments {
 		if d := v2.DeploymentID(id); !named[d] {
 			named[d] = true
 			out = append(out, Carried{Deployment: d})

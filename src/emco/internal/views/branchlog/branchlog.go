@@ -310,7 +310,7 @@ func commitOf(c git.Commit, ids map[v2.DeploymentID]v2.DeploymentID) Commit {
 	return Commit{
 		ID: c.ID, When: c.When, Author: cut(c.Author), Title: cut(title), Signed: c.Signed,
 		Ours:    c.Trailer(batch.FenceTrailer) != "" || c.Trailer(git.SourceTrailer) != "",
-		Carried: carried, Clusters: len(trailers.List(c, trailers.Clusters)),
+		Carried: carried, Clusters: trailers.Count(c, trailers.Clusters),
 	}
 }
 
