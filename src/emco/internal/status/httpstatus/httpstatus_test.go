@@ -613,7 +613,8 @@ func TestReportsFromGitReachAllProcesses(t *testing.T) {
 		t.Errorf("an old report of a former reader: %v, want that it is refused", err)
 	}
 	store(two, good("edge+a", 8, "before"), false)
-	store(one, good("edge+a", 9, "before"), true) // the first reader is back
+	has("edge+a#5 before", "edge+a#7 after", "edge+a#8 before") // before later ones replace it
+	store(one, good("edge+a", 9, "before"), true)               // the first reader is back
 	l.passes(2 * time.Minute)
 	store(one, good("edge+a", 10, "before"), false) // a sign of life
 	has("edge+a#5 before", "edge+a#7 after", "edge+a#8 before", "edge+a#10 before")

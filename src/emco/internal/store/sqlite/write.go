@@ -75,10 +75,13 @@ func (d *Driver) transact(ctx context.Context, f func(*sql.Tx) error) error {
 		return err
 	}
 	defer tx.Rollback()
-	if err := f(tx); err != nil {
-		return err
+	if err = f(tx); err == nil {
+		err = tx.Commit()
 	}
-	return tx.Commit()
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // the end of ctx rolled it back
+		err = ctx.Err()
+	}
+	return err
 }
 
 // changed reports whether a statement changed a row.
