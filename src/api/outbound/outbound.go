@@ -105,6 +105,11 @@ func Loopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback() || err != nil && local(host)
 }
 
+// Private reports whether others cannot read on its way what is sent to a URL.
+func Private(u *url.URL) bool {
+	return u.Scheme == "https" && u.Host != "" || u.Scheme == "http" && Loopback(u.Hostname())
+}
+
 func local(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

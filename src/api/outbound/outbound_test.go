@@ -114,6 +114,20 @@ func TestServersInOneSpelling(t *testing.T) {
 	}
 }
 
+func TestWhatOthersCouldRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"https://example.org": true, "https://10.0.0.1/x": true, "http://localhost:9015": true, "http://emco.localhost": true, "http://[::1]/x": true,
+		"http://[::ffff:127.0.0.1]": true,
+		"http://example.org":        false, "http://10.0.0.1": false, "https://": false, "https:x": false, "http:": false, "ftp://127.0.0.1": false, "localhost": false, "": false,
+	} {
+		u, err := url.Parse(text)
+		if err != nil || outbound.Private(u) != want {
+			t.Errorf("Private(%q) is not %t; %v", text, want, err)
+		}
+	}
+}
+
 func TestThisMachine(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{

@@ -122,11 +122,7 @@ func newHTTP(i Issuer) (*http.Client, error) {
 // Private reports whether others cannot read what is sent to an address.
 func Private(address string) bool {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && outbound.Private(u)
 }
 
 func (p *Provider) discover(ctx context.Context) (d discovery, err error) {

@@ -144,6 +144,19 @@ func TestSignInsThatFail(t *testing.T) {
 	}
 }
 
+// Emcoctl and emco call the same addresses safe.
+func TestNamesOfThisMachineArePrivate(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"http://emco.localhost:9015": true, "http://LOCALHOST": true, "http://127.0.0.1:1": true, "https://id.example.org": true,
+		"http://id.example.org": false, "http://localhost.example.org": false, "id.example.org": false, "http://%zz": false,
+	} {
+		if got := signin.Private(address); got != want {
+			t.Errorf("Private(%q) = %t", address, got)
+		}
+	}
+}
+
 func TestAPersonSignsInOnAnotherDevice(t *testing.T) {
 	t.Parallel()
 	op := oidctest.New(t)

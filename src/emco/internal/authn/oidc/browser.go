@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/api/outbound"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 )
 
@@ -62,7 +63,7 @@ type endpoints struct {
 func (e endpoints) private() bool {
 	return !slices.ContainsFunc([]string{e.AuthURL, e.TokenURL}, func(text string) bool {
 		u, err := url.Parse(text)
-		return err != nil || !private(u)
+		return err != nil || !outbound.Private(u)
 	})
 }
 

@@ -92,7 +92,7 @@ func (i Issuer) client() (*http.Client, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of an issuer", i.URL)
 	}
-	if !private(u) {
+	if !outbound.Private(u) {
 		return nil, fmt.Errorf("%s: an issuer needs https", i.URL)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -104,11 +104,6 @@ func (i Issuer) client() (*http.Client, error) {
 		Transport: transport, Timeout: askTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
-}
-
-// private reports whether others cannot read what is sent to a URL.
-func private(u *url.URL) bool {
-	return u.Scheme == "https" && u.Host != "" || u.Scheme == "http" && outbound.Loopback(u.Hostname())
 }
 
 // Verify returns the caller of a token; Unauthorized if it is not valid, Unavailable if the keys of its
