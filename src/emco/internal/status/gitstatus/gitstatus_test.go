@@ -173,6 +173,11 @@ func TestH21BadReportsAreQuarantined(t *testing.T) { // alone: it counts what is
 		{"a future schema", intake.Schema, func(*gitFixture) []byte {
 			return []byte(`{"schema":"emco.status/v9","cluster":"edge+a","seq":99,"apps":{"42-web":"splendid"}}`)
 		}},
+		{"content that another report has", intake.Malformed, func(l *gitFixture) []byte {
+			r := l.good("edge+a", 11)
+			r.Apps, r.Same = nil, status.Digest(l.good("edge+a", 10))
+			return encode(r)
+		}},
 		{"8 MiB", intake.TooLarge, func(*gitFixture) []byte { return noise }},
 		{"50 MiB, packed well", intake.TooLarge, func(*gitFixture) []byte { return bytes.Repeat([]byte(" "), 50<<20) }},
 		{"no text", intake.Malformed, func(*gitFixture) []byte { return []byte("\xff\xfe\x00") }},

@@ -80,6 +80,9 @@ func Check(d Document, last uint64, now time.Time) (status.Report, error) {
 	if err != nil {
 		return r, err
 	}
+	if r.Same != "" && d.Where != "" {
+		return r, &refusedError{Malformed, "it has a digest in place of its content, which only reports by HTTPS may have"}
+	}
 	return r, CheckOrder(d, r, last, now)
 }
 
