@@ -16,6 +16,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
 	"github.com/emco-orchestrator/emco/scripts/e2e/program"
+	"github.com/emco-orchestrator/emco/scripts/testbed/build"
 	"github.com/emco-orchestrator/emco/scripts/testbed/etcd"
 )
 
@@ -34,7 +35,7 @@ const etcdMembers = 3
 // Start runs all processes, for the first time or again.
 func (p *Emco) Start(ctx context.Context) (err error) {
 	if p.setup.Processes > 0 && p.etcd == nil {
-		if p.etcd, err = etcd.Start(ctx, filepath.Dir(p.dir), etcdMembers, io.Discard); err != nil {
+		if p.etcd, err = startEtcd(ctx, filepath.Dir(p.dir)); err != nil {
 			return err
 		}
 	}
@@ -52,6 +53,18 @@ func (p *Emco) Start(ctx context.Context) (err error) {
 	}
 	p.Program, p.Others = all[0], all[1:]
 	return p.connect()
+}
+
+// startEtcd starts a shared etcd in a new folder.
+func startEtcd(ctx context.Context, dir string) (*etcd.Cluster, error) {
+	builder, err := build.New(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = os.MkdirTemp(dir, "etcd"); err != nil {
+		return nil, err
+	}
+	return etcd.Start(ctx, builder, etcd.Options{Dir: dir, Members: etcdMembers})
 }
 
 // StartProcess runs the process with a number, for the first time or again.

@@ -7,20 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/build"
-	"github.com/emco-orchestrator/emco/scripts/testbed/internal/port"
-	"github.com/emco-orchestrator/emco/scripts/testbed/internal/probe"
-	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
+	"github.com/emco-orchestrator/emco/scripts/testbed/etcd"
 )
-
-// startTimeout limits the start of etcd.
-const startTimeout = 3 * time.Minute
 
 // Options place a bed.
 type Options struct {
@@ -36,8 +30,7 @@ type Bed struct {
 	dir      string
 	progress io.Writer
 	builder  *build.Builder
-	etcd     *process.Process
-	etcdURL  string
+	etcd     *etcd.Cluster // one member
 }
 
 // Open builds etcd if necessary, starts it and waits until it is healthy. The caller closes the bed,
@@ -71,7 +64,7 @@ func Open(ctx context.Context, o Options) (*Bed, error) {
 // Close stops etcd. A second call does nothing.
 func (b *Bed) Close() {
 	if b.etcd != nil {
-		b.etcd.Stop()
+		b.etcd.Close()
 	}
 }
 
@@ -80,10 +73,10 @@ func (b *Bed) Dir() string { return b.dir }
 
 // EtcdURL returns the client URL of etcd. Clusters use the prefix /clusters/; other prefixes are free
 // for the test.
-func (b *Bed) EtcdURL() string { return b.etcdURL }
+func (b *Bed) EtcdURL() string { return b.etcd.Endpoints()[0] }
 
 // EtcdPID returns the process id of etcd.
-func (b *Bed) EtcdPID() int { return b.etcd.PID() }
+func (b *Bed) EtcdPID() int { return b.etcd.PIDs()[0] }
 
 // Check returns nil while etcd runs, otherwise the reason of its end.
 func (b *Bed) Check() error { return b.etcd.Exited() }
@@ -98,53 +91,17 @@ func (b *Bed) Say(subject, format string, args ...any) {
 	fmt.Fprintf(b.progress, "testbed: %s: %s\n", subject, fmt.Sprintf(format, args...))
 }
 
-func (b *Bed) start(ctx context.Context) error {
-	part, err := b.Part(ctx, "etcd")
-	if err != nil {
+func (b *Bed) start(ctx context.Context) (err error) {
+	if _, err = b.Part(ctx, "etcd"); err != nil { // before the time is taken
 		return err
 	}
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if err := process.Retry(func() error { return b.startEtcd(ctx, part) }); err != nil {
+	if b.etcd, err = etcd.Start(ctx, b.builder, etcd.Options{Dir: b.dir, Members: 1, WithoutFsync: true}); err != nil {
 		return err
 	}
-	b.Say("etcd", "ready at %s in %.1f s", b.etcdURL, time.Since(begin).Seconds())
+	b.Say("etcd", "ready at %s in %.1f s", b.EtcdURL(), time.Since(begin).Seconds())
 	return nil
 }
-
-func (b *Bed) startEtcd(ctx context.Context, part string) error {
-	ports, err := port.Pick(2)
-	if err != nil {
-		return err
-	}
-	if err := os.RemoveAll(dataDir(b.dir)); err != nil {
-		return err
-	}
-	client, peer := "http://"+port.Address(ports[0]), "http://"+port.Address(ports[1])
-	p, err := process.Start(process.Spec{
-		Name: "etcd", Path: filepath.Join(part, "etcd"), Dir: b.dir, Args: etcdArgs(b.dir, client, peer),
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.Ready(ctx, func(ctx context.Context) error { return probe.HTTP(ctx, client+"/health", http.StatusOK) }); err != nil {
-		p.Stop()
-		return err
-	}
-	b.etcd, b.etcdURL = p, client
-	return nil
-}
-
-func etcdArgs(dir, client, peer string) []string {
-	return []string{
-		"--name=bed", "--data-dir=" + dataDir(dir), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=bed=" + peer,
-	}
-}
-
-func dataDir(dir string) string { return filepath.Join(dir, "etcd-data") }
 
 // lineWriter lets several goroutines write whole lines.
 type lineWriter struct {

@@ -2,23 +2,10 @@ package bed
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 )
-
-func TestEtcdListensOnLoopbackAndStoresInTheBed(t *testing.T) {
-	args := etcdArgs("/bed", "http://127.0.0.1:20001", "http://127.0.0.1:20002")
-	for _, want := range []string{
-		"--data-dir=/bed/etcd-data", "--listen-client-urls=http://127.0.0.1:20001",
-		"--listen-peer-urls=http://127.0.0.1:20002", "--initial-cluster=bed=http://127.0.0.1:20002",
-	} {
-		if !slices.Contains(args, want) {
-			t.Errorf("arguments lack %s: %q", want, args)
-		}
-	}
-}
 
 func TestABedNeedsAFolder(t *testing.T) {
 	if _, err := Open(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), "Dir") {

@@ -1,12 +1,10 @@
-// Package etcd runs an etcd of one or more members. Unlike the etcd of a bed, its members wait for the disk, as they do
-// in production.
+// Package etcd runs an etcd of one or more members.
 package etcd
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,8 +17,15 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
-// startTimeout limits the start of all members.
+// startTimeout limits the start of all members, without the build before it.
 const startTimeout = 3 * time.Minute
+
+// Options describe an etcd.
+type Options struct {
+	Dir          string // has the logs, and the data in the folder etcd-data; Start drops that of an earlier run
+	Members      int
+	WithoutFsync bool // the members do not wait for the disk, as they do in production
+}
 
 // Cluster is a running etcd.
 type Cluster struct {
@@ -28,65 +33,81 @@ type Cluster struct {
 	endpoints []string
 }
 
-// Start builds etcd if necessary, and starts it with its data in a new folder of dir. It returns once all members
-// are healthy. The caller closes the cluster. progress receives the lines of the build.
-func Start(ctx context.Context, dir string, members int, progress io.Writer) (*Cluster, error) {
-	builder, err := build.New(progress)
-	if err != nil {
-		return nil, err
-	}
+// Start builds etcd if necessary, and starts it. It returns once all members are healthy. The caller closes the
+// cluster.
+func Start(ctx context.Context, builder *build.Builder, o Options) (c *Cluster, err error) {
 	part, err := builder.Build(ctx, "etcd")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	var c *Cluster
 	err = process.Retry(func() error {
-		data, err := os.MkdirTemp(dir, "etcd")
-		if err != nil {
-			return err
-		}
-		c = &Cluster{}
-		if err = c.start(ctx, filepath.Join(part, "etcd"), data, members); err != nil {
-			c.Close()
-		}
+		c, err = start(ctx, filepath.Join(part, "etcd"), o)
 		return err
 	})
 	return c, err
 }
 
-func (c *Cluster) start(ctx context.Context, path, dir string, members int) error {
-	ports, err := port.Pick(2 * members)
+// start starts all members on free ports.
+func start(ctx context.Context, path string, o Options) (*Cluster, error) {
+	ports, err := port.Pick(2 * o.Members)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	url := func(i int) string { return "http://" + port.Address(ports[i]) }
-	var initial []string
-	for i := range members {
-		c.endpoints = append(c.endpoints, url(i))
-		initial = append(initial, name(i)+"="+url(members+i))
+	if err := os.RemoveAll(o.data()); err != nil {
+		return nil, err
 	}
-	for i := range members {
-		client, peer := url(i), url(members+i)
-		p, err := process.Start(process.Spec{Name: name(i), Path: path, Dir: dir, Args: []string{
-			"--name=" + name(i), "--data-dir=" + filepath.Join(dir, name(i)), "--log-level=warn",
-			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(initial, ","),
-		}})
+	c := &Cluster{}
+	for _, m := range o.plan(ports) {
+		p, err := process.Start(process.Spec{Name: m.name, Path: path, Dir: o.Dir, Args: m.args})
 		if err != nil {
-			return err
+			c.Close()
+			return nil, err
 		}
-		c.members = append(c.members, p)
+		c.members, c.endpoints = append(c.members, p), append(c.endpoints, m.endpoint)
 	}
 	var all error
 	for i, p := range c.members {
 		all = errors.Join(all, p.Ready(ctx, func(ctx context.Context) error { return probe.HTTP(ctx, c.endpoints[i]+"/health", http.StatusOK) }))
 	}
-	return all
+	if all != nil {
+		c.Close()
+		return nil, all
+	}
+	return c, nil
 }
 
-func name(i int) string { return fmt.Sprintf("member%d", i+1) }
+// member is how a member is started.
+type member struct {
+	name, endpoint string
+	args           []string
+}
+
+// plan plans the members: the first ports are those of clients.
+func (o Options) plan(ports []int) (members []member) {
+	url := func(i int) string { return "http://" + port.Address(ports[i]) }
+	name := func(i int) string { return fmt.Sprintf("etcd%d", i+1) }
+	var initial []string
+	for i := range o.Members {
+		initial = append(initial, name(i)+"="+url(o.Members+i))
+	}
+	for i := range o.Members {
+		client, peer := url(i), url(o.Members+i)
+		args := []string{
+			"--name=" + name(i), "--data-dir=" + filepath.Join(o.data(), name(i)), "--log-level=warn",
+			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(initial, ","),
+		}
+		if o.WithoutFsync {
+			args = append(args, "--unsafe-no-fsync")
+		}
+		members = append(members, member{name(i), client, args})
+	}
+	return members
+}
+
+func (o Options) data() string { return filepath.Join(o.Dir, "etcd-data") }
 
 // Endpoints are the client URLs of the members.
 func (c *Cluster) Endpoints() []string { return c.endpoints }
@@ -99,5 +120,8 @@ func (c *Cluster) PIDs() (out []int) {
 	return out
 }
 
-// Close stops all members.
+// Exited returns nil while all members run, otherwise why the first one ended.
+func (c *Cluster) Exited() error { return process.FirstExited(c.members) }
+
+// Close stops all members. A second call does nothing.
 func (c *Cluster) Close() { process.StopAll(c.members) }
