@@ -25,29 +25,33 @@ const (
 // algorithms are the signatures that are accepted: those with a public key that is hard to forge.
 func algorithms() []string { return []string{"RS256", "ES256", "EdDSA"} }
 
-// outage says that the keys cannot be read, so nothing is known of the token.
-type outage struct{ err error }
-
-func (o *outage) Error() string { return o.err.Error() }
-func (o *outage) Unwrap() error { return o.err }
-
-// keySet verifies signatures with the keys that a provider publishes. An unknown key makes it ask the
-// provider, at most every ten seconds however many tokens name one.
+// keySet is the keys that a provider publishes. An unknown key makes it ask the provider, at most every ten seconds
+// however many tokens name one.
 type keySet struct {
-	url    string
-	client *http.Client
-	now    func() time.Time
+	url     string
+	client  *http.Client
+	now     func() time.Time
+	renewal question
 
-	asking sync.Mutex // held while the provider is asked
+	mu   sync.Mutex
+	keys []jose.JSONWebKey // guarded by mu
+	read time.Time         // when keys were read; guarded by mu
+}
 
-	mu    sync.Mutex
-	keys  []jose.JSONWebKey // guarded by mu
-	read  time.Time         // when keys were read; guarded by mu
-	tried time.Time         // last question; guarded by mu
+func newKeySet(url string, client *http.Client, now func() time.Time) *keySet {
+	s := &keySet{url: url, client: client, now: now}
+	s.renewal = question{ask: s.renew, now: now}
+	return s
+}
+
+// signatures verifies the signature of one token.
+type signatures struct {
+	keys   *keySet
+	outage error // why the keys cannot be read, so that nothing is known of the token; go-oidc would hide it
 }
 
 // VerifySignature returns the payload of a token whose signature is right.
-func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+func (s *signatures) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	accepted := make([]jose.SignatureAlgorithm, 0, len(algorithms()))
 	for _, a := range algorithms() {
 		accepted = append(accepted, jose.SignatureAlgorithm(a))
@@ -60,9 +64,9 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 		return nil, errors.New("it has not exactly one signature")
 	}
 	id := signed.Signatures[0].Header.KeyID
-	keys, err := s.find(ctx, id)
-	if err != nil {
-		return nil, &outage{err}
+	keys, err := s.keys.find(ctx, id)
+	if s.outage = err; err != nil {
+		return nil, err
 	}
 	for _, k := range keys {
 		if payload, err := signed.Verify(k); err == nil {
@@ -73,32 +77,21 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 }
 
 // find returns the keys with an id, all for a token that names none. It asks the provider if there is none,
-// or if what is known is old.
+// or if what is known is old. The error is that of the provider.
 func (s *keySet) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, old := s.known(id)
-	if len(found) > 0 && !old {
-		return found, nil
-	}
-	if len(found) > 0 {
-		if s.asking.TryLock() { // the others go on with what is known
-			s.renew(ctx)
-			s.asking.Unlock()
+	switch {
+	case len(found) == 0:
+		if err := s.renewal.wait(ctx); err != nil {
+			return nil, err
 		}
-	} else {
-		s.asking.Lock()
-		s.renew(ctx)
-		s.asking.Unlock()
+	case old:
+		s.renewal.try(ctx, retryPause)
+	default:
+		return found, nil
 	}
 	found, _ = s.known(id)
-	if len(found) > 0 {
-		return found, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.now().Sub(s.read) > forgetKeys {
-		return nil, errors.New("no answer from " + s.url)
-	}
-	return nil, nil
+	return found, nil
 }
 
 // known returns the keys with an id, and whether it is time to read them again.
@@ -117,24 +110,16 @@ func (s *keySet) known(id string) (found []jose.JSONWebKey, old bool) {
 	return found, age > renewAfter
 }
 
-// renew reads the keys, unless it tried a moment ago. The caller holds asking.
-func (s *keySet) renew(ctx context.Context) {
-	s.mu.Lock()
-	soon := s.now().Sub(s.tried) < retryPause
-	if !soon {
-		s.tried = s.now()
-	}
-	s.mu.Unlock()
-	if soon {
-		return
-	}
-	keys, err := s.fetch(context.WithoutCancel(ctx)) // the client has its own deadline
+// renew reads the keys.
+func (s *keySet) renew(ctx context.Context) error {
+	keys, err := s.fetch(ctx)
 	if err != nil {
-		return
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys, s.read = keys, s.now()
+	return nil
 }
 
 // fetch reads the key set, without keys that are not for signatures or too weak.

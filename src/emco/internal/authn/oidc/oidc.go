@@ -43,7 +43,7 @@ const (
 	keepFor     = 5 * time.Minute // that a verified token is not verified again
 	maxKept     = 10_000          // verified tokens
 	askTimeout  = 10 * time.Second
-	retryPause  = 10 * time.Second // between two questions to a provider
+	retryPause  = 10 * time.Second // after a question to a provider, before the next one
 
 	askAgain      = 4 * time.Hour   // after which a provider is asked again where its endpoints are
 	askAgainPause = 5 * time.Minute // between two such questions, while it does not answer
@@ -81,7 +81,7 @@ func New(issuers []Issuer, now func() time.Time) (*Verifier, error) {
 		if i.GroupsClaim == "" {
 			i.GroupsClaim = "groups"
 		}
-		v.issuers[i.URL] = &issuer{Issuer: i, client: client, now: now}
+		v.issuers[i.URL] = newIssuer(i, client, now)
 	}
 	return v, nil
 }
@@ -170,17 +170,20 @@ func issuerOf(token string) string {
 // issuer is a provider and what is known of it.
 type issuer struct {
 	Issuer
-	client *http.Client
-	now    func() time.Time
+	client    *http.Client
+	now       func() time.Time
+	discovery question // where its keys and endpoints are
 
-	asking sync.Mutex // held while the provider is asked
+	mu    sync.Mutex
+	keys  *keySet   // nil: the provider was not asked with success; guarded by mu
+	found time.Time // last discovery with success; guarded by mu
+	at    endpoints // guarded by mu
+}
 
-	mu      sync.Mutex
-	keys    *keySet   // nil: the provider was not asked with success; guarded by mu
-	found   time.Time // last discovery with success; guarded by mu
-	tried   time.Time // last discovery; guarded by mu
-	failure error     // of it; guarded by mu
-	at      endpoints // guarded by mu
+func newIssuer(of Issuer, client *http.Client, now func() time.Time) *issuer {
+	i := &issuer{Issuer: of, client: client, now: now}
+	i.discovery = question{ask: i.ask, now: now}
+	return i
 }
 
 // verify checks signature, issuer, audience and times of a token that a program sends, and reads who it is.
@@ -198,12 +201,13 @@ func (i *issuer) check(ctx context.Context, token, audience string) (*goidc.IDTo
 	if err != nil {
 		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, err))
 	}
-	checked := goidc.NewVerifier(i.URL, keys, &goidc.Config{
+	signature := &signatures{keys: keys}
+	checked := goidc.NewVerifier(i.URL, signature, &goidc.Config{
 		ClientID: audience, SupportedSigningAlgs: algorithms(), Now: func() time.Time { return i.now().Add(-skew) },
 	})
 	t, err := checked.Verify(ctx, token)
-	if out, ok := errors.AsType[*outage](err); ok {
-		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, out.err))
+	if signature.outage != nil {
+		return nil, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked for its keys: %v", i.Name, signature.outage))
 	}
 	if err != nil {
 		return nil, i.refusal(err.Error())
@@ -265,38 +269,22 @@ func readGroups(text json.RawMessage) ([]string, error) {
 // what was found counts until another answer comes.
 func (i *issuer) discover(ctx context.Context) (*keySet, error) {
 	i.mu.Lock()
-	known, old := i.keys != nil, i.now().Sub(i.found) >= askAgain && i.now().Sub(i.tried) >= askAgainPause
+	known, old := i.keys != nil, i.now().Sub(i.found) >= askAgain
 	i.mu.Unlock()
-	switch {
-	case !known:
-		i.asking.Lock()
-		i.ask(ctx)
-		i.asking.Unlock()
-	case old && i.asking.TryLock(): // the others go on with what is known
-		i.ask(ctx)
-		i.asking.Unlock()
+	if !known {
+		if err := i.discovery.wait(ctx); err != nil {
+			return nil, err
+		}
+	} else if old {
+		i.discovery.try(ctx, askAgainPause)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.keys == nil {
-		return nil, i.failure
-	}
 	return i.keys, nil
 }
 
-// ask asks the provider for its discovery document, unless it was asked a moment ago. The caller holds asking.
-func (i *issuer) ask(ctx context.Context) {
-	i.mu.Lock()
-	soon := i.now().Sub(i.tried) < retryPause
-	if !soon {
-		i.tried = i.now()
-	}
-	i.mu.Unlock()
-	if soon {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // others wait for the same answer
-	defer cancel()
+// ask asks the provider for its discovery document.
+func (i *issuer) ask(ctx context.Context) error {
 	p, err := goidc.NewProvider(goidc.ClientContext(ctx, i.client), i.URL)
 	var at struct {
 		Keys    string   `json:"jwks_uri"`
@@ -310,11 +298,11 @@ func (i *issuer) ask(ctx context.Context) {
 	if err == nil && at.Keys == "" {
 		err = errors.New("its discovery document has no jwks_uri")
 	}
+	if err != nil {
+		return err
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.failure = err; err != nil {
-		return
-	}
 	i.found = i.now()
 	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer, scopes: []string{goidc.ScopeOpenID}}
 	i.at.AuthStyle = style(at.Methods)
@@ -322,19 +310,23 @@ func (i *issuer) ask(ctx context.Context) {
 		i.at.scopes = append(i.at.scopes, groupsScope)
 	}
 	if i.keys == nil || i.keys.url != at.Keys {
-		i.keys = &keySet{url: at.Keys, client: i.client, now: i.now}
+		i.keys = newKeySet(at.Keys, i.client, i.now)
 	}
+	return nil
 }
 
 // signInEndpoints returns where browsers sign in. A document without endpoints is read again: somebody may have repaired it.
 func (i *issuer) signInEndpoints(ctx context.Context) (endpoints, error) {
+	unasked := func(err error) error {
+		return errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked where people sign in: %v", i.Name, err))
+	}
 	if _, err := i.discover(ctx); err != nil {
-		return endpoints{}, errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked where people sign in: %v", i.Name, err))
+		return endpoints{}, unasked(err)
 	}
 	if !i.endpoints().private() {
-		i.asking.Lock()
-		i.ask(ctx)
-		i.asking.Unlock()
+		if err := i.discovery.wait(ctx); err != nil {
+			return endpoints{}, unasked(err)
+		}
 	}
 	at := i.endpoints()
 	if !at.private() {

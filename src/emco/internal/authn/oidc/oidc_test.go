@@ -9,9 +9,12 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,9 +225,72 @@ func TestAnOutageOfTheProvider(t *testing.T) {
 		t.Errorf("with known keys: %v", err)
 	}
 	c.forward(23 * time.Hour)
-	if _, err := v.Verify(t.Context(), token); err == nil {
-		t.Error("keys of more than a day are believed")
+	if _, err := v.Verify(t.Context(), token); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("with keys of more than a day: %v, want unavailable", err)
 	}
+}
+
+// slowly returns a handler that takes as long as questions may take, and then fails. It counts them.
+func slowly(c *clock, count *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		count.Add(1)
+		c.forward(10 * time.Second)
+		http.Error(w, "overloaded", http.StatusGatewayTimeout)
+	}
+}
+
+// A provider that is too slow is left alone for a while. Otherwise each request would wait for a question of its own.
+func TestASlowProviderIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	c, asked := new(clock), new(atomic.Int64)
+	slow := httptest.NewServer(slowly(c, asked))
+	t.Cleanup(slow.Close)
+	v, err := oidc.New([]oidc.Issuer{{Name: "corp", URL: slow.URL, Audience: "emco-api"}}, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(token string) {
+		t.Helper()
+		if _, err := v.Verify(t.Context(), token); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "504") {
+			t.Errorf("error = %v, want unavailable with the reason", err)
+		}
+	}
+	p := oidctest.New(t)
+	for range 5 {
+		refused(p.Token(t, alice(map[string]any{"iss": slow.URL})))
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("five tokens cost %d questions for the discovery document, want 1", n)
+	}
+
+	p.Describe(map[string]any{"jwks_uri": slow.URL + "/keys"})
+	v = verifier(t, p, c)
+	for range 5 {
+		refused(p.Token(t, alice(nil)))
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("five tokens cost %d questions for the keys, want 1", n-1)
+	}
+}
+
+// While the keys cannot be read, nobody knows whether an unknown key is one of the provider's.
+func TestANewKeyDuringAnOutageIsNotRefused(t *testing.T) {
+	t.Parallel()
+	p, c := oidctest.New(t), new(clock)
+	v := verifier(t, p, c)
+	mustAccept(t, v, p.Token(t, alice(nil)))
+	p.Rotate(t, 2)
+	p.SetDown(true)
+	c.forward(11 * time.Second)
+	token := p.Token(t, alice(nil))
+	for range 2 { // the second time without a question
+		if _, err := v.Verify(t.Context(), token); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "503") {
+			t.Errorf("error = %v, want unavailable with the reason", err)
+		}
+	}
+	p.SetDown(false)
+	c.forward(11 * time.Second)
+	mustAccept(t, v, token)
 }
 
 func TestIssuersNeedHTTPS(t *testing.T) {
