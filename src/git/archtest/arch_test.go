@@ -25,7 +25,8 @@ var arrows = map[string]struct{ own, modules []string }{
 	},
 	"github":  {own: []string{".", "github/internal/api", "github/internal/treeplan", "internal/recent", "transport", "tree"}, modules: []string{goGitHub}},
 	"gitlab":  {own: []string{".", "plain", "transport"}, modules: []string{"gitlab.com/gitlab-org/api/client-go"}},
-	"gittest": {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
+	"githttp": {},
+	"gittest": {own: []string{".", "githttp"}, modules: []string{"golang.org/x/crypto/ssh"}},
 	"all":     {own: []string{".", "plain", "github", "gitlab"}},
 
 	"internal/recent": {own: []string{"."}},
@@ -39,8 +40,8 @@ var arrows = map[string]struct{ own, modules []string }{
 	"github/internal/api":      {own: []string{".", "transport"}, modules: []string{goGitHub}},
 	"github/internal/treeplan": {own: []string{"tree"}},
 
-	"gittest/githubtest": {own: []string{".", "gittest"}},
-	"gittest/gitlabtest": {own: []string{"gittest"}},
+	"gittest/githubtest": {own: []string{".", "githttp", "gittest"}},
+	"gittest/gitlabtest": {own: []string{"githttp", "gittest"}},
 
 	"archtest": {},
 	"keepdeps": {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},

@@ -14,50 +14,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/git/githttp"
 )
 
 // Bare is a bare repository on this machine, read and written by the git program.
 type Bare struct{ Dir string }
 
-// Init makes a bare repository that refuses what an orchestrator must not do
-// (rewind branches, send broken objects) and allows what it needs (partial fetches).
-// It writes what "git init" writes, without starting a process for each test.
+// Init makes a bare repository that refuses what an orchestrator must not do.
 func Init(_ context.Context, dir, branch string) (Bare, error) {
-	b := Bare{Dir: dir}
-	for _, below := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags"} {
-		if err := os.MkdirAll(filepath.Join(dir, below), 0o755); err != nil {
-			return b, err
-		}
-	}
-	return b, errors.Join(
-		os.WriteFile(filepath.Join(dir, "config"), []byte(settings), 0o644),
-		os.WriteFile(filepath.Join(dir, "HEAD"), []byte("ref: refs/heads/"+branch+"\n"), 0o644), // last: now it is a repository
-	)
+	return Bare{Dir: dir}, githttp.Init(dir, branch)
 }
-
-// settings are the configuration of a repository. The command for alternate references saves a
-// process per push: the objects of a push are quarantined, and the repository itself counts as an
-// alternate, whose references git would list.
-const settings = `[core]
-	repositoryformatversion = 0
-	filemode = true
-	bare = true
-	alternateRefsCommand = true
-[receive]
-	denyNonFastForwards = true
-	denyDeletes = true
-	fsckObjects = true
-	autogc = false
-[gc]
-	auto = 0
-[fastimport]
-	unpackLimit = 0
-[http]
-	receivepack = true
-[uploadpack]
-	allowFilter = true
-	allowAnySHA1InWant = true
-`
 
 // Config sets an option of the repository, a key of a section and a name.
 func (b Bare) Config(_ context.Context, key, value string) error {

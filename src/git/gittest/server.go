@@ -16,10 +16,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// maxBody bounds a request that is held in memory.
-const maxBody = 1 << 30
+	"github.com/emco-orchestrator/emco/src/git/githttp"
+)
 
 // User may read all repositories of a server, and write them if Write.
 type User struct {
@@ -38,7 +37,7 @@ type Server struct {
 	base  string
 	ended chan struct{}
 
-	drain Drain
+	drain githttp.Drain
 
 	mu         sync.Mutex
 	drop       int
@@ -170,7 +169,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !push {
-		Backend(s.dir, user(r)).ServeHTTP(w, r)
+		githttp.Backend(s.dir, user(r)).ServeHTTP(w, r)
 		return
 	}
 	repo := strings.TrimSuffix(strings.Trim(strings.TrimSuffix(r.URL.Path, "/git-receive-pack"), "/"), ".git")
@@ -179,7 +178,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		before(repo)
 	}
 	reply := httptest.NewRecorder()
-	Backend(s.dir, user(r)).ServeHTTP(reply, r)
+	githttp.Backend(s.dir, user(r)).ServeHTTP(reply, r)
 	if after != nil {
 		after(repo)
 	}

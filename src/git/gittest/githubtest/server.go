@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/githttp"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
@@ -71,7 +72,7 @@ type Server struct {
 	mux   *http.ServeMux
 	http  *http.Server
 	ended chan struct{}
-	drain gittest.Drain
+	drain githttp.Drain
 
 	mu     sync.Mutex
 	users  map[string]User // by token
@@ -398,6 +399,6 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	case writes && !user.Write:
 		http.Error(w, "Write access to repository not granted", http.StatusForbidden)
 	default:
-		gittest.Backend(s.dir, user.Name).ServeHTTP(w, r)
+		githttp.Backend(s.dir, user.Name).ServeHTTP(w, r)
 	}
 }

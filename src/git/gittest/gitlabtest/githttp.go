@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/git/gittest"
+	"github.com/emco-orchestrator/emco/src/git/githttp"
 )
 
 // serveGit answers a Git client: any login name will do, the token is the password.
@@ -26,7 +26,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	case !strings.Contains(r.URL.Path, ".git/"): // the URL for people
 		http.Redirect(w, r, s.URL(name)+strings.TrimPrefix(r.URL.RequestURI(), "/"+name), http.StatusMovedPermanently)
 	default:
-		gittest.Backend(s.dir, "gitlab", fmt.Sprintf("GL_LEVEL=%d", level)).ServeHTTP(w, r)
+		githttp.Backend(s.dir, "gitlab", fmt.Sprintf("GL_LEVEL=%d", level)).ServeHTTP(w, r)
 	}
 }
 

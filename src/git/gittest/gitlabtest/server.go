@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/git/githttp"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
@@ -24,7 +25,7 @@ type Server struct {
 	http   *http.Server
 	api    http.Handler
 	ended  chan struct{}
-	drain  gittest.Drain
+	drain  githttp.Drain
 
 	mu       sync.Mutex
 	projects []*gitlabProject

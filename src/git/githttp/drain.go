@@ -1,4 +1,4 @@
-package gittest
+package githttp
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package gittest
+package githttp
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 )
+
+// maxBody bounds a request that is held in memory.
+const maxBody = 1 << 30
 
 // Backend serves the bare repositories below a folder, at any depth, with the git program; a
 // repository that does not exist is 404. The caller decides who may do what. Hooks find the
