@@ -3,7 +3,7 @@
 SHELL       := /bin/bash
 BIN         := $(CURDIR)/bin
 MODULES     := src/api src/git src/kubehealth src/emco src/emcoctl src/monitor src/simfleet
-SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/demo scripts/release scripts/rules
+SCRIPTS     := scripts/testbed scripts/e2e scripts/bench scripts/release scripts/rules
 GOFUMPT     := $(BIN)/gofumpt
 STATICCHECK := $(BIN)/staticcheck
 export CGO_ENABLED ?= 0
@@ -36,7 +36,7 @@ run: build ## run emco with embedded stores, on 127.0.0.1:9015, data in ./emco-d
 
 .PHONY: demo
 demo: build ## show the whole loop in a minute, without Kubernetes; KEEP=1 leaves it running to try more
-	@cd scripts/demo && GOWORK=off go build -o $(BIN)/demo . && exec $(BIN)/demo -bin $(BIN) $(if $(KEEP),-keep)
+	@exec $(BIN)/emcoctl demo $(if $(KEEP),--keep)
 
 .PHONY: images
 images: ## assemble the container images of HEAD without an engine: OCI layouts in bin/release/images; ONLY=emco,monitor for some

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +18,19 @@ import (
 // TestF33DemoShowsTheWholeLoop runs the demonstration, which checks what it shows, and ends.
 func TestF33DemoShowsTheWholeLoop(t *testing.T) {
 	t.Parallel()
-	out, err := demo(t, t.Context()).CombinedOutput()
+	data := filepath.Join(t.TempDir(), "playground")
+	out, err := demo(t, t.Context(), "--data", data).CombinedOutput()
 	if err != nil {
 		t.Fatalf("the demonstration: %v\n%s", err, out)
 	}
-	for _, want := range []string{"Ready 9", "+  replicas: 3", "app web fails: web/templates/service.yaml", "rollback to 1", "Done in "} {
+	for _, want := range []string{"Ready 9", "+  replicas: 3", "app web fails: web/templates/service.yaml", "rollback to 1", "Done in ", "the folder " + data + " stays"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the demonstration does not show %q:\n%s", want, out)
 		}
+	}
+	log, err := exec.Command("git", "-C", filepath.Join(data, "git", "fleet.git"), "log", "--format=%s", "main").CombinedOutput()
+	if err != nil || bytes.Count(log, []byte("\n")) < 5 {
+		t.Errorf("the folder that was named has no repository with the commits: %v\n%s", err, log)
 	}
 }
 
@@ -33,7 +39,7 @@ func TestF33DemoLeavesAPlayground(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := demo(t, ctx, "-keep")
+	cmd := demo(t, ctx, "--keep")
 	read, write := io.Pipe()
 	defer read.Close()
 	cmd.Stdout, cmd.Stderr = write, write
@@ -76,21 +82,28 @@ func TestF33DemoLeavesAPlayground(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the demonstration ended with %v", err)
 	}
+	url := regexp.MustCompile(`EMCO_URL=http://(\S+)`).FindStringSubmatch(script.String())
+	if conn, err := net.Dial("tcp", url[1]); err == nil {
+		conn.Close()
+		t.Error("emco still serves", url[1])
+	}
 	if _, err := os.Stat(folder[1]); !os.IsNotExist(err) {
 		t.Errorf("the folder %s is left: %v", folder[1], err)
 	}
 }
 
-// demo builds the demonstration, as `make demo` does.
+// demo is the demonstration as somebody starts it who has only the programs of an archive: in an empty folder, without
+// sources, Go or make.
 func demo(t *testing.T, ctx context.Context, args ...string) *exec.Cmd {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "demo")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
-	build.Dir = local("..", "demo")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the demonstration: %v\n%s", err, out)
+	tools := t.TempDir()
+	for _, name := range []string{"git", "sh", "tar", "gzip", "dirname", "mkdir"} {
+		if err := os.Symlink(installed(t, name), filepath.Join(tools, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"-bin", binaries(), "-examples", example()}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(binaries(), "emcoctl"), append([]string{"demo"}, args...)...)
+	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + tools, "HOME=" + t.TempDir()}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd
 }

@@ -34,7 +34,7 @@ func TestInstallGuide(t *testing.T) {
 		t.Skip("the page shows the archive for linux/amd64")
 	}
 	releases, top := t.TempDir(), local("..", "..")
-	archives := exec.CommandContext(t.Context(), "go", "run", ".", "archives", "-version", guideVersion, "-only", "emcoctl", "-platforms", "linux/amd64", "-out", filepath.Join(releases, guideVersion))
+	archives := exec.CommandContext(t.Context(), "go", "run", ".", "archives", "-version", guideVersion, "-only", "emco,emcoctl,simfleet", "-platforms", "linux/amd64", "-out", filepath.Join(releases, guideVersion))
 	archives.Dir, archives.Env = local("..", "release"), append(os.Environ(), "GOWORK=off")
 	if out, err := archives.CombinedOutput(); err != nil {
 		t.Fatalf("make the release: %v\n%s", err, out)

@@ -3,6 +3,7 @@ module github.com/emco-orchestrator/emco/src/simfleet
 go 1.26.0
 
 require (
+	github.com/emco-orchestrator/emco/examples v0.0.0
 	github.com/emco-orchestrator/emco/src/api v0.0.0
 	github.com/emco-orchestrator/emco/src/git v0.0.0
 	github.com/emco-orchestrator/emco/src/monitor v0.0.0
@@ -25,6 +26,7 @@ require (
 )
 
 replace (
+	github.com/emco-orchestrator/emco/examples => ../../examples
 	github.com/emco-orchestrator/emco/src/api => ../api
 	github.com/emco-orchestrator/emco/src/git => ../git
 	github.com/emco-orchestrator/emco/src/kubehealth => ../kubehealth

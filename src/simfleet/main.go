@@ -3,6 +3,7 @@
 //
 //	simfleet seed   registers the clusters with the control plane
 //	simfleet run    runs them
+//	simfleet demo   shows EMCO with three of them
 package main
 
 import (
@@ -32,15 +33,18 @@ const (
 	codeBehind = 3 // run ended before all clusters that are online had applied what is in Git
 )
 
-const usage = `usage: simfleet seed|run|version [flags]
+const usage = `usage: simfleet seed|run|demo|version [flags]
 
   seed   registers clusters with the control plane: provider, sync object, clusters with
          labels, and a logical cloud with all of them
   run    runs the clusters: they fetch, apply, and report
+  demo   shows in a minute what EMCO does: starts emco, a Git server and three clusters on this
+         machine, deploys, changes, breaks, repairs and rolls back an app, and ends. With -keep
+         it stays, for you to try commands
   version, -version
          prints the version, the commit and the Go release
 
-simfleet seed -h and simfleet run -h list the flags. Exit codes: 0 success, 1 failure, 2 wrong usage,
+simfleet seed -h, simfleet run -h and simfleet demo -h list the flags. Exit codes: 0 success, 1 failure, 2 wrong usage,
 3 run ended with clusters behind.
 `
 
@@ -64,10 +68,12 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 		err = seedFleet(ctx, args[1:], errOut)
 	case "run":
 		code, err = runFleet(ctx, args[1:], out, errOut)
+	case "demo":
+		err = showDemo(ctx, args[1:], out, errOut)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(errOut, usage)
 	default:
-		err = fmt.Errorf("%w: %q is neither seed nor run", errUsage, args[0])
+		err = fmt.Errorf("%w: %q is none of seed, run and demo", errUsage, args[0])
 	}
 	switch {
 	case err == nil:

@@ -16,11 +16,11 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string
 	}{
-		{nil, codeUsage, "seed|run|version"},
+		{nil, codeUsage, "seed|run|demo|version"},
 		{[]string{"help"}, codeOK, "-version"},
 		{[]string{"help"}, codeOK, "Exit codes"},
 		{[]string{"run", "-h"}, codeOK, "-fetch.every"},
-		{[]string{"walk"}, codeUsage, "neither seed nor run"},
+		{[]string{"walk"}, codeUsage, "none of seed, run and demo"},
 		{[]string{"run"}, codeUsage, "-git.url"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-do", "now all dance"}, codeUsage, "order"},
 		{[]string{"run", "-git.url", "http://127.0.0.1:1/r.git", "-clusters", "0"}, codeUsage, "at least 1"},

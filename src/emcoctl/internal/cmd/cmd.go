@@ -101,6 +101,7 @@ func newRootCommand(s *session.Session) *cobra.Command {
 
 var (
 	requiredFlags = regexp.MustCompile(`^required flag\(s\) (".*") not set$`)
+	shorthand     = regexp.MustCompile(`^unknown shorthand flag: '.' in -(\w[\w-]+)`)
 	noNumber      = regexp.MustCompile(`strconv\.Parse\w+: parsing ".*": (invalid syntax|value out of range)$`)
 )
 
@@ -113,6 +114,9 @@ func plainUsage(called *cobra.Command, err error) error {
 	}
 	if plain := noNumber.ReplaceAllString(text, "it is not a number that fits"); plain != text {
 		return errors.New(plain)
+	}
+	if short := shorthand.FindStringSubmatch(text); short != nil && called.Flags().Lookup(short[1]) != nil {
+		return fmt.Errorf("unknown flag -%[1]s; write --%[1]s", short[1])
 	}
 	if called.Flags().Lookup("watch") != nil && strings.HasPrefix(text, "flag needs an argument: 'w' in -w") {
 		return errors.New(text + ", which is --waitTime; to follow changes write --watch")

@@ -16,8 +16,9 @@ const (
 var simfleet = archtest.Module{
 	Path: module,
 	Arrows: map[string]archtest.Arrow{
-		".":                  {Own: []string{"internal/fleet", "internal/script", "internal/seed"}, Others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "api/version", root + "git"}},
+		".":                  {Own: []string{"internal/demo", "internal/fleet", "internal/script", "internal/seed"}, Others: []string{root + "api/client", root + "api/status", root + "api/v2", root + "api/version", root + "git"}},
 		"internal/archtest":  {},
+		"internal/demo":      {Others: []string{root + "git/githttp", "github.com/emco-orchestrator/emco/examples"}},
 		"internal/fetch":     {Own: []string{"internal/inventory"}, Others: []string{root + "git", root + "git/plain"}},
 		"internal/fleet":     {Own: []string{"internal/fetch", "internal/inventory", "internal/scheduler", "internal/script"}, Others: []string{root + "api/errs", root + "api/status", root + "api/v2", root + "git", root + "git/plain", root + "monitor/publish"}},
 		"internal/inventory": {Others: []string{root + "api/status", root + "git", "sigs.k8s.io/yaml"}},

@@ -19,7 +19,7 @@ import (
 
 // Commands returns the commands of the package.
 func Commands(s *session.Session) []*cobra.Command {
-	return []*cobra.Command{newConfigCommand(s), newDoctorCommand(s), newVersionCommand(s), newDumpCommand(s), newAuditCommand(s)}
+	return []*cobra.Command{newConfigCommand(s), newDemoCommand(s), newDoctorCommand(s), newVersionCommand(s), newDumpCommand(s), newAuditCommand(s)}
 }
 
 // newConfigCommand returns the command for contexts.

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The deployment, and the exit codes of emcoctl that the story expects.
@@ -36,7 +37,7 @@ type step struct {
 }
 
 // play runs the story. With keep, it ends before the removal.
-func (s *demoStage) play(ctx context.Context, keep bool) error {
+func (s *stage) play(ctx context.Context, keep bool) error {
 	story := []step{
 		{"Register a provider with three clusters that pull from Git", s.apply("00-clusters.yaml")},
 		{"Onboard a composite app of two charts", s.apply("01-app.yaml")},
@@ -54,7 +55,7 @@ func (s *demoStage) play(ctx context.Context, keep bool) error {
 		story = append(story, step{"Terminate: nothing of the deployment is left in Git", s.terminate})
 	}
 	for i, part := range story {
-		fmt.Printf("\n── %d. %s ──\n", i+1, part.title)
+		fmt.Fprintf(s.out, "\n── %d. %s ──\n", i+1, part.title)
 		if err := part.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.title, err)
 		}
@@ -63,7 +64,7 @@ func (s *demoStage) play(ctx context.Context, keep bool) error {
 }
 
 // first waits for the first revision, and remembers its Git tree.
-func (s *demoStage) first(ctx context.Context) error {
+func (s *stage) first(ctx context.Context) error {
 	err := all(ctx, s.ready, s.ctl(exitOK, "status", group), s.expect(revisions{"web": 1, "cache": 1}))
 	if err != nil {
 		return err
@@ -76,12 +77,12 @@ func (s *demoStage) first(ctx context.Context) error {
 }
 
 // branch shows the files and the last commit.
-func (s *demoStage) branch(ctx context.Context) error {
-	return all(ctx, s.git("ls-tree", "-r", "--name-only", "main"), s.git("log", "-1", "--format=%h %an: %s%n%(trailers)", "main"))
+func (s *stage) branch(ctx context.Context) error {
+	return all(ctx, s.gitCommand("ls-tree", "-r", "--name-only", "main"), s.gitCommand("log", "-1", "--format=%h %an: %s%n%(trailers)", "main"))
 }
 
 // again applies everything a second time: no line may contain created or configured, no commit may appear.
-func (s *demoStage) again(ctx context.Context) error {
+func (s *stage) again(ctx context.Context) error {
 	before, err := s.revParse(ctx, "main")
 	if err != nil {
 		return err
@@ -95,12 +96,12 @@ func (s *demoStage) again(ctx context.Context) error {
 	if err != nil || strings.Contains(out.String(), " created") || strings.Contains(out.String(), " configured") || before[0] != after[0] {
 		return errors.Join(fmt.Errorf("something changed:\n%s", out.String()), err)
 	}
-	fmt.Printf("%d documents and actions are unchanged, and the branch has no new commit.\n", strings.Count(out.String(), "\n"))
+	fmt.Fprintf(s.out, "%d documents and actions are unchanged, and the branch has no new commit.\n", strings.Count(out.String(), "\n"))
 	return nil
 }
 
 // change plans an update and makes it.
-func (s *demoStage) change(ctx context.Context) error {
+func (s *stage) change(ctx context.Context) error {
 	return all(ctx,
 		s.edit(moreReplicas), s.onboard,
 		s.ctl(exitChanges, "plan", group), s.ctl(exitChanges, "diff", group),
@@ -109,7 +110,7 @@ func (s *demoStage) change(ctx context.Context) error {
 }
 
 // fault breaks web and changes cache in one update: cache moves on, web keeps its files and stays ready.
-func (s *demoStage) fault(ctx context.Context) error {
+func (s *stage) fault(ctx context.Context) error {
 	const ofWeb, ofCache = "main:clusters/edge+alpha", "main:clusters/edge+charlie"
 	before, err := s.revParse(ctx, ofWeb, ofCache)
 	if err != nil {
@@ -128,13 +129,13 @@ func (s *demoStage) fault(ctx context.Context) error {
 		err = fmt.Errorf("the Git trees of web and cache are %v, they were %v: want that of web unchanged, and that of cache changed", after, before)
 	}
 	if err == nil {
-		fmt.Println("The files of web are unchanged and ready; cache has its new files.")
+		fmt.Fprintln(s.out, "The files of web are unchanged and ready; cache has its new files.")
 	}
 	return err
 }
 
 // fix repairs the chart.
-func (s *demoStage) fix(ctx context.Context) error {
+func (s *stage) fix(ctx context.Context) error {
 	return all(ctx,
 		s.edit(repaired), s.onboard,
 		s.ctl(exitOK, "update", group, "--reason", "repair the service of web"),
@@ -142,7 +143,7 @@ func (s *demoStage) fix(ctx context.Context) error {
 }
 
 // rollback restores the first revision: the folders in Git are those of the first revision.
-func (s *demoStage) rollback(ctx context.Context) error {
+func (s *stage) rollback(ctx context.Context) error {
 	err := all(ctx, s.ctl(exitOK, "rollback", group, "--revision", "1", "--reason", "two replicas were enough"),
 		s.ready, s.expect(revisions{"web": 5, "cache": 5}))
 	if err != nil {
@@ -153,27 +154,43 @@ func (s *demoStage) rollback(ctx context.Context) error {
 		err = fmt.Errorf("the folder of the clusters is Git tree %s, at the first revision it was %s", now[0], s.firstTree)
 	}
 	if err == nil {
-		fmt.Printf("The folder of the clusters is Git tree %.12s again, as at the first revision.\n", now[0])
+		fmt.Fprintf(s.out, "The folder of the clusters is Git tree %.12s again, as at the first revision.\n", now[0])
 	}
 	return err
 }
 
 // terminate removes the deployment.
-func (s *demoStage) terminate(ctx context.Context) error {
+func (s *stage) terminate(ctx context.Context) error {
 	if err := s.ctl(exitOK, "terminate", group, "--wait")(ctx); err != nil {
 		return err
 	}
 	left, err := s.gitOutput(ctx, "ls-tree", "-r", "--name-only", "main")
-	fmt.Print(left)
+	fmt.Fprint(s.out, left)
 	if err == nil && strings.Contains(left, "clusters/") {
 		err = errors.New("files are left on the branch")
 	}
 	return err
 }
 
+// farewell ends a demonstration that did not stay.
+func (s *stage) farewell(stays bool) {
+	left := "is removed"
+	if stays {
+		left = "has ended; the folder " + s.dir + " stays"
+	}
+	fmt.Fprintf(s.out, "\nDone in %.1f s. Everything ran on 127.0.0.1 and %s.\n", time.Since(s.began).Seconds(), left)
+	if !stays {
+		fmt.Fprintln(s.out, "To try more commands, let it stay: emcoctl demo -keep")
+	}
+}
+
 // invite prints what to try, and how to end.
-func (s *demoStage) invite() {
-	fmt.Printf(`
+func (s *stage) invite(stays bool) {
+	left := "removes the folder"
+	if stays {
+		left = "leaves the folder"
+	}
+	fmt.Fprintf(s.out, `
 ── Now you ──
 The deployment runs; the folder %[1]s contains everything. In another terminal:
 
@@ -190,15 +207,15 @@ The deployment runs; the folder %[1]s contains everything. In another terminal:
     git clone %[5]s fleet
     emcoctl terminate %[4]s --wait
 
-Ctrl-C ends everything and removes the folder.
-`, s.dir, s.bin, s.url, group, s.cloneURL())
+Ctrl-C ends everything and %[6]s.
+`, s.dir, s.programs.path(), s.url, group, s.git.cloneURL(), left)
 }
 
 // revisions are the revisions that apps have on all of their clusters.
 type revisions map[string]int64
 
 // expect checks that everything is Ready, at these revisions.
-func (s *demoStage) expect(want revisions) func(context.Context) error {
+func (s *stage) expect(want revisions) func(context.Context) error {
 	return func(ctx context.Context) error {
 		st, err := s.status(ctx)
 		if err != nil {
@@ -212,7 +229,7 @@ func (s *demoStage) expect(want revisions) func(context.Context) error {
 }
 
 // heldBack checks that the failure of web names the file, that cache has none, and that everything is Ready.
-func (s *demoStage) heldBack(ctx context.Context) error {
+func (s *stage) heldBack(ctx context.Context) error {
 	st, err := s.status(ctx)
 	if err != nil {
 		return err
@@ -240,7 +257,7 @@ type deploymentStatus struct {
 	}
 }
 
-func (s *demoStage) status(ctx context.Context) (st deploymentStatus, err error) {
+func (s *stage) status(ctx context.Context) (st deploymentStatus, err error) {
 	var out bytes.Buffer
 	code, err := s.emcoctl(ctx, &out, "status", group, "-o", "json")
 	if err == nil && code != exitOK {
@@ -287,7 +304,7 @@ func (st deploymentStatus) at(want revisions) error {
 // replacement is an edit of a file of the examples.
 type replacement struct{ file, from, to string }
 
-func (s *demoStage) edit(r replacement) func(context.Context) error {
+func (s *stage) edit(r replacement) func(context.Context) error {
 	return func(context.Context) error {
 		path := filepath.Join(s.examples, filepath.FromSlash(r.file))
 		text, err := os.ReadFile(path)
@@ -297,23 +314,23 @@ func (s *demoStage) edit(r replacement) func(context.Context) error {
 		if strings.Count(string(text), r.from) != 1 {
 			return fmt.Errorf("%s does not contain %q once", r.file, r.from)
 		}
-		fmt.Printf("(edit %s: %q becomes %q)\n", r.file, r.from, r.to)
+		fmt.Fprintf(s.out, "(edit %s: %q becomes %q)\n", r.file, r.from, r.to)
 		return os.WriteFile(path, []byte(strings.Replace(string(text), r.from, r.to, 1)), 0o600)
 	}
 }
 
 // onboard packs the charts and profiles again, and uploads them.
-func (s *demoStage) onboard(ctx context.Context) error {
+func (s *stage) onboard(ctx context.Context) error {
 	if err := s.pack(ctx); err != nil {
 		return err
 	}
 	var out bytes.Buffer
 	args := s.withValues("01-app.yaml")
-	fmt.Println("$ emcoctl", strings.Join(args, " "))
+	fmt.Fprintln(s.out, "$ emcoctl", strings.Join(args, " "))
 	code, err := s.emcoctl(ctx, &out, args...)
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasSuffix(strings.TrimSpace(line), " unchanged") {
-			fmt.Print(line)
+			fmt.Fprint(s.out, line)
 		}
 	}
 	if err == nil && code != exitOK {
@@ -333,11 +350,11 @@ func all(ctx context.Context, parts ...func(context.Context) error) error {
 }
 
 // apply applies a file of the example.
-func (s *demoStage) apply(file string) func(context.Context) error {
+func (s *stage) apply(file string) func(context.Context) error {
 	return s.ctl(exitOK, s.withValues(file)...)
 }
 
-func (s *demoStage) withValues(files ...string) []string {
+func (s *stage) withValues(files ...string) []string {
 	args := []string{"apply", "-v", "values.yaml"}
 	for _, file := range files {
 		args = append(args, "-f", file)
@@ -346,20 +363,20 @@ func (s *demoStage) withValues(files ...string) []string {
 }
 
 // ready waits until the clusters report that the deployment is ready.
-func (s *demoStage) ready(ctx context.Context) error {
+func (s *stage) ready(ctx context.Context) error {
 	return s.ctl(exitOK, "wait", group)(ctx)
 }
 
 // ctl prints a command of emcoctl, runs it and expects an exit code.
-func (s *demoStage) ctl(want int, args ...string) func(context.Context) error {
+func (s *stage) ctl(want int, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		fmt.Println("$ emcoctl", strings.Join(quoted(args), " "))
-		code, err := s.emcoctl(ctx, os.Stdout, args...)
+		fmt.Fprintln(s.out, "$ emcoctl", strings.Join(quoted(args), " "))
+		code, err := s.emcoctl(ctx, s.out, args...)
 		if err == nil && code != want {
 			err = fmt.Errorf("emcoctl %s: exit code %d, want %d", args[0], code, want)
 		}
 		if err == nil && code != exitOK {
-			fmt.Printf("(exit code %d)\n", code)
+			fmt.Fprintf(s.out, "(exit code %d)\n", code)
 		}
 		return err
 	}
@@ -376,10 +393,10 @@ func quoted(args []string) (out []string) {
 	return out
 }
 
-func (s *demoStage) git(args ...string) func(context.Context) error {
+func (s *stage) gitCommand(args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		text, err := s.gitOutput(ctx, args...)
-		_, _ = io.WriteString(os.Stdout, text)
+		_, _ = io.WriteString(s.out, text)
 		return err
 	}
 }
