@@ -78,8 +78,8 @@ func TestChartsThatAreRefused(t *testing.T) {
 			"app/values.schema.json": `{"properties":{"word":{"pattern":"^x"},"number":{"minimum":10},"code":{"multipleOf":2}}}`,
 		}), "schema.json: at '/code': does not meet multipleOf 2; at '/number': does not meet minimum 10; at '/word': does not meet pattern '^x'"},
 		{"a schema that is none", with(map[string]string{"app/values.schema.json": `{`}), "the schema is no valid JSON"},
-		{"a schema that reads a file", with(map[string]string{"app/values.schema.json": `{"$ref":"file:///etc/hosts"}`}), "lies outside of the chart"},
-		{"a schema that reads a file next to the chart", with(map[string]string{"app/values.schema.json": `{"$ref":"../../etc/hosts"}`}), "lies outside of the chart"},
+		{"a schema that reads a file", with(map[string]string{"app/values.schema.json": `{"$ref":"file:///etc/hosts"}`}), "lies outside of the schema"},
+		{"a schema that reads a file next to the chart", with(map[string]string{"app/values.schema.json": `{"$ref":"../../etc/hosts"}`}), "lies outside of the schema"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
