@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
+	"github.com/emco-orchestrator/emco/src/emco/internal/refschema"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/mongo"
@@ -42,6 +43,7 @@ type parts struct {
 	weights func(project string) int
 	values  *httpvalue.Reader
 	engine  *opa.Engine
+	schemas []refschema.Type
 	signer  git.Signer // nil: commits are not signed
 
 	auditHook *auditlog.Webhook // nil: none
@@ -111,6 +113,8 @@ func readParts(c config.Config) (parts, error) {
 	if p.controllerTLS, err = (tlsfiles.Client{CA: c.Controllers.CA, Cert: c.Controllers.Cert, Key: c.Controllers.Key}).Config(); err != nil {
 		errs = append(errs, fmt.Errorf("controllers.%w", err)) // the error names the setting
 	}
+	p.schemas, err = refschema.Read(c.Controllers.Schemas)
+	read("controllers.schemas", err)
 	p.auditHook, err = auditHook(c.Audit.Webhook, p.outward)
 	read("audit.webhook", err)
 	p.azure, err = azure(c.Azure, p.outward)

@@ -52,6 +52,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ncm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	ovnapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ownresource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/policyintents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -92,6 +93,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	if err := w.addAccess(ctx); err != nil {
 		return api{}, nil, err
 	}
+	ownresource.Resources{DB: st.db, Types: p.schemas}.Mount(w.router) // below documents of any service
 	if c.Runs("clm") {
 		w.addClusters()
 	}

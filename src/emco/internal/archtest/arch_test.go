@@ -27,14 +27,15 @@ type packageGroup struct {
 // other, services neither; only the composition root knows them all.
 var groups = map[string]packageGroup{
 	"ground": {packages: []string{
-		"internal/bytelru",   // caches within limits
-		"internal/childproc", // children within limits
-		"internal/fairshare", // slots that tenants share
-		"internal/durable",   // files on disks, for all that keep some
-		"internal/pause",     // between attempts
-		"internal/condition", // expressions of policy intents
-		"internal/failpoint", // where tests break the program
-		"internal/sops",      // Secrets for those who have the key
+		"internal/bytelru",     // caches within limits
+		"internal/childproc",   // children within limits
+		"internal/fairshare",   // slots that tenants share
+		"internal/durable",     // files on disks, for all that keep some
+		"internal/pause",       // between attempts
+		"internal/condition",   // expressions of policy intents
+		"internal/failpoint",   // where tests break the program
+		"internal/sops",        // Secrets for those who have the key
+		"internal/schemacheck", // values against JSON schemas
 		"internal/authn/apitoken",
 		"internal/authz",        // who may do what
 		"internal/tracing",      // spans of OpenTelemetry
@@ -58,8 +59,9 @@ var groups = map[string]packageGroup{
 			"internal/quantity",                         // amounts in facts of clusters
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
-			"internal/planview", // plans of dry runs, in parts
-			"internal/openapi",  // describes what resources declare
+			"internal/planview",  // plans of dry runs, in parts
+			"internal/openapi",   // describes what resources declare
+			"internal/refschema", // types of documents that files register
 			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",
 		},
 		may:     []string{"ground", "kernel", "port"},
@@ -207,29 +209,30 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":               {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/auditlog"},
-	"helm.sh/":                  {"internal/render/helm"},
-	"k8s.io/kms/":               {"internal/store/kek"},
-	"k8s.io/client-go/":         {"internal/fieldcheck", "internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
-	"github.com/evanphx/":       {"internal/patch"},
-	"k8s.io/api/":               {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
-	"github.com/google/cel-go":  {"internal/condition"},
-	"github.com/Azure/":         {"internal/syncer/azurearc/arm"},
-	"oras.land/":                {"internal/sink/oci"},
-	"github.com/minio/":         {"internal/sink/s3", "internal/sink/s3/s3test"},
-	"github.com/RoaringBitmap/": {"internal/appcontext/pairstore"},
-	"github.com/fluxcd/":        {"internal/syncer/flux"},
-	"filippo.io/age":            {"internal/sops"},
-	"modernc.org/":              {"internal/store/sqlite"},
-	"go.opentelemetry.io/":      {"internal/tracing", "internal/tracing/otlp", "internal/tracing/tracingtest"},
-	"github.com/prometheus":     {"internal/app"},
-	"github.com/go-git/":        {},
-	"go.mongodb.org/":           {"internal/store/mongo"},
-	"go.temporal.io/":           {"temporal/temporalrunner"},
-	"github.com/coreos/go-oidc": {"internal/authn/oidc"},
-	"github.com/go-jose/":       {"internal/authn/oidc"},
-	"golang.org/x/oauth2":       {"internal/authn/oidc"},
-	"github.com/gorilla/":       {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
+	"go.etcd.io/":                 {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/auditlog"},
+	"helm.sh/":                    {"internal/render/helm"},
+	"k8s.io/kms/":                 {"internal/store/kek"},
+	"k8s.io/client-go/":           {"internal/fieldcheck", "internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},
+	"github.com/evanphx/":         {"internal/patch"},
+	"github.com/santhosh-tekuri/": {"internal/schemacheck"},
+	"k8s.io/api/":                 {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
+	"github.com/google/cel-go":    {"internal/condition"},
+	"github.com/Azure/":           {"internal/syncer/azurearc/arm"},
+	"oras.land/":                  {"internal/sink/oci"},
+	"github.com/minio/":           {"internal/sink/s3", "internal/sink/s3/s3test"},
+	"github.com/RoaringBitmap/":   {"internal/appcontext/pairstore"},
+	"github.com/fluxcd/":          {"internal/syncer/flux"},
+	"filippo.io/age":              {"internal/sops"},
+	"modernc.org/":                {"internal/store/sqlite"},
+	"go.opentelemetry.io/":        {"internal/tracing", "internal/tracing/otlp", "internal/tracing/tracingtest"},
+	"github.com/prometheus":       {"internal/app"},
+	"github.com/go-git/":          {},
+	"go.mongodb.org/":             {"internal/store/mongo"},
+	"go.temporal.io/":             {"temporal/temporalrunner"},
+	"github.com/coreos/go-oidc":   {"internal/authn/oidc"},
+	"github.com/go-jose/":         {"internal/authn/oidc"},
+	"golang.org/x/oauth2":         {"internal/authn/oidc"},
+	"github.com/gorilla/":         {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 
 func TestImportArrows(t *testing.T) {

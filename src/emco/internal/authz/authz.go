@@ -26,6 +26,15 @@ const (
 // Any stands for every verb, or every type, in a rule.
 const Any = "*"
 
+// Families of types: of the documents that referential schemas register.
+const (
+	OwnInProjects  = "project-resources"
+	OwnInProviders = "provider-resources"
+)
+
+// Member returns a type of a family. A rule that names the family allows all of its types.
+func Member(family, collection string) string { return family + "." + collection }
+
 // Act returns the verb of an action.
 func Act(action string) string { return "act:" + action }
 
@@ -53,7 +62,7 @@ func (r Rule) has(verb, typ string) bool { return holds(r.Verbs, verb) && holds(
 
 func holds(list []string, name string) bool {
 	for _, l := range list {
-		if l == name || l == Any || l == anyAction && strings.HasPrefix(name, "act:") {
+		if l == name || l == Any || l == anyAction && strings.HasPrefix(name, "act:") || strings.HasPrefix(name, l+".") {
 			return true
 		}
 	}

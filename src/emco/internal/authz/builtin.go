@@ -17,7 +17,7 @@ const (
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
-		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "interfaces", "links", "network-chains", "network-controller-intent", "policy-intents", "profiles", "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers", "workload-intents",
+		"access-points", "chain-networks", "client-selectors", "clients", "generic-k8s-intents", "generic-placement-intents", "hpa-intents", "hpa-resource-consumers", "inbound-intents", "intents", "interfaces", "links", "network-chains", "network-controller-intent", "policy-intents", "profiles", OwnInProjects, "resource-requirements", "resources", "sfc-clients", "temporal-action-controller", "temporal-workflow-intents", "traffic-group-intents", "workers", "workload-intents",
 	}
 }
 
@@ -27,7 +27,7 @@ func inProjects() []string {
 }
 
 func inProviders() []string {
-	return []string{"ca-certs", "cluster-sync-objects", "clusters", "kv-pairs", "labels", "networks", "provider-networks"}
+	return []string{"ca-certs", "cluster-sync-objects", "clusters", "kv-pairs", "labels", "networks", "provider-networks", OwnInProviders}
 }
 
 // seen are further types that viewers read.

@@ -268,6 +268,8 @@ type Controllers struct {
 	Cert      string `json:"cert" help:"file with the client certificate in PEM that external controllers see; it needs key"`
 	Key       string `json:"key" help:"file with the private key of cert"`
 	PlainText bool   `json:"plainText" help:"allow external controllers without TLS that are not on this machine"`
+
+	Schemas []string `json:"schemas" help:"files with referential schemas: types of documents that EMCO keeps for external controllers; every process needs the same"`
 }
 
 // Workflows are what hooks, and workflows that users start, may use. Without a list nothing runs.

@@ -43,6 +43,7 @@ func TestEveryDocumentOfTheServerIsKnown(t *testing.T) {
 			}
 		}
 	}
+	delete(served, "OwnResource") // of collections that only the operator of a server knows
 	if len(served) < 15 || !maps.Equal(served, known) {
 		t.Errorf("the server keeps %v\nthe table has %v", slices.Sorted(maps.Keys(served)), slices.Sorted(maps.Keys(known)))
 	}
