@@ -21,8 +21,9 @@ const (
 )
 
 // costly matches scalars of canonical JSON that are cheap to write and may keep the reader of quantities busy for hours: numbers
-// with a large exponent, whole, since ids and digests may begin like one; and long numbers.
-var costly = regexp.MustCompile(`[:\[,]"? *[+-]?([0-9.]*[eE][+-]?[0-9]{3,} *"?[,}\]]|[0-9.]{200,})`)
+// with a large exponent, whole, since ids and digests may begin like one; and long numbers. The reader skips all spaces of Unicode
+// around them.
+var costly = regexp.MustCompile(`[:\[,]"?[\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\pZ\x{85}]*"?[,}\]]|[0-9.]{200,})`)
 
 // Findings returns a line for each object with such fields. Objects of other kinds, and those that cannot be read as theirs or are
 // costly to read, are left to their clusters. A cluster may be newer than this program and know the fields, so nothing is refused.
