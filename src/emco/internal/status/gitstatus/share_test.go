@@ -3,17 +3,21 @@ package gitstatus
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -303,4 +307,40 @@ func TestAWebhookReachesTheReader(t *testing.T) {
 	f.report(9)
 	two.source.wake(nil) // a name that no process knows
 	f.waitFor(9)
+}
+
+// announced are the pushes that a process announces.
+type announced chan agents.Push
+
+func (a announced) AnnouncePush(_ context.Context, p agents.Push) error {
+	a <- p
+	return nil
+}
+
+func (announced) Pushes(context.Context) iter.Seq[agents.Push] { return func(func(agents.Push) bool) {} }
+
+// A push that comes while another one is being announced is announced with it. Nothing is left for its own announcement then: one
+// without names would have all processes read all repositories.
+func TestAnAnnouncementNamesRepositories(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := make(announced, 10)
+		s := &Source{pushes: all, poke: make(chan struct{}, 1), announced: map[string]bool{}, locations: locationMap{{repo: git.Repo{URL: "https://git.example/a"}}: {}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.announcePushes(ctx)
+		s.wake(map[string]bool{"a": true})
+		synctest.Wait()
+		s.poke <- struct{}{} // of a push that the announcement took along
+		time.Sleep(10 * minInterval) //nolint:forbidigo // of a bubble's clock
+		cancel()
+		synctest.Wait()
+		close(all)
+		var got [][]string
+		for p := range all {
+			got = append(got, p.Paths)
+		}
+		if !reflect.DeepEqual(got, [][]string{{"a"}}) {
+			t.Errorf("announced are %q, want a once", got)
+		}
+	})
 }

@@ -149,8 +149,12 @@ func (s *Source) announcePushes(ctx context.Context) {
 		if len(s.announced) <= maxAnnounced {
 			p.Paths = slices.Sorted(maps.Keys(s.announced))
 		}
+		none := len(s.announced) == 0 // the announcement before had them already
 		clear(s.announced)
 		s.mu.Unlock()
+		if none {
+			continue
+		}
 		if err := s.pushes.AnnouncePush(ctx, p); err != nil && ctx.Err() == nil {
 			s.options.Log.Warn("a push was not announced to the other processes; the next poll finds it", "err", err)
 		}
