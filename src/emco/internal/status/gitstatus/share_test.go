@@ -164,44 +164,45 @@ func (f *sharedFleet) process(name string, lease, interval time.Duration) *shari
 	return p
 }
 
-// waitFor waits until all clusters have a report stored.
-func (f *sharedFleet) waitFor(seq uint64) {
+// eventually waits until something is.
+func (f *sharedFleet) eventually(what string, is func() bool) {
 	f.Helper()
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // of Git and etcd
-		f.fleet.mu.Lock()
-		missing := 0
-		for _, c := range f.fleet.clusters {
-			if f.fleet.seq[c.Name] < seq {
-				missing++
-			}
-		}
-		f.fleet.mu.Unlock()
-		if missing == 0 {
-			return
-		}
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // of Git and etcd
 		if time.Now().After(end) {
-			f.Fatalf("report %d of %d clusters does not come", seq, missing)
+			f.Fatalf("%s: it does not come", what)
 		}
 	}
 }
 
-// settled waits until the processes own all shards.
-func settled(all ...*sharingProcess) {
-	all[0].Helper()
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // of etcd
-		working, apart := 0, true
+// reported returns the sequence of the stored report of a cluster.
+func (f *sharedFleet) reported(cluster v2.ClusterKey) uint64 {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	return f.fleet.seq[cluster]
+}
+
+// waitFor waits until all clusters have a report stored.
+func (f *sharedFleet) waitFor(seq uint64) {
+	f.Helper()
+	for _, c := range f.fleet.clusters {
+		f.eventually(fmt.Sprintf("report %d of %s", seq, c.Name), func() bool { return f.reported(c.Name) >= seq })
+	}
+}
+
+// waitForShards waits until the processes own all shards, each at least one.
+func (f *sharedFleet) waitForShards(all ...*sharingProcess) {
+	f.Helper()
+	f.eventually(fmt.Sprintf("%d processes that share all shards", len(all)), func() bool {
+		working := 0
 		for _, p := range all {
 			st := p.source.group.Status()
+			if st.Members != len(all) || st.Working == 0 {
+				return false
+			}
 			working += st.Working
-			apart = apart && st.Members == len(all) && st.Working > 0
 		}
-		if working == Group.Shards && apart {
-			return
-		}
-		if time.Now().After(end) {
-			all[0].Fatalf("%d of %d shards are owned by %d processes", working, Group.Shards, len(all))
-		}
-	}
+		return working == Group.Shards
+	})
 }
 
 // S-07: three processes read 24 repositories as often as one does, each report is stored once, and when a process ends
@@ -211,7 +212,7 @@ func TestS07ProcessesShareRepositories(t *testing.T) {
 	const repositories = 24
 	f := newSharedFleet(t, repositories)
 	one, two, three := f.process("one", 10*time.Second, sharedInterval), f.process("two", 10*time.Second, sharedInterval), f.process("three", 10*time.Second, sharedInterval)
-	settled(one, two, three)
+	f.waitForShards(one, two, three)
 	f.report(1)
 	f.waitFor(1)
 	f.take()
@@ -230,16 +231,7 @@ func TestS07ProcessesShareRepositories(t *testing.T) {
 	ended := time.Now()
 	two.stop()
 	f.take()
-	for {
-		working := one.source.group.Status().Working + three.source.group.Status().Working
-		if working == Group.Shards {
-			break
-		}
-		if time.Since(ended) > 30*time.Second {
-			t.Fatalf("%d of %d shards are owned", working, Group.Shards)
-		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // of etcd
-	}
+	f.waitForShards(one, three)
 	t.Logf("the shards of the process that ended were owned %s after its end began", time.Since(ended).Round(time.Millisecond))
 	f.report(4)
 	f.waitFor(4)
@@ -263,50 +255,50 @@ func TestS07ProcessesShareRepositories(t *testing.T) {
 	}
 }
 
-// A webhook call at any process makes the process that reads the repository look at once, and no other.
+// A webhook call at any process makes the process that reads the repository look at once, and none at other repositories.
 func TestAWebhookReachesTheReader(t *testing.T) {
 	t.Parallel()
 	f := newSharedFleet(t, Group.Shards)
 	one, two := f.process("one", 10*time.Second, time.Hour), f.process("two", 10*time.Second, time.Hour)
-	settled(one, two)
+	f.waitForShards(one, two)
 	var named []string // a repository that each process reads
 	for _, p := range []*sharingProcess{one, two} {
-		for at := time.Now(); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd
+		f.eventually("a repository that "+p.name+" reads", func() bool {
 			p.source.mu.Lock()
-			var paths []string
+			defer p.source.mu.Unlock()
 			for l := range p.source.pollers {
-				paths = append(paths, pathOf(l.repo.URL))
+				named = append(named, pathOf(l.repo.URL))
+				return true
 			}
-			p.source.mu.Unlock()
-			if len(paths) > 0 {
-				slices.Sort(paths)
-				named = append(named, paths[0])
-				break
-			}
-			if time.Since(at) > 30*time.Second {
-				t.Fatalf("%s reads no repository", p.name)
-			}
+			return false
+		})
+	}
+	f.eventually("the first read of each repository", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.listings) == Group.Shards
+	})
+	f.take()
+	for i, path := range named {
+		seq, cluster := uint64(i+1), v2.ClusterKey("edge+"+path)
+		f.report(seq)
+		f.eventually(fmt.Sprintf("report %d of %s", seq, cluster), func() bool {
+			one.source.wake(map[string]bool{path: true}) // again, because a process that has just started misses announcements
+			return f.reported(cluster) == seq
+		})
+	}
+	f.mu.Lock()
+	for repo, n := range f.listings {
+		if !slices.Contains(named, strings.Trim(repo, "/")) {
+			t.Errorf("%s was read %d times, and only %q were named", repo, n, named)
 		}
 	}
-	for seq, path := range named {
-		f.report(uint64(seq + 1))
-		one.source.wake(map[string]bool{path: true})
-		cluster := v2.ClusterKey("edge+" + path)
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { //nolint:forbidigo // of Git and etcd
-			f.fleet.mu.Lock()
-			got := f.fleet.seq[cluster]
-			f.fleet.mu.Unlock()
-			if got == uint64(seq+1) {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("report %d of %s does not come", seq+1, cluster)
-			}
-		}
-	}
+	f.mu.Unlock()
 	f.report(9)
-	two.source.wake(nil) // a name that no process knows
-	f.waitFor(9)
+	f.eventually("report 9 of all clusters", func() bool {
+		two.source.wake(nil) // a name that no process knows
+		return !slices.ContainsFunc(f.fleet.clusters, func(c Cluster) bool { return f.reported(c.Name) < 9 })
+	})
 }
 
 // announced are the pushes that a process announces.
@@ -317,7 +309,9 @@ func (a announced) AnnouncePush(_ context.Context, p agents.Push) error {
 	return nil
 }
 
-func (announced) Pushes(context.Context) iter.Seq[agents.Push] { return func(func(agents.Push) bool) {} }
+func (announced) Pushes(context.Context) iter.Seq[agents.Push] {
+	return func(func(agents.Push) bool) {}
+}
 
 // A push that comes while another one is being announced is announced with it. Nothing is left for its own announcement then: one
 // without names would have all processes read all repositories.
@@ -330,7 +324,7 @@ func TestAnAnnouncementNamesRepositories(t *testing.T) {
 		go s.announcePushes(ctx)
 		s.wake(map[string]bool{"a": true})
 		synctest.Wait()
-		s.poke <- struct{}{} // of a push that the announcement took along
+		s.poke <- struct{}{}         // of a push that the announcement took along
 		time.Sleep(10 * minInterval) //nolint:forbidigo // of a bubble's clock
 		cancel()
 		synctest.Wait()
