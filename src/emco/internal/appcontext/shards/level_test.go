@@ -61,14 +61,20 @@ func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProce
 	return levelProcess{l, reads, stop}
 }
 
+// eventually waits until something is.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
+		if time.Now().After(end) {
+			t.Fatalf("%s: it does not come", what)
+		}
+	}
+}
+
 // wantLevel waits until a process sees a level in force.
 func (l levelProcess) wantLevel(t *testing.T, want int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); l.InForce() != want; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
-		if time.Now().After(end) {
-			t.Fatalf("level %d is in force, want %d: %s", l.InForce(), want, l.State())
-		}
-	}
+	eventually(t, fmt.Sprintf("level %d in force", want), func() bool { return l.InForce() == want })
 }
 
 // staysAt wants that a level is in force after the process has looked so often that it would have raised the level
@@ -184,16 +190,11 @@ func TestAProcessAnnouncesItselfAgain(t *testing.T) {
 	must(t, err)
 	_, err = etcd.Revoke(t.Context(), clientv3.LeaseID(r.Kvs[0].Lease))
 	must(t, err)
-	for end := time.Now().Add(30 * time.Second); ; {
+	eventually(t, "another announcement", func() bool {
 		again, err := kv.Get(t.Context(), key)
 		must(t, err)
-		if len(again.Kvs) > 0 && again.Kvs[0].Lease != r.Kvs[0].Lease {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the process is not announced any more")
-		}
-	}
+		return len(again.Kvs) > 0 && again.Kvs[0].Lease != r.Kvs[0].Lease
+	})
 	l.wantLevel(t, 1)
 }
 
@@ -249,16 +250,11 @@ func TestAProcessStartsWhileEtcdIsFull(t *testing.T) {
 	full.Store(false)
 	must(t, first.stop())
 	process(t, direct, "third", 3).wantLevel(t, 3)
-	for end := time.Now().Add(30 * time.Second); ; {
+	eventually(t, "the announcement of a process that etcd refused", func() bool {
 		r, err := direct.Get(t.Context(), direct.Key("member", "process", "second"))
 		must(t, err)
-		if len(r.Kvs) > 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the process is not announced")
-		}
-	}
+		return len(r.Kvs) > 0
+	})
 }
 
 // While etcd refuses to write, a process that raises the level starts to wait again: others start without being
@@ -330,11 +326,7 @@ func TestAProcessThatIsNotAnnouncedIsNotReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	for end := time.Now().Add(30 * time.Second); l.Ready() != nil; time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
-		if time.Now().After(end) {
-			t.Fatal(l.Ready())
-		}
-	}
+	eventually(t, "a process that is ready again", func() bool { return l.Ready() == nil })
 	cancel()
 	must(t, <-ended)
 	must(t, l.Leave(t.Context()))
@@ -380,20 +372,12 @@ func TestALowDiskCostsOneLease(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- tt.run(ctx) }()
-		wait := func(what string, done func() bool) {
-			t.Helper()
-			for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) { //nolint:forbidigo // of etcd's clock
-				if time.Now().After(end) {
-					t.Fatalf("%s: %s", tt.name, what)
-				}
-			}
-		}
-		wait("does not try again", func() bool { return refused.Load() >= 3 })
+		eventually(t, tt.name+": three attempts", func() bool { return refused.Load() >= 3 })
 		if got := leases.granted.Load(); got != 1 {
 			t.Errorf("%s: %d leases for %d attempts, want 1", tt.name, got, refused.Load())
 		}
 		low.Store(false)
-		wait("does not go on", tt.on)
+		eventually(t, tt.name+": what follows on a disk with space", tt.on)
 		cancel()
 		must(t, <-ended)
 	}
