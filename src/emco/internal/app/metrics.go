@@ -253,6 +253,13 @@ func (m *metrics) level(inForce func() int) {
 	}, func() float64 { return float64(inForce()) }))
 }
 
+// clocks shows how far the clocks of processes are apart.
+func (m *metrics) clocks(skew func() time.Duration) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_clock_skew_seconds", Help: "How far the clock of another process is ahead of this one's, of the process whose clock differs most.",
+	}, func() float64 { return skew().Seconds() }))
+}
+
 // request counts an answered request.
 func (m *metrics) request(s web.Served) {
 	m.requests.WithLabelValues(s.Route, s.Method, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())

@@ -39,6 +39,7 @@ import (
 // openStores are the stores that services share.
 type openStores struct {
 	level    *shards.Level // of stored data
+	clocks   []run.Service // that compares the clocks of processes; none with an embedded etcd, which has one process
 	db       *store.DB
 	contexts *appcontext.Store
 	embedded *embedded.Server // nil for another etcd
@@ -91,11 +92,16 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	var allowance budget.Allowance
+	var clocks []run.Service
+	skew := func() time.Duration { return 0 } // a process that is alone
 	if server == nil {
 		allowance = spend.New(kv, ring.Sealer())
+		compared := shards.NewClocks(kv, a.member)
+		skew, clocks = compared.Skew, append(clocks, compared)
 	}
+	m.clocks(skew)
 	return openStores{
-		level: level, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
+		level: level, clocks: clocks, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
 		joined: joined, generations: generations,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data, Hold: generations.Hold},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},

@@ -11,6 +11,10 @@
 //
 //	member/process/<holder>  the Program of a process, on its lease
 //	member/level             the level in force; it stays
+//
+// The processes tell each other the time, see Clocks.
+//
+//	clock/<holder>           what the clock of a process said, on its lease
 package shards
 
 import (

@@ -1,0 +1,96 @@
+package shards
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+)
+
+// tellInterval is how often the processes of these tests tell the time.
+const tellInterval = 20 * time.Millisecond
+
+// compareClocks runs the comparison of a process whose clock is ahead, until the test or stop ends it.
+func compareClocks(t *testing.T, prefix, name string, ahead time.Duration) (c *Clocks, stop func()) {
+	t.Helper()
+	c = NewClocks(etcdkv.New(etcd, prefix, etcdkv.Options{}), Member{Holder: name, TTL: tellInterval})
+	c.now = func() time.Time { return time.Now().Add(ahead) }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		must(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return c, stop
+}
+
+func TestProcessesCompareTheirClocks(t *testing.T) {
+	prefix := etcdtest.Prefix(t)
+	one, _ := compareClocks(t, prefix, "one", 0)
+	two, _ := compareClocks(t, prefix, "two", 0)
+	ahead, stop := compareClocks(t, prefix, "ahead", 10*time.Minute)
+	near := func(got, want time.Duration) bool { return (got - want).Abs() < time.Minute }
+	waitFor(t, "each process knows the difference", func() bool {
+		return near(one.Skew(), 10*time.Minute) && near(two.Skew(), 10*time.Minute) && near(ahead.Skew(), -10*time.Minute)
+	})
+	waitFor(t, "the state counts the others", func() bool { return strings.HasPrefix(one.State(), "2 other processes, at most 10m") })
+	stop()
+	waitFor(t, "a process that has ended is forgotten", func() bool { return near(one.Skew(), 0) && near(two.Skew(), 0) })
+}
+
+// waitFor waits until a condition holds, for a minute at most.
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(tellInterval / 2) {
+		if time.Now().After(end) {
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
+}
+
+// A message that was held up makes a clock look late. One alone does not count.
+func TestADifferenceIsHeardTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := NewClocks(etcdkv.New(nil, "/", etcdkv.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}), Member{Holder: "one", TTL: 10 * time.Second})
+		hear := func(pause, ahead time.Duration) {
+			time.Sleep(pause)
+			c.hear("two", time.Now().Add(ahead))
+		}
+		wants := func(what string, ahead time.Duration, lines int) {
+			t.Helper()
+			if got := c.Skew(); got != ahead {
+				t.Errorf("%s: the difference is %s, want %s", what, got, ahead)
+			}
+			if got := strings.Count(log.String(), "\n"); got != lines {
+				t.Errorf("%s: %d lines are logged, want %d:\n%s", what, got, lines, log.String())
+			}
+		}
+		hear(0, -time.Hour)
+		wants("heard once", 0, 0)
+		hear(time.Second, -time.Hour)
+		wants("heard again at once", 0, 0)
+		hear(10*time.Second, time.Millisecond)
+		wants("the clocks agree", 0, 0)
+		hear(10*time.Second, -time.Hour)
+		wants("one message was held up", 0, 0)
+		hear(10*time.Second, -time.Minute)
+		wants("heard twice", -time.Minute, 1)
+		hear(10*time.Second, -time.Minute)
+		wants("it lasts", -time.Minute, 1)
+		hear(10*time.Second, 3*time.Millisecond)
+		hear(10*time.Second, 2*time.Millisecond)
+		wants("the clock was set", 2*time.Millisecond, 2)
+		c.forget("two")
+		wants("the process has ended", 0, 2)
+	})
+}
