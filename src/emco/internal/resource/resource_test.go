@@ -2,6 +2,7 @@ package resource_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -87,6 +88,34 @@ func TestConditionalWrites(t *testing.T) {
 		step{Do: "POST " + all, Body: named("a"), Status: 201},
 		step{Do: "PUT " + all + "/a", Body: other, Header: "If-Match: " + tag, Status: 412},
 	)
+}
+
+// The document changes after its revision was compared, and before it is written.
+func TestAConditionalWriteThatLosesARace(t *testing.T) {
+	t.Parallel()
+	other := func(value string) string { return `{"metadata":{"name":"a","userData1":"` + value + `"}}` }
+	for name, c := range map[string]struct {
+		match string // empty: the revision that was read
+		want  int
+	}{"a revision": {"", 412}, "any revision": {"*", 200}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *resourcetest.Server
+			raced := false
+			s = serve(t, resource.Def[v2.Project]{Put: resource.PutOK, Guards: resource.Guards{Replace: func(context.Context, store.Doc) error {
+				if !raced {
+					raced = true
+					s.Run(t, step{Do: "PUT " + all + "/a", Body: other("faster"), Status: 200})
+				}
+				return nil
+			}}})
+			tag := s.Run(t, step{Do: "POST " + all, Body: named("a"), Status: 201}).Header.Get("ETag")
+			s.Run(t, step{Do: "PUT " + all + "/a", Body: other("slower"), Header: "If-Match: " + cmp.Or(c.match, tag), Status: c.want})
+			if !raced {
+				t.Error("nothing raced")
+			}
+		})
+	}
 }
 
 func TestListsPageInOrder(t *testing.T) {

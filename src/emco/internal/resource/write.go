@@ -185,8 +185,8 @@ func hasMember(text []byte, name string) bool {
 	return false
 }
 
-// upsert replaces the document or creates it. A client that names no revision wins
-// over whoever writes at the same time.
+// upsert replaces the document or creates it. When another writer was faster it starts again: a client that names
+// no revision wins, and one that names the former revision gets 412.
 func (h *handler[T, P]) upsert(r *http.Request, at Place, up requestContent[T]) (doc store.Doc, existed bool, err error) {
 	for range maxRaces {
 		old, err := h.load(r.Context(), at.Key)
@@ -205,7 +205,7 @@ func (h *handler[T, P]) upsert(r *http.Request, at Place, up requestContent[T]) 
 			return doc, true, stale(old.Doc)
 		}
 		doc, err = h.update(r.Context(), at, up, old)
-		if !h.lost(r.Context(), old.Doc, err) || conditional(r) {
+		if !h.lost(r.Context(), old.Doc, err) {
 			return doc, true, err
 		}
 	}
