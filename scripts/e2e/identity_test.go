@@ -73,7 +73,13 @@ func (s *identityStage) write(name, text string) (file string) {
 // start runs a process of the installation.
 func (s *identityStage) start(name string, args ...string) *program.Emco {
 	s.Helper()
-	e, err := program.Start(s.Context(), program.Options{Bin: binaries(), Dir: s.path(name), Args: append([]string{"-config", s.path("emco.yaml")}, args...)})
+	return s.startFrom(binaries(), name, args...)
+}
+
+// startFrom runs a process of the programs in a folder.
+func (s *identityStage) startFrom(bin, name string, args ...string) *program.Emco {
+	s.Helper()
+	e, err := program.Start(s.Context(), program.Options{Bin: bin, Dir: s.path(name), Args: append([]string{"-config", s.path("emco.yaml")}, args...)})
 	if err != nil {
 		s.Fatal(err)
 	}

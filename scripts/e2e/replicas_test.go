@@ -49,8 +49,14 @@ func newReplicas(t *testing.T) *replicaStage {
 // start runs a process with some of the services.
 func (r *replicaStage) start(name, target string) *program.Emco {
 	r.Helper()
+	return r.startFrom(binaries(), name, target)
+}
+
+// startFrom runs a process of the programs in a folder.
+func (r *replicaStage) startFrom(bin, name, target string) *program.Emco {
+	r.Helper()
 	e, err := program.Start(r.Context(), program.Options{
-		Bin: binaries(), Dir: filepath.Join(r.dir, name),
+		Bin: bin, Dir: filepath.Join(r.dir, name),
 		Args: []string{"-target", target, "-data", filepath.Join(r.dir, "shared"), "-etcd.endpoints", r.etcd, "-etcd.prefix", "/emco-" + filepath.Base(r.dir) + "/", "-lease", "3s"},
 	})
 	r.must("start "+name, err)

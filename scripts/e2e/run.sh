@@ -36,7 +36,7 @@ gateway   | full    | caddy                  | TestF35GatewayPage | EMCO_GATEWAY
 release   | full    |                        | TestRelease | | the archives of all platforms (half an hour of processor time when nothing is cached)
 sweep     | full    | etcd kube kwok flux    | TestFaultSweep | EMCO_SWEEP=all | every fault at every step, on Git and on a cluster
 scale     | full    |                        | TestScale TestRestartInTheMiddle | EMCO_SCALE=5000x20 | 5,000 clusters x 20 apps, and kill -9 in the middle of a change; EMCO_SCALE=500x20 for less
-faults    | full    |                        | TestFaultsAtOnce TestClockJumps | EMCO_FAULTS=10000 | 10,000 operations while kills, full and slow disks, partitions, clock jumps and hostile tenants strike at once
+faults    | full    | etcd                   | TestFaultsAtOnce TestClockJumps TestS13 | EMCO_FAULTS=10000 | 10,000 operations while kills, full and slow disks, partitions, clock jumps and hostile tenants strike at once
 soak      | full    |                        | TestSoak | EMCO_SOAK=1h | changes for an hour; memory, files, goroutines and disk space stay flat; EMCO_SOAK=10m for less
 fleet     | full    |                        | TestSimulatedFleet | EMCO_FLEET=2000 | 2,000 simulated clusters; EMCO_FLEET=10000 for more
 "
