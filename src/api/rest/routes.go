@@ -206,6 +206,9 @@ var (
 	BranchPages     = Query[v2.LaneViews]{"views/git"}
 	CommitPages     = Query[v2.CommitViews]{"views/git/{lane}/commits"}
 	Search          = Query[v2.SearchView]{"views/search"}
+
+	Doctor         = Query[v2.DoctorAnswer]{"views/doctor"}
+	DoctorBranches = Query[v2.DoctorAnswer]{"views/doctor/branches"}
 )
 
 // All lists the routes.
@@ -237,7 +240,7 @@ func All() []Route {
 		CloudStatus, CloudEvents, Kubeconfig, NetworksStatus, ClusterMove, Monitor, ReportTokens, ProviderEnrollmentStatus,
 		ProviderDistributionStatus, ProjectEnrollmentStatus, ProjectDistributionStatus, Branches, APITokens, Issuers, WhoAmI,
 		AuditLog, AuditFile, Fleet, FleetCluster, ClusterPages, ClusterDetails, DeploymentPages, Matrix, PlacementPages,
-		PlanClusters, PlanDiff, EventPages, BranchPages, CommitPages, Search,
+		PlanClusters, PlanDiff, EventPages, BranchPages, CommitPages, Search, Doctor, DoctorBranches,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 )
 
@@ -88,12 +89,15 @@ func migrateCommand(args []string, std IO) int {
 
 // doctorCommand checks the stores while emco does not run, and prints one line for each contradiction.
 func doctorCommand(args []string, std IO) int {
-	c, code := load(args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	var branches bool
+	c, code := loadWith(args, std, func(fs flags) {
+		fs.BoolVar(&branches, "branches", false, "doctor: also read the Git branches, and name files that belong to no deployment")
+	})
 	if code != exitOK || c == nil {
 		return code
 	}
 	faults := 0
-	err := checkStores(context.Background(), *c, func(subject, fault string) {
+	err := checkStores(context.Background(), *c, branches, func(subject, fault string) {
 		faults++
 		_, _ = fmt.Fprintf(std.Out, "%s: %s\n", subject, fault)
 	})
@@ -110,7 +114,7 @@ func doctorCommand(args []string, std IO) int {
 }
 
 // checkStores opens the stores as a start does, which completes writes that a crash interrupted.
-func checkStores(ctx context.Context, c config.Config, report func(subject, fault string)) (err error) {
+func checkStores(ctx context.Context, c config.Config, branches bool, report doctor.Report) (err error) {
 	if _, err := os.Stat(c.Data); err != nil {
 		return fmt.Errorf("data folder: %w", err) // a start would create it
 	}
@@ -123,11 +127,21 @@ func checkStores(ctx context.Context, c config.Config, report func(subject, faul
 		report("the stores", apart.Error()+": restore both from the same backup, or use emco adopt")
 		return nil
 	}
-	st, err := a.openStores(ctx, c, p, newMetrics())
+	m := newMetrics()
+	st, err := a.openStores(ctx, c, p, m)
 	if err != nil {
 		return err
 	}
-	return doctor.Check(ctx, doctor.Stores{Contexts: st.contexts, Documents: st.db}, report)
+	stores := doctor.Stores{Contexts: st.contexts, Documents: st.db}
+	if err := doctor.Check(ctx, stores, report); err != nil || !branches {
+		return err
+	}
+	check := doctorOf(stores, a.gitHost(c, p, st, m), &route.Resolver{DB: st.db, Rules: storedRules(c, p)})
+	for lane := ""; ; {
+		if lane, err = check.Check(ctx, lane, doctorBranches, report); err != nil || lane == "" {
+			return err
+		}
+	}
 }
 
 // adoptCommand joins stores that are from different times, while emco does not run.

@@ -3,6 +3,9 @@ package app_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +13,12 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
 
 // The doctor finds nothing wrong in whole stores, and names what a partial restore lost.
@@ -49,4 +55,81 @@ func TestDoctorComparesTheStores(t *testing.T) {
 		s.must("remove content", err)
 	})
 	doctor(1, "web: its package ", "needs it: ", "faults; docs/guides/backup.md")
+}
+
+// EMCO names what it finds, while it runs and while it is stopped: a deployment whose head is lost, folders on a branch that no
+// deployment owns, and owners of work that are on no lease. What is right is not named.
+func TestDoctorNamesWhatBelongsToNobody(t *testing.T) {
+	t.Parallel()
+	s := newStageWith(t, onSQLite)
+	g := s.running("a", "b")
+	id := s.contextOf(g.path)
+	asked := func(path string) (out v2.DoctorAnswer) {
+		t.Helper()
+		s.must("read the answer", json.Unmarshal([]byte(s.expect(200, "GET", path, "")), &out))
+		return out
+	}
+	for _, path := range []string{"views/doctor", "views/doctor/branches"} {
+		if got := asked(path); len(got.Faults) != 0 {
+			t.Errorf("%s names %v in stores that agree", path, got.Faults)
+		}
+	}
+	foreign := map[string]gittest.File{}
+	for _, folder := range []string{"edge+a/context/4711", "edge+b/context/4711", "7f/edge+c/context/4712", "edge+a/context/notes"} {
+		foreign["clusters/"+folder+"/app/web/x.yaml"] = gittest.File{Content: "a: 1\n"}
+	}
+	_, err := s.bare.CommitExternal(t.Context(), branch, foreign)
+	s.must("write to the branch", err)
+	folder := "branch main of " + s.git.URL("fleet") + ": folder clusters/edge+a/context/4711 and 1 more of deployment 4711 belong to no deployment that EMCO knows"
+	s.eventually("the files of nobody are named", func() string {
+		got := asked("views/doctor/branches")
+		if len(got.Faults) != 2 || got.Continue != "" || !strings.HasPrefix(got.Faults[0].Subject+": "+got.Faults[0].Fault, folder) {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	s.stop()
+
+	args := func(more ...string) []string {
+		return append([]string{"doctor", "-data", s.config.Data, "-store.driver", "sqlite"}, more...)
+	}
+	if code, text := command(args()...); code != 0 || !strings.Contains(text, "the stores agree") {
+		t.Errorf("without reading branches: exit code %d, %s", code, text)
+	}
+	s.inside(func(ctx context.Context, _ *store.DB, etcd *clientv3.Client) {
+		_, err := etcd.Put(ctx, s.config.Etcd.Prefix+"own/rsync-99", "another")
+		s.must("leave an owner", err)
+		_, err = etcd.Delete(ctx, s.config.Etcd.Prefix+"head/"+id)
+		s.must("lose a head", err)
+	})
+	code, text := command(args("-branches")...)
+	for _, want := range []string{
+		folder,
+		"folder clusters/7f/edge+c/context/4712 belongs to no deployment",
+		"folder clusters/edge+a/context/" + id + " and 1 more of deployment " + id + " belong to no deployment that EMCO knows, so nothing changes or removes what is in it. " + g.path + " has the id " + id + " and no head: restore the AppContext",
+		g.path + ": its head is missing, and its history ends with Instantiated at ",
+		"own/rsync-99: it is on no lease",
+		"etcdctl del " + s.config.Etcd.Prefix + "own/rsync-99",
+	} {
+		if code != 1 || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, want 1 and %q in\n%s", code, want, text)
+		}
+	}
+	if strings.Contains(text, "notes") {
+		t.Errorf("a folder that is no deployment's is named:\n%s", text)
+	}
+	s.start()
+	got := asked("views/doctor")
+	if len(got.Faults) != 2 || got.Faults[0].Subject != g.path || !strings.HasSuffix(got.Faults[1].Subject, "own/rsync-99") {
+		t.Errorf("while EMCO runs, doctor names %v", got.Faults)
+	}
+}
+
+// A check reads all documents and heads, so a second one is refused while the first one runs.
+func TestOneCheckOfTheDoctorRunsAtATime(t *testing.T) {
+	t.Parallel()
+	err := app.DoctorIsBusy(httptest.NewRecorder(), httptest.NewRequest("GET", "/v2/views/doctor", nil))
+	if !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) == 0 {
+		t.Errorf("got %v, want an error that says when to come back", err)
+	}
 }

@@ -681,6 +681,7 @@ var elsewhere = []*regexp.Regexp{
 	regexp.MustCompile(`^POST /v2/git/restore 403$`),                           // a server that keeps branches on their history
 	regexp.MustCompile(`^GET /v2/audit/export 429$`),                           // several exports at the same time
 	regexp.MustCompile(`^GET /v2/views/git/\S+ 429$`),                          // a provider whose budget is used up: TestAProviderIsAskedRarely
+	regexp.MustCompile(`^GET /v2/views/doctor\S* 429$`),                        // two checks at the same moment: TestOneCheckOfTheDoctorRunsAtATime
 	regexp.MustCompile(`^POST \S+/monitor/report (422|429|503)$`),              // a report from the future; more reports than the store takes
 	regexp.MustCompile(`^GET /v2/(views/|projects/)\S+ 503$`),                  // records that are still being read: TestF26ViewsAreRefusedUntilTheyAreWhole
 }

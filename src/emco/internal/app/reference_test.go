@@ -72,6 +72,7 @@ func declaredRoutes() *mux.Router {
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{Parts: views.Parts{Lanes: &views.Lanes{}}}).Mount(r)
 	app.MountReports(r)
+	app.MountDoctor(r)
 	return r
 }
 

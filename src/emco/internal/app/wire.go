@@ -27,6 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
+	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -139,6 +140,7 @@ type wiring struct {
 	router   *mux.Router
 	ahead    func(next http.Handler) http.Handler // see api
 	lanes    *views.Lanes                         // nil without rsync
+	branches *doctor.Branches                     // nil without rsync
 	services []run.Service
 }
 
@@ -146,9 +148,9 @@ type wiring struct {
 func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*wiring, error) {
 	w := &wiring{App: a, c: c, p: p, st: st, m: m, router: web.NewRouter(), ahead: func(next http.Handler) http.Handler { return next }}
 	w.router.Use(web.RefuseChanges(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
-	w.rules = syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: c.Git.PlainHTTP, Outbound: p.outward}
-	w.stored = w.rules
-	w.stored.PlainHTTP = true // sync objects of older versions still work; only new ones are refused
+	w.stored = storedRules(c, p)
+	w.rules = w.stored
+	w.rules.PlainHTTP = c.Git.PlainHTTP
 	w.backends = backends.On(backends.Platforms{Azure: p.azure, Plugins: p.plugins})
 	w.mirror = mirror.New(st.contexts, a.log)
 	a.names.Set(func(id string) string { return w.mirror.Document(v2.DeploymentID(id)) })
@@ -172,6 +174,12 @@ func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*w
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
 	return w, nil
+}
+
+// storedRules are the rules for sync objects that are stored. Those of older versions still work; only new ones with plain HTTP
+// are refused.
+func storedRules(c config.Config, p parts) syncobjects.Rules {
+	return syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: true, Outbound: p.outward}
 }
 
 // addAccess adds users, tokens and roles, and the audit log of what they do.
@@ -258,6 +266,7 @@ func (w *wiring) addRsync() {
 	writers := w.writers(w.c, w.m, host)
 	routes := &route.Resolver{DB: w.st.db, Rules: w.stored}
 	w.lanes = &views.Lanes{Branches: w.st.contexts, Writers: writers, Logs: host.logs(routes, w.panics(w.m)), Now: time.Now}
+	w.branches = doctorOf(w.compared(), host, routes)
 	w.services = append(w.services, reports.writer, reports.refusals, reports.git, w.rsync(w.c, w.p, w.m, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m)))
 }
 
@@ -265,7 +274,13 @@ func (w *wiring) addRsync() {
 func (w *wiring) addViews() {
 	overview := w.views(w.c, w.m, w.st, w.mirror, w.reader, w.groups.Queries(), w.free, w.lanes)
 	overview.Mount(w.router)
+	doctorRoutes{stores: w.compared(), branches: w.branches, busy: make(chan struct{}, 1)}.mount(w.router)
 	w.services = append(w.services, w.mirror, overview)
+}
+
+// compared returns the stores that doctor compares.
+func (w *wiring) compared() doctor.Stores {
+	return doctor.Stores{Contexts: w.st.contexts, Documents: w.st.db}
 }
 
 // controllers returns the action controllers of the program, by name.

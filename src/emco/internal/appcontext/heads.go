@@ -107,6 +107,29 @@ func (s *HeadStore) History(ctx context.Context, uid HeadID) ([]HistoryEntry, er
 	return all, nil
 }
 
+// Recorded yields the ids of all deployments of which there is a history or a revision, with or without a head, in order; it
+// ends at the first error. It takes one request for each deployment, and skips its records.
+func (s *HeadStore) Recorded(ctx context.Context) iter.Seq2[HeadID, error] {
+	return func(yield func(HeadID, error) bool) {
+		scan := etcdkv.Scan{Prefix: s.kv.Key("dep") + "/", KeysOnly: true, First: 1}
+		for more := true; more; {
+			more = false
+			for kv, err := range s.kv.List(ctx, scan) {
+				if err != nil {
+					yield("", err)
+					return
+				}
+				id := HeadID(s.kv.Split(kv.Key)[1])
+				scan.After, more = s.kv.Key("dep", string(id))+"/\xff", true
+				if !yield(id, nil) {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
 func (s *HeadStore) parseEntry(kv *mvccpb.KeyValue) (HistoryEntry, error) {
 	a, err := etcdkv.Decode[HistoryEntry](kv)
 	if err == nil {

@@ -214,6 +214,11 @@ func (s *Store) Own(ctx context.Context, shard, holder string, ttl time.Duration
 	return shards.Own(ctx, s.kv, shard, holder, ttl)
 }
 
+// FindStale returns keys of processes that have gone, see shards.FindStale.
+func (s *Store) FindStale(ctx context.Context) ([]shards.Stale, error) {
+	return shards.FindStale(ctx, s.kv)
+}
+
 // ShardRunner returns this process' part in a group that shares work, see shards.Runner.
 func (s *Store) ShardRunner(g shards.Group, m shards.Member, work shards.Work) *shards.Runner {
 	return shards.NewRunner(s.kv, g, m, work)

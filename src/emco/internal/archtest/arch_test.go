@@ -163,6 +163,8 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
 	"internal/views": {root + "git/batch", module + "/internal/views/tally", module + "/internal/views/branchlog"},
+	// It looks for files of nobody on branches.
+	"internal/doctor": {root + "git"},
 	// It reads logs of branches at Git hosts.
 	"internal/views/branchlog": {root + "git", root + "git/batch"},
 	// It gives emco the client of Temporal that the program emco does not link.

@@ -65,7 +65,7 @@ func BuiltIn() map[string][]Rule {
 			{[]string{Act("move"), Act("apply"), Act("terminate"), Act("stop")}, []string{"clusters"}},
 			{[]string{anyAction}, []string{"ca-certs"}},
 		},
-		Auditor:       {view, {read, []string{"audit", "tokens", "report-tokens"}}},
+		Auditor:       {view, {read, []string{"audit", "doctor", "tokens", "report-tokens"}}},
 		PlatformAdmin: {{[]string{Any}, []string{Any}}},
 	}
 }

@@ -103,6 +103,8 @@ func Actions() map[string]Action {
 		"GET /v2/audit":        {"a page of the [audit log](../operate/audit.md), newest first: the lines of places whose log the caller may read", "`since=TIME`, `until=TIME`, `subject`, `project`, `path`, `phase`, `request`, `limit`, `continue`", "", "200; 400"},
 		"GET /v2/audit/export": {"all lines of the [audit log](../operate/audit.md), in a form that can be verified", "", "", "200; 400; 429"},
 
+		"GET /v2/views/doctor":                                        {"contradictions between documents, heads and owners of work, as `emcoctl doctor` shows them", "", "", "200; 400; 429 another check runs"},
+		"GET /v2/views/doctor/branches":                               {"files on Git branches that belong to no deployment; a request reads five branches", "`continue`", "", "200; 400; 429 another check runs"},
 		"GET /v2/views/fleet":                                         {"counts of clusters and pairs, and a letter per cluster", "`by=provider`, `state`, `provider`, `label`, `app`, `q`", "", viewAnswers},
 		"GET /v2/views/fleet/nth":                                     {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
 		"GET /v2/views/clusters":                                      {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},

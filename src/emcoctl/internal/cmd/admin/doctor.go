@@ -25,30 +25,38 @@ import (
 
 // newDoctorCommand returns the command that checks a setup.
 func newDoctorCommand(s *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use: "doctor", Short: "Check the connection, the server and the fleet",
+	var branches bool
+	c := &cobra.Command{
+		Use: "doctor", Short: "Check the connection, the server, its stores and the fleet",
 		Long: `Doctor asks each address of the configuration: does it answer, may we read from it, is it
 ready, does its clock differ, has it our version. If all do well, it counts the clusters
 and deployments that are failed, not ready, unknown or blocked, and the Git branches that the
-server cannot write. It prints what to do about
-a failed check, and exits with 1 if there is one. It changes nothing, and does not reach
-clusters or Git servers itself.`,
+server cannot write, and names deployments without a document, documents without the record of
+their deployment, and work that a process that has gone still owns. With --branches the server also reads the
+branches that it writes, five for a request, and doctor names folders that belong to no deployment. It prints what to do about
+a failed check, and exits with 1 if there is one. It changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: s.Own(func(c *cobra.Command, _ []string) error {
 			d := doctor{Session: s}
 			d.examine(c.Context())
+			if branches && d.connected {
+				d.files(c.Context())
+			}
 			if d.failed > 0 {
 				return fmt.Errorf("%d checks failed", d.failed)
 			}
 			return nil
 		}),
 	}
+	c.Flags().BoolVar(&branches, "branches", false, "also read the Git branches, and name files of nobody")
+	return c
 }
 
 // doctor is one run of the checks.
 type doctor struct {
 	*session.Session
-	failed int
+	failed    int
+	connected bool // the servers answer and are ready
 }
 
 // The marks of checks.
@@ -103,9 +111,10 @@ func (d *doctor) examine(ctx context.Context) {
 			d.server(ctx, c, path, address.URL)
 		}
 	}
-	if d.failed == 0 {
+	if d.connected = d.failed == 0; d.connected {
 		d.fleet(ctx)
 		d.branches(ctx)
+		d.stores(ctx)
 	}
 }
 
@@ -227,4 +236,66 @@ func (d *doctor) branches(ctx context.Context) {
 	}
 	worst := page.Items[0]
 	d.report(checkWarn, "branches", "%d cannot be written: branch %s of %s is %s: %s; see: emcoctl branches", page.Total, worst.Branch, worst.URL, worst.State, worst.Why)
+}
+
+// stores asks whether the stores of the server agree.
+func (d *doctor) stores(ctx context.Context) {
+	answer, ok := d.faults(ctx, "stores", rest.Doctor, nil)
+	if !ok {
+		return
+	}
+	for _, f := range answer.Faults {
+		d.report(checkFail, "stores", "%s: %s", f.Subject, f.Fault)
+	}
+	if answer.More > 0 {
+		d.report(checkFail, "stores", "%d more faults", answer.More)
+	}
+	if len(answer.Faults) == 0 {
+		d.report(checkGood, "stores", "documents, deployments and owners of work agree")
+	}
+}
+
+// files asks for files of nobody on all branches.
+func (d *doctor) files(ctx context.Context) {
+	found := 0
+	for query := (url.Values{}); ; {
+		answer, ok := d.faults(ctx, "files", rest.DoctorBranches, query)
+		if !ok {
+			return
+		}
+		for _, f := range answer.Faults {
+			d.report(checkWarn, "files", "%s: %s", f.Subject, f.Fault)
+		}
+		if answer.More > 0 {
+			d.report(checkWarn, "files", "%d more faults on these branches", answer.More)
+		}
+		found += len(answer.Faults)
+		if answer.Continue == "" {
+			break
+		}
+		query.Set("continue", answer.Continue)
+	}
+	if found == 0 {
+		d.report(checkGood, "files", "all folders of deployments on the branches belong to a deployment")
+	}
+}
+
+// faults asks for faults. Older servers, and servers without rsync, have no such checks, and callers may not be allowed to make them.
+func (d *doctor) faults(ctx context.Context, check string, from rest.Query[v2.DoctorAnswer], query url.Values) (v2.DoctorAnswer, bool) {
+	c, err := d.Dial("views")
+	var answer v2.DoctorAnswer
+	if err == nil {
+		answer, err = from.Get(ctx, c, query)
+	}
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return answer, false
+	case errs.Is(err, errs.Forbidden):
+		d.report(checkWarn, check, "not checked: it needs the role auditor or platform-admin")
+		return answer, false
+	case err != nil:
+		d.fail(check, err)
+		return answer, false
+	}
+	return answer, true
 }

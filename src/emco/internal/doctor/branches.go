@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+const (
+	branchTime   = 20 * time.Second // for the reading of a branch
+	maxFiles     = 1_000_000        // of a branch that are looked at
+	maxFolders   = 100_000          // deployments of a branch that are looked at
+	maxStrangers = 1000             // deployments of a branch that are named
+)
+
+// Branches looks for files of nobody on Git branches.
+type Branches struct {
+	Stores
+	Host Host
+	Repo func(ctx context.Context, b gitstate.Branch) (git.Repo, error) // with a credential
+}
+
+// Host reads from Git servers, see git.Host.
+type Host interface {
+	Head(ctx context.Context, r git.Repo, branch string) (git.Hash, error)
+	Tree(ctx context.Context, r git.Repo, at git.Hash, under string) iter.Seq2[git.Entry, error]
+}
+
+// Check looks at up to most branches that EMCO writes, in order of their lanes, beginning after a lane; "" is the first. It reports
+// folders that belong to no deployment that EMCO knows, and branches that cannot be read, and returns the last lane if there
+// are more.
+func (b Branches) Check(ctx context.Context, after string, most int, report Report) (next string, err error) {
+	var all []gitstate.Branch
+	for record, err := range b.Contexts.Branches(ctx) {
+		if err != nil {
+			return "", err
+		}
+		if v2.LaneID(record.URL, record.Name) > after {
+			all = append(all, record)
+		}
+	}
+	slices.SortFunc(all, func(x, y gitstate.Branch) int {
+		return cmp.Compare(v2.LaneID(x.URL, x.Name), v2.LaneID(y.URL, y.Name))
+	})
+	if len(all) > most {
+		all = all[:most]
+		next = v2.LaneID(all[most-1].URL, all[most-1].Name)
+	}
+	for _, record := range all {
+		if err := b.check(ctx, record, report); err != nil {
+			return "", err
+		}
+	}
+	return next, nil
+}
+
+// check looks at one branch. It reads the deployments after the files, so that those of a new deployment are no fault.
+func (b Branches) check(ctx context.Context, record gitstate.Branch, report Report) error {
+	subject := "branch " + record.Name + " of " + record.URL
+	found, cut, err := b.folders(ctx, record)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		report(subject, fmt.Sprintf("its files cannot be read: %v", err))
+		return nil
+	}
+	for h, err := range b.Contexts.Heads(ctx) {
+		if err != nil {
+			return err
+		}
+		delete(found, string(h.Deployment()))
+	}
+	if cut {
+		report(subject, fmt.Sprintf("it has more than %d files or %d deployments, and only the first ones were looked at: spread its clusters over branches (gitOpsRefMode: shard)", maxFiles, maxFolders))
+	}
+	documents, err := b.documents(ctx, found)
+	if err != nil {
+		return err
+	}
+	for i, id := range slices.Sorted(maps.Keys(found)) {
+		if i == maxStrangers {
+			report(subject, fmt.Sprintf("%d more deployments have folders, and EMCO does not know them", len(found)-i))
+			break
+		}
+		f := found[id]
+		text := "folder " + f.first
+		if f.count > 1 {
+			text += fmt.Sprintf(" and %d more of deployment %s belong", f.count-1, id)
+		} else {
+			text += " belongs"
+		}
+		text += " to no deployment that EMCO knows, so nothing changes or removes what is in it. "
+		if key, known := documents[id]; known {
+			text += fmt.Sprintf("%s has the id %s and no head: restore the AppContext from a backup", key, id)
+		} else {
+			text += "Unless another EMCO writes this branch, restore the stores from a backup, or remove the folder with a commit of yours"
+		}
+		report(subject, text)
+	}
+	return nil
+}
+
+// folders are those of a deployment on a branch.
+type folders struct {
+	first string // in order of paths
+	count int
+}
+
+// folders returns the folders of deployments on a branch, by id, and whether it has left out files.
+func (b Branches) folders(ctx context.Context, record gitstate.Branch) (found map[string]folders, cut bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, branchTime)
+	defer cancel()
+	repo, err := b.Repo(ctx, record)
+	if err != nil {
+		return nil, false, err
+	}
+	head, err := b.Host.Head(ctx, repo, record.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	found = map[string]folders{}
+	files, last := 0, ""
+	for e, err := range b.Host.Tree(ctx, repo, head, "clusters") {
+		if err != nil {
+			return nil, false, err
+		}
+		if files++; files > maxFiles || len(found) > maxFolders {
+			return found, true, nil
+		}
+		folder, id, ok := folderOf(e.Path)
+		if !ok || folder == last {
+			continue
+		}
+		last = folder
+		f := found[id]
+		found[id] = folders{cmp.Or(f.first, folder), f.count + 1}
+	}
+	return found, false, nil
+}
+
+// folderOf returns the folder of a deployment that a file is in: clusters/…/context/ID.
+func folderOf(path string) (folder, id string, ok bool) {
+	before, rest, ok := strings.Cut(path, "/context/")
+	if !ok {
+		return "", "", false
+	}
+	id, _, inside := strings.Cut(rest, "/")
+	if !inside || id == "" || strings.Trim(id, "0123456789") != "" {
+		return "", "", false
+	}
+	return before + "/context/" + id, id, true
+}
+
+// documents returns the documents that have ids of deployments.
+func (b Branches) documents(ctx context.Context, ids map[string]folders) (map[string]store.Key, error) {
+	out := map[string]store.Key{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	for doc, err := range b.Documents.List(ctx, "", store.Query{}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, wanted := ids[doc.UID]; wanted {
+			out[doc.UID] = doc.Key
+		}
+	}
+	return out, nil
+}
