@@ -32,7 +32,7 @@ var groups = map[string]packageGroup{
 		"internal/fairshare",   // slots that tenants share
 		"internal/durable",     // files on disks, for all that keep some
 		"internal/pause",       // between attempts
-		"internal/condition",   // expressions of policy intents
+		"internal/expression", // in CEL, within limits
 		"internal/failpoint",   // where tests break the program
 		"internal/sops",        // Secrets for those who have the key
 		"internal/schemacheck", // values against JSON schemas
@@ -54,6 +54,7 @@ var groups = map[string]packageGroup{
 			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/diskspace", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
+			"internal/condition",                        // of policy intents
 			"internal/guard",                            // policies of projects
 			"internal/fieldcheck",                       // fields that kinds of Kubernetes do not have
 			"internal/quantity",                         // amounts in facts of clusters
@@ -218,7 +219,7 @@ var homes = map[string][]string{
 	"github.com/evanphx/":         {"internal/patch"},
 	"github.com/santhosh-tekuri/": {"internal/schemacheck"},
 	"k8s.io/api/":                 {"internal/sink/kube", "internal/svc/cacert", "internal/svc/dcm"}, // both services make objects
-	"github.com/google/cel-go":    {"internal/condition"},
+	"github.com/google/cel-go":    {"internal/expression"},
 	"github.com/Azure/":           {"internal/syncer/azurearc/arm"},
 	"oras.land/":                  {"internal/sink/oci"},
 	"github.com/minio/":           {"internal/sink/s3", "internal/sink/s3/s3test"},

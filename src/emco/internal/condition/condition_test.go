@@ -74,6 +74,7 @@ func TestEvaluationIsBounded(t *testing.T) {
 		"event.data.l.map(a, event.data.l.map(b, event.data.l)).size() > 0",
 		"event.data.missing > 1",
 		"event.data.l > 1",
+		"[event.data.l]" + strings.Repeat(".map(a, a + a)", 40) + ".all(a, 1 in a)", // a list of 2^51 numbers
 	} {
 		c, err := condition.Compile(text)
 		if err != nil {
