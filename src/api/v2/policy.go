@@ -1,7 +1,9 @@
 package v2
 
 import (
+	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -23,6 +25,35 @@ type PolicySpec struct {
 	DenyKinds    []string `json:"denyKinds,omitempty"`    // kinds that are refused, such as "Service" or "Ingress.networking.k8s.io"
 	Secrets      string   `json:"secrets,omitempty"`      // "refuse": an app with values in a Secret is refused, in either mode, unless SOPS has encrypted them; "seal": EMCO encrypts them for clusters that read files; empty or "allow": Secrets are delivered as rendered
 	Quota        *Quota   `json:"quota,omitempty"`        // what the project may use, for policies without logicalCloud
+
+	Variables   []PolicyVariable `json:"variables,omitempty"`   // expressions that validations and later variables read, as "variables.NAME"
+	Validations []Validation     `json:"validations,omitempty"` // rules of the project's own
+}
+
+// PolicyVariable is an expression with a name.
+type PolicyVariable struct {
+	Name       string `json:"name"`       // letters, digits and "_"; not a digit first
+	Expression string `json:"expression"` // in CEL, over "object" and earlier variables
+}
+
+// Validation is a rule of the project's own: an expression that is true for each object of some kinds.
+type Validation struct {
+	Name       string   `json:"name"`            // of the rule, in findings and refusals
+	Kinds      []string `json:"kinds,omitempty"` // of the objects that it concerns, such as "Deployment.apps" or "*.cert-manager.io"; empty: all objects
+	Expression string   `json:"expression"`      // in CEL, over "object" and "variables"; true for objects that keep the rule
+	Message    string   `json:"message"`         // what is wrong with an object that breaks the rule, for people
+	Mode       string   `json:"mode,omitempty"`  // "warn": a finding in status and plan; "refuse": the app is refused before it is delivered; empty: as the mode of the policy says
+}
+
+// Modes of validations.
+const (
+	ValidationWarn   = "warn"
+	ValidationRefuse = "refuse"
+)
+
+// Refuses reports whether objects that break the rule refuse their app, in a policy of a mode.
+func (v Validation) Refuses(policyMode string) bool {
+	return v.Mode == ValidationRefuse || v.Mode == "" && policyMode == PolicyStrict
 }
 
 // Quota bounds what a project uses. The lowest number of all its policies holds.
@@ -113,8 +144,16 @@ func PolicyRules() []string {
 	}
 }
 
-// maxPolicyItems bounds each list of a policy.
-const maxPolicyItems = 200
+// Bounds of a policy.
+const (
+	maxPolicyItems = 200 // of each list of names and patterns
+	maxValidations = 50
+	maxVariables   = 20
+	maxMessage     = 1024 // characters
+)
+
+// variableName is an identifier of CEL.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 // normalize makes an absent mode "report".
 func (p *Policy) normalize() {
@@ -141,22 +180,72 @@ func (p *Policy) Validate() error {
 			c.fail("spec.allow", "%s is no rule; there are %s", quote(rule), strings.Join(PolicyRules(), ", "))
 		}
 	}
-	for _, l := range []struct {
-		member string
-		items  []string
-	}{
-		{"spec.namespaces", p.Spec.Namespaces}, {"spec.kinds", p.Spec.Kinds}, {"spec.denyKinds", p.Spec.DenyKinds},
-	} {
-		if len(l.items) > maxPolicyItems {
-			c.fail(l.member, "has %d items; at most %d are allowed", len(l.items), maxPolicyItems)
-		}
-		for _, item := range l.items {
-			if _, err := path.Match(item, ""); err != nil || item == "" || len(item) > MaxName {
-				c.fail(l.member, "%s is no name or pattern", quote(item))
-			}
+	c.patterns("spec.namespaces", p.Spec.Namespaces)
+	c.patterns("spec.kinds", p.Spec.Kinds)
+	c.patterns("spec.denyKinds", p.Spec.DenyKinds)
+	p.Spec.checkValidations(c)
+	return c.err()
+}
+
+// patterns requires names or patterns of them.
+func (c *violationList) patterns(field string, items []string) {
+	if len(items) > maxPolicyItems {
+		c.fail(field, "has %d items; at most %d are allowed", len(items), maxPolicyItems)
+	}
+	for _, item := range items {
+		if _, err := path.Match(item, ""); err != nil || item == "" || len(item) > MaxName {
+			c.fail(field, "%s is no name or pattern", quote(item))
 		}
 	}
-	return c.err()
+}
+
+// checkValidations checks names and bounds. What compiles the expressions checks them.
+func (s PolicySpec) checkValidations(c *violationList) {
+	if n := len(s.Variables); n > maxVariables {
+		c.fail("spec.variables", "has %d items; at most %d are allowed", n, maxVariables)
+	}
+	if n := len(s.Validations); n > maxValidations {
+		c.fail("spec.validations", "has %d items; at most %d are allowed", n, maxValidations)
+	}
+	taken := map[string]bool{}
+	for i, v := range s.Variables {
+		at := fmt.Sprintf("spec.variables[%d]", i)
+		if !variableName.MatchString(v.Name) {
+			c.fail(at+".name", "%s is no name of a variable; use up to 63 letters, digits and '_', and no digit first", quote(v.Name))
+		}
+		if taken["variables."+v.Name] {
+			c.fail(at+".name", "%s is the name of an earlier variable", quote(v.Name))
+		}
+		taken["variables."+v.Name] = true
+		c.expression(at+".expression", v.Expression)
+	}
+	for i, v := range s.Validations {
+		at := fmt.Sprintf("spec.validations[%d]", i)
+		c.name(at+".name", v.Name)
+		if taken[v.Name] || slices.Contains(append(PolicyRules(), RuleSecrets), v.Name) {
+			c.fail(at+".name", "%s is the name of another rule", quote(v.Name))
+		}
+		taken[v.Name] = true
+		c.patterns(at+".kinds", v.Kinds)
+		c.expression(at+".expression", v.Expression)
+		if v.Message == "" {
+			c.fail(at+".message", "missing; say what is wrong with an object that breaks the rule")
+		}
+		c.text(at+".message", v.Message, maxMessage)
+		if !slices.Contains([]string{"", ValidationWarn, ValidationRefuse}, v.Mode) {
+			c.fail(at+".mode", "%s is neither \"warn\" nor \"refuse\"", quote(v.Mode))
+		}
+	}
+}
+
+// expression requires a text of the length of an expression.
+func (c *violationList) expression(field, s string) {
+	switch {
+	case s == "":
+		c.fail(field, "missing")
+	case len(s) > maxExpression:
+		c.fail(field, "%d bytes long, at most %d are allowed", len(s), maxExpression)
+	}
 }
 
 // check records negative numbers, and a quota of a logical cloud.

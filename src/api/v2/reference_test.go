@@ -53,7 +53,9 @@ func meta(name, description string) string {
 var referenceKinds = []referenceKind{
 	kindOf[v2.Project]("projects", "", `{`+meta("shop", "everything of the shop team")+`}`),
 	kindOf[v2.Policy]("projects/{project}/policies", "",
-		`{`+meta("walls", "what the stores may run")+`, "spec": {"logicalCloud": "stores", "mode": "strict", "namespaces": ["shop", "shop-*"], "allow": ["host"], "kinds": ["Certificate.cert-manager.io"], "denyKinds": ["Ingress.networking.k8s.io"], "secrets": "refuse"}}`),
+		`{`+meta("walls", "what the stores may run")+`, "spec": {"logicalCloud": "stores", "mode": "strict", "namespaces": ["shop", "shop-*"], "allow": ["host"], "kinds": ["Certificate.cert-manager.io"], "denyKinds": ["Ingress.networking.k8s.io"], "secrets": "refuse",
+			"variables": [{"name": "containers", "expression": "object.spec.template.spec.containers"}],
+			"validations": [{"name": "images", "kinds": ["Deployment.apps"], "expression": "variables.containers.all(c, c.image.startsWith('registry.example.org/'))", "message": "takes images from elsewhere", "mode": "refuse"}]}}`),
 	kindOf[v2.CompositeApp]("projects/{project}/composite-apps", "", `{`+meta("till", "the tills of the stores")+`, "spec": {"compositeAppVersion": "v1"}}`),
 	kindOf[v2.App]("projects/{project}/composite-apps/{compositeApp}/{version}/apps", "the Helm chart, as .tgz",
 		`{`+meta("web", "what customers see")+`, "spec": {"leaveLast": true, "rollout": {"waves": [{"clusters": 1}, {"percent": 20}], "bakeSeconds": 600}}}`),

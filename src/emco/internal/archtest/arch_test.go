@@ -32,7 +32,7 @@ var groups = map[string]packageGroup{
 		"internal/fairshare",   // slots that tenants share
 		"internal/durable",     // files on disks, for all that keep some
 		"internal/pause",       // between attempts
-		"internal/expression", // in CEL, within limits
+		"internal/expression",  // in CEL, within limits
 		"internal/failpoint",   // where tests break the program
 		"internal/sops",        // Secrets for those who have the key
 		"internal/schemacheck", // values against JSON schemas

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
@@ -31,15 +32,37 @@ type Policy struct {
 
 	RefuseSecrets bool // values in Secrets refuse the app, in either mode
 	SealSecrets   bool `json:",omitempty"` // EMCO encrypts values in Secrets for clusters that read files
+
+	Variables   []v2.PolicyVariable `json:",omitempty"`
+	Validations []v2.Validation     `json:",omitempty"` // with their modes
+
+	rules func() ([]rule, error) // of the variables and validations, compiled once; nil: there are none
 }
 
 // FromSpec returns the policy of a document.
 func FromSpec(name string, s v2.PolicySpec) Policy {
-	return Policy{
+	p := Policy{
 		Name: name, Strict: s.Mode == v2.PolicyStrict, Namespaces: s.Namespaces,
 		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds, RefuseSecrets: s.Secrets == v2.SecretsRefuse,
 		SealSecrets: s.Secrets == v2.SecretsSeal,
 	}
+	if len(s.Validations) == 0 {
+		return p
+	}
+	p.Variables, p.Validations = s.Variables, slices.Clone(s.Validations)
+	for i, v := range p.Validations {
+		p.Validations[i].Mode = v2.ValidationWarn
+		if v.Refuses(s.Mode) {
+			p.Validations[i].Mode = v2.ValidationRefuse
+		}
+	}
+	p.rules = sync.OnceValues(func() ([]rule, error) { return compile(p.Variables, p.Validations) })
+	return p
+}
+
+// Refuses reports whether the policy refuses anything.
+func (p Policy) Refuses() bool {
+	return p.Strict || p.RefuseSecrets || slices.ContainsFunc(p.Validations, func(v v2.Validation) bool { return v.Mode == v2.ValidationRefuse })
 }
 
 // Confined returns the bounds of a logical cloud of level 1: apps may have objects in its
@@ -77,7 +100,8 @@ type Breach struct {
 	Text   string // what the object does, without values that charts keep secret
 }
 
-// Check returns the breaches of each policy, in order of policies and objects.
+// Check returns the breaches of each policy, in order of policies and objects; those of validations come after the others. An
+// error says that an object cannot be read.
 func Check(objects []manifest.Object, policies ...Policy) ([]Breach, error) {
 	trees := make([]map[string]any, len(objects))
 	for i, o := range objects {
@@ -94,7 +118,8 @@ func Check(objects []manifest.Object, policies ...Policy) ([]Breach, error) {
 			out = append(out, c.breaches...)
 		}
 	}
-	return out, nil
+	broken, err := checkRules(objects, policies)
+	return append(out, broken...), err
 }
 
 // objectCheck compares one object with one policy.

@@ -182,4 +182,73 @@ func TestF71APolicyDecidesAboutRenderedSecrets(t *testing.T) {
 	if text := p.dataOf(g, "edge+a"); !strings.Contains(text, "password") {
 		t.Errorf("the cluster holds %q", text)
 	}
+	p.policy("walls2", `{"mode":"report","secrets":"refuse"}`)
+	if a := g.act("rollback?dryRun=true", `{"metadata":{"description":"back"},"spec":{"revision":"1"}}`); a.status < 400 || !strings.Contains(a.body, "(policy walls2: secrets)") {
+		t.Errorf("the plan of a rollback to values in a Secret: %d %s", a.status, a.body)
+	}
+}
+
+// A project's own rule is evaluated on what an app renders: it warns, or refuses with rule, file, line and object.
+func TestRulesOfAProject(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	const policy = `{"metadata":{"name":"own"},"spec":{"allow":["kinds"],"variables":[{"name":"data","expression":"object.data"}],
+		"validations":[{"name":"no-debug","kinds":["ConfigMap"],"expression":"!('debug' in variables.data)","message":"turns debugging on","mode":%q}]}}`
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf("# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {debug: 'true'}\n"))
+	g := p.group("v1", "g")
+	g.make("edge")
+	g.acts("approve")
+	p.want(201, "POST projects/shop/policies", fmt.Sprintf(policy, "warn"))
+	const finding = "v1 ConfigMap default/a: turns debugging on (policy own: no-debug)"
+	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !slices.Contains(plan.Apps[0].Findings, finding) {
+		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
+	}
+	g.acts("instantiate")
+	p.work()
+	p.settle()
+	if st := g.statusOf(); st.DeployedStatus != "Instantiated" || !slices.Contains(st.Apps[0].Findings, finding) {
+		t.Errorf("the status: %s, %q", st.DeployedStatus, st.Apps[0].Findings)
+	}
+
+	p.want(201, "PUT projects/shop/policies/own", fmt.Sprintf(policy, "refuse"))
+	f := g.planOf("update").Apps[0].Failure
+	if f == nil || f.Stage != "policy" || f.File != "web/templates/object.yaml:2" || !strings.Contains(f.Reason, "v1 ConfigMap default/a turns debugging on (policy own: no-debug)") {
+		t.Fatalf("the plan has the failure %+v", f)
+	}
+	if a := g.act("rollback?dryRun=true", `{"metadata":{"description":"back"},"spec":{"revision":"1"}}`); a.status < 400 || !strings.Contains(a.body, "turns debugging on") {
+		t.Errorf("the plan of a rollback: %d %s", a.status, a.body)
+	}
+	before := p.dataOf(g, "edge+a")
+	g.acts("update")
+	p.work()
+	p.settle()
+	if st := g.statusOf(); st.Apps[0].Failure == nil || st.Apps[0].Failure.Stage != "policy" || p.dataOf(g, "edge+a") != before {
+		t.Errorf("the status has the failure %+v", st.Apps[0].Failure)
+	}
+}
+
+// What cannot be evaluated is refused when it is written.
+func TestRulesThatCannotBeEvaluatedAreNotStored(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	rule := func(more string) string { return `{"name":"a","expression":"true","message":"m"` + more + `}` }
+	for body, want := range map[string]string{
+		`"validations":[{"name":"a","expression":"object.","message":"m"}]`:             "spec.validations[0].expression: the expression is no CEL",
+		`"validations":[{"name":"a","expression":"1 + 1","message":"m"}]`:               "not true or false",
+		`"validations":[{"name":"host","expression":"true","message":"m"}]`:             "the name of another rule",
+		`"validations":[` + rule("") + `,` + rule("") + `]`:                             "spec.validations[1].name",
+		`"validations":[{"name":"a","expression":"true"}]`:                              "spec.validations[0].message: missing",
+		`"validations":[{"name":"a","message":"m"}]`:                                    "spec.validations[0].expression: missing",
+		`"validations":[` + rule(`,"mode":"strict"`) + `]`:                              `neither "warn" nor "refuse"`,
+		`"validations":[` + rule(`,"kinds":["["]`) + `]`:                                "spec.validations[0].kinds",
+		`"validations":[` + rule(``) + strings.Repeat(`,`+rule(``), 50) + `]`:           "has 51 items; at most 50",
+		`"variables":[{"name":"1st","expression":"true"}]`:                              "no name of a variable",
+		`"variables":[{"name":"a","expression":"` + strings.Repeat("1+", 3000) + `1"}]`: "at most 4096",
+	} {
+		if got := p.want(400, "POST projects/"+p.project+"/policies", `{"metadata":{"name":"own"},"spec":{`+body+`}}`); !strings.Contains(got, want) {
+			t.Errorf("%.80s: %s, want %s", body, got, want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/guard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tarball"
@@ -52,6 +53,7 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.Policy]{
 		Kind: "Policy", Orphan: "Project not found",
 		Collection: projects + "/{project}/policies", Item: "{policy}", Put: resource.PutCreated,
+		Check: func(_ context.Context, _ resource.Place, p v2.Policy) error { return guard.CheckExpressions(p.Spec) },
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.CompositeApp]{
 		Kind: "CompositeApp", Orphan: "Project not found",

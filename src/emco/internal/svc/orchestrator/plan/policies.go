@@ -124,7 +124,7 @@ func (d Policies) Check(r render.Result, scrub *strings.Replacer) (findings []st
 
 // Strict reports whether a policy refuses anything.
 func (d Policies) Strict() bool {
-	return slices.ContainsFunc(d, func(p guard.Policy) bool { return p.Strict })
+	return slices.ContainsFunc(d, guard.Policy.Refuses)
 }
 
 // Seals returns the name of a policy that encrypts Secrets; false if none does.
