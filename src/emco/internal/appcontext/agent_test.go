@@ -175,3 +175,45 @@ func TestProcessesStoreWhatNodesHaveTogether(t *testing.T) {
 		t.Errorf("Capacities = %+v, %v", got, err)
 	}
 }
+
+// A value that cannot be read, as after damage, keeps nobody from reading and writing those of other clusters. The next
+// one replaces it.
+func TestDamagedRecordsOfAgentsAreReplaced(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	for _, key := range []string{"capacity", "denied"} {
+		_, err := etcd.Put(ctx, s.kv.Key(key, "edge+a"), "?")
+		must(t, err)
+	}
+	at, one := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), status.Capacity{Nodes: 1}
+	must(t, s.SetCapacity(ctx, "edge+b", at, one))
+	clusters := []v2.ClusterKey{"edge+a", "edge+b"}
+	if got, err := s.Capacities(ctx, clusters); err != nil || got[0].Capacity.Known() || got[0].Capacity.Problem == "" || !got[1].Capacity.Known() {
+		t.Errorf("Capacities = %+v, %v", got, err)
+	}
+	must(t, s.SetCapacity(ctx, "edge+a", at, one))
+	if got, err := s.Capacities(ctx, clusters); err != nil || !got[0].Capacity.Known() {
+		t.Errorf("Capacities = %+v, %v after a report", got, err)
+	}
+	refused := agents.Refusals{Count: 2, Result: "forged", Why: "x", At: at}
+	must(t, s.AddRefusals(ctx, map[v2.ClusterKey]agents.Refusals{"edge+a": refused, "edge+b": refused}))
+	must(t, s.AddRefusals(ctx, map[v2.ClusterKey]agents.Refusals{"edge+b": refused}))
+	for i, want := range []uint64{2, 4} {
+		if got, err := s.RefusalsOf(ctx, clusters[i]); err != nil || got.Count != want {
+			t.Errorf("RefusalsOf %s = %+v, %v, want %d", clusters[i], got, err, want)
+		}
+	}
+}
+
+// A process that has read a report may store what it says after the agent was removed.
+func TestSweepsRemoveWhatCameAfterTheAgent(t *testing.T) {
+	t.Parallel()
+	s, ctx := newStore(t), t.Context()
+	for _, cluster := range []v2.ClusterKey{"edge+a", "edge+gone"} {
+		must(t, s.SetCapacity(ctx, cluster, time.Now(), status.Capacity{Nodes: 1}))
+	}
+	must(t, s.SweepAgents(ctx, func(_ context.Context, cluster v2.ClusterKey) (bool, error) { return cluster == "edge+a", nil }))
+	if keys := keysBelow(t, s, "capacity"); !slices.Equal(keys, []string{"capacity/edge+a"}) {
+		t.Errorf("left are %q", keys)
+	}
+}

@@ -321,7 +321,22 @@ func (s *Store) SweepAgents(ctx context.Context, registered func(ctx context.Con
 	if err := s.sweep(ctx, agentKey(s.kv, ""), registered, remove); err != nil {
 		return err
 	}
-	return s.sweep(ctx, refusalsKey(s.kv, ""), registered, s.deleteRefusals) // of clusters that never reported well
+	for _, prefix := range []string{refusalsKey(s.kv, ""), capacityKey(s.kv, "")} { // of clusters without an agent: it never reported well, or is gone
+		if err := s.sweep(ctx, prefix, registered, s.deleteRecord); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteRecord removes a record of a cluster as it was read. Conflict if it has changed.
+func (s *Store) deleteRecord(ctx context.Context, kv *mvccpb.KeyValue, _ v2.ClusterKey) error {
+	key := string(kv.Key)
+	_, ok, err := s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)}, []clientv3.Op{clientv3.OpDelete(key)})
+	if err == nil && !ok {
+		err = errs.E(errs.Conflict, "remove", key, errors.New("it has changed meanwhile"))
+	}
+	return err
 }
 
 // sweep removes the records below a prefix whose clusters are not registered.

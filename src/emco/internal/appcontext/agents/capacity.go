@@ -70,18 +70,24 @@ func (s *Store) trySetCapacity(ctx context.Context, key string, c Capacity) (don
 	return done, err
 }
 
-// Capacities returns what agents say of the nodes of clusters, in their order; the zero Capacity for those that say nothing.
+// Capacities returns what agents say of the nodes of clusters, in their order; the zero Capacity for those that say nothing. A
+// value that cannot be read is a Problem of its cluster; SetCapacity replaces it.
 func (s *Store) Capacities(ctx context.Context, clusters []v2.ClusterKey) ([]Capacity, error) {
 	keys := make([]string, len(clusters))
 	for i, c := range clusters {
 		keys[i] = capacityKey(s.kv, c)
 	}
 	out := make([]Capacity, len(clusters))
-	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) (err error) {
-		if kv != nil {
-			out[i], err = etcdkv.Decode[Capacity](kv)
+	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) error {
+		if kv == nil {
+			return nil
 		}
-		return err
+		var damaged error
+		if out[i], damaged = etcdkv.Decode[Capacity](kv); damaged != nil {
+			s.kv.Log().Error("what a cluster has free is not readable", "cluster", clusters[i], "err", damaged)
+			out[i] = Capacity{Capacity: status.Capacity{Problem: "what is stored of its last report is damaged; the next report replaces it"}}
+		}
+		return nil
 	})
 	return out, err
 }

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,11 +79,12 @@ func (s *Store) addRefusals(ctx context.Context, clusters []v2.ClusterKey, more 
 		err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) error {
 			next, mod := more[clusters[i]], int64(0)
 			if kv != nil {
-				last, err := etcdkv.Decode[Refusals](kv)
-				if err != nil {
-					return err
-				}
 				mod = kv.ModRevision
+				last, damaged := etcdkv.Decode[Refusals](kv)
+				if damaged != nil {
+					s.kv.Log().Error("refused reports are not readable; their count begins again", "cluster", clusters[i], "err", damaged)
+					last = Refusals{}
+				}
 				next = next.Add(last)
 			}
 			text, err := etcdkv.Encode(keys[i], next)
@@ -99,14 +99,4 @@ func (s *Store) addRefusals(ctx context.Context, clusters []v2.ClusterKey, more 
 		}
 	}
 	return errs.E(errs.Unavailable, "store", "refused reports", fmt.Errorf("%d clusters: other processes change them all the time", len(clusters)))
-}
-
-// deleteRefusals removes the refusals of a cluster as they were read. Conflict if there are more now.
-func (s *Store) deleteRefusals(ctx context.Context, kv *mvccpb.KeyValue, cluster v2.ClusterKey) error {
-	key := string(kv.Key)
-	_, ok, err := s.kv.Commit(ctx, key, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)}, []clientv3.Op{clientv3.OpDelete(key)})
-	if err == nil && !ok {
-		err = errs.E(errs.Conflict, "remove", "refused reports of "+string(cluster), errors.New("there are more now"))
-	}
-	return err
 }
