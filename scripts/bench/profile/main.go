@@ -3,6 +3,8 @@
 //
 //	profile -case p1 -clusters 10000 -out DIR
 //
+// With -processes 3 it profiles each of three processes on a shared etcd, with -secured callers need tokens and each write is in the audit log.
+//
 // The case writer profiles the packages that write Git, in this process, beside the floor:
 //
 //	profile -case writer -clusters 1000 -rounds 5 -repository receive.fsckObjects=false,receive.unpackLimit=1
@@ -17,12 +19,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,11 +49,14 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var r recorder
-	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; rest: without requests, after that; all: these in a row; p7: heartbeats and news by HTTPS; writer: the packages that write Git, with content of each cluster's own")
+	flag.StringVar(&r.name, "case", "p1", "p1: first installation; p2: one value on all clusters, after it; p3: a change for one cluster; restart: after kill -9; rest: without requests, after that; all: these in a row; requests: of the API at fixed rates, after p1; p7: heartbeats and news by HTTPS; writer: the packages that write Git, with content of each cluster's own")
 	flag.StringVar(&r.bin, "bin", "../../bin", "folder of the built programs")
 	flag.StringVar(&r.out, "out", "profiles", "folder for the profiles")
 	flag.IntVar(&r.spec.Clusters, "clusters", 1000, "number of clusters")
 	flag.IntVar(&r.spec.Apps, "apps", 10, "number of apps")
+	flag.IntVar(&r.setup.Processes, "processes", 0, "processes on a shared etcd of three members; 0: one with embedded stores; not for cases p7 and writer")
+	flag.BoolVar(&r.setup.Secured, "secured", false, "callers need a token, and the audit log is strict; not for cases p7 and writer")
+	flag.DurationVar(&r.load, "load", 10*time.Second, "how long each kind of request is sent, for case requests")
 	flag.BoolVar(&r.peak, "peak", false, "keep the largest live heap of each step; looking at heaps is a third of the processor time that is printed then")
 	flag.IntVar(&r.rounds, "rounds", 3, "pairs of writer and floor, for case writer")
 	flag.Func("repository", "settings of the repository for case writer, separated by commas, such as receive.unpackLimit=1", func(text string) error {
@@ -74,18 +79,19 @@ type recorder struct {
 	peak           bool     // the largest live heap is kept
 	rounds         int      // of case writer
 	settings       []string // of its repository
+	setup          peers.Setup
+	load           time.Duration // of each kind of case requests
 
-	address string // of emco's profiles
-	program *program.Emco
-	emco    *peers.Emco // unless the case is p7
-	world   *world.World
+	processes atomic.Pointer[[]*program.Emco] // that are profiled
+	emco      *peers.Emco                     // unless the case is p7
+	world     *world.World
 }
 
 func (r *recorder) run(ctx context.Context) error {
 	if r.name == "writer" {
 		return r.compareWriter(ctx)
 	}
-	cases := []string{"writer", "p1", "p2", "p3", "p7", "restart", "rest", "all"}
+	cases := []string{"writer", "p1", "p2", "p3", "p7", "restart", "rest", "requests", "all"}
 	if !slices.Contains(cases, r.name) {
 		return fmt.Errorf("-case is %q, want one of %s", r.name, strings.Join(cases, ", "))
 	}
@@ -116,11 +122,16 @@ func (r *recorder) run(ctx context.Context) error {
 		if s.name == r.name {
 			return nil
 		}
+		if r.name == "requests" {
+			return r.requests(ctx)
+		}
 	}
 	err = r.step(ctx, "restart", func() error {
-		r.emco.Program.Kill()
+		for _, e := range r.emco.Processes() {
+			e.Kill()
+		}
 		err := r.emco.Start(ctx)
-		r.program = r.emco.Program
+		r.profile(r.emco.Processes()...)
 		return err
 	})
 	if err != nil || r.name == "restart" {
@@ -140,7 +151,8 @@ func (r *recorder) floods(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	return suite.Floods(ctx, r.bin, filepath.Join(dir, "reports"), r.spec.Clusters, func(name string, p *program.Emco, flood func() (figures.Sample, error)) error {
-		r.program, r.name = p, name
+		r.name = name
+		r.profile(p)
 		return r.step(ctx, name, func() error {
 			got, err := flood()
 			v := got.Values
@@ -150,7 +162,7 @@ func (r *recorder) floods(ctx context.Context) error {
 	})
 }
 
-// listen makes the output folder and chooses the address of the program's profiles.
+// listen makes the output folder and has the program serve its profiles.
 func (r *recorder) listen() (err error) {
 	if r.bin, err = filepath.Abs(r.bin); err != nil {
 		return err
@@ -158,30 +170,22 @@ func (r *recorder) listen() (err error) {
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	if r.address, err = freeAddress(); err != nil {
-		return err
-	}
-	return os.Setenv("EMCO_DEBUG_ADDRESS", r.address)
+	return os.Setenv("EMCO_DEBUG_ADDRESS", "127.0.0.1:0")
 }
+
+// profile says which processes are profiled.
+func (r *recorder) profile(processes ...*program.Emco) { r.processes.Store(&processes) }
 
 func (r *recorder) prepare(ctx context.Context, dir string) error {
 	if err := r.listen(); err != nil {
 		return err
 	}
-	r.emco, r.world = peers.NewEmco(r.bin, dir, peers.Setup{}), world.New(r.spec)
+	r.emco, r.world = peers.NewEmco(r.bin, dir, r.setup), world.New(r.spec)
 	began := time.Now()
 	err := r.emco.Prepare(ctx, r.spec, nil)
-	r.program = r.emco.Program
+	r.profile(r.emco.Processes()...)
 	fmt.Printf("%s: prepared in %.1f s\n", r.spec, time.Since(began).Seconds())
 	return err
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (r *recorder) apply(ctx context.Context, change world.Change) error {
@@ -190,64 +194,102 @@ func (r *recorder) apply(ctx context.Context, change world.Change) error {
 	return err
 }
 
-// step does one step, with profiles if the case names it, and prints what it cost.
+// step does one step, with profiles if the case names it, and prints what it cost each process.
 func (r *recorder) step(ctx context.Context, name string, do func() error) error {
-	wanted := name == r.name || r.name == "all"
-	stop := func() error { return nil }
-	if wanted {
-		if err := r.fetch(ctx, name+".allocs-before.pprof", "allocs"); err != nil {
+	if name != r.name && r.name != "all" {
+		return do()
+	}
+	if err := r.fetchAll(ctx, name, "allocs-before", "allocs"); err != nil {
+		return err
+	}
+	stop := r.startProfiles(ctx, name)
+	before, err := r.read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range *r.processes.Load() { // the peak begins again with this step
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID()), []byte("5"), 0); err != nil {
 			return err
 		}
-		stop = r.startProfiles(ctx, name)
 	}
-	before, err := r.program.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	prior, err := r.program.Memory()
-	if err != nil {
-		return err
-	}
-	// The peak begins again with this step.
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.program.PID()), []byte("5"), 0); err != nil {
-		return err
-	}
-	began, used := time.Now(), peers.CPUOf(r.program.PID())
+	began := time.Now()
 	err = do()
-	took, spent := time.Since(began), peers.CPUOf(r.program.PID())-used
-	if err := errors.Join(err, stop()); err != nil {
+	took := time.Since(began)
+	after, unread := r.read(ctx)
+	if err := errors.Join(err, unread, stop()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if !wanted {
-		return nil
-	}
-	after, err := r.program.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	if name == "restart" {
-		before, spent = map[string]float64{}, spent+used
-	}
-	memory, err := r.program.Memory()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s: %.2f s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, resident %d MiB, at most %d MiB; before it %d and %d MiB\n",
-		name, took.Seconds(), spent.Seconds(), after["emco_etcd_operations_total"]-before["emco_etcd_operations_total"],
-		(after["emco_etcd_bytes_total"]-before["emco_etcd_bytes_total"])/1024, memory.Resident>>20, memory.Peak>>20, prior.Resident>>20, prior.Peak>>20)
-	for _, kind := range []string{"get", "list", "txn", "watch", "lease"} {
-		count := func(name string) float64 {
-			key := fmt.Sprintf("%s{kind=%q}", name, kind)
-			return after[key] - before[key]
-		}
-		fmt.Printf("  %-5s %5.0f requests, %6.0f KiB\n", kind, count("emco_etcd_operations_total"), count("emco_etcd_bytes_total")/1024)
+	for i := range after {
+		after[i].print(fmt.Sprintf("%s%s: %.2f s", name, r.suffix(i), took.Seconds()), before[i], name == "restart")
 	}
 	for _, kind := range []string{"allocs", "heap", "mutex", "block"} {
-		if err := r.fetch(ctx, name+"."+kind+".pprof", kind); err != nil {
+		if err := r.fetchAll(ctx, name, kind, kind); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// suffix tells the processes apart in names; empty if there is one.
+func (r *recorder) suffix(process int) string {
+	if len(*r.processes.Load()) == 1 {
+		return ""
+	}
+	return fmt.Sprintf(".%d", process)
+}
+
+// figuresOf are the figures of a process at a time.
+type figuresOf struct {
+	metrics map[string]float64
+	memory  program.Memory
+	used    time.Duration // of processor time
+}
+
+// read reads the figures of all processes.
+func (r *recorder) read(ctx context.Context) (out []figuresOf, err error) {
+	for _, p := range *r.processes.Load() {
+		f := figuresOf{used: peers.CPUOf(p.PID())}
+		if f.metrics, err = p.Metrics(ctx); err != nil {
+			return nil, err
+		}
+		if f.memory, err = p.Memory(); err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// print prints what happened since the figures of before; those of a process that was started meanwhile began with zero.
+func (f figuresOf) print(what string, before figuresOf, started bool) {
+	if started {
+		before.metrics, before.used = nil, 0
+	}
+	count := func(name string) float64 { return f.metrics[name] - before.metrics[name] }
+	fmt.Printf("%s, %.2f s of processor time, %.0f etcd requests with %.0f KiB, allocated %.0f MiB in %.0f thousand objects, resident %d MiB, at most %d MiB; before it %d and %d MiB\n",
+		what, (f.used - before.used).Seconds(), count("emco_etcd_operations_total"), count("emco_etcd_bytes_total")/1024,
+		count("go_memstats_alloc_bytes_total")/(1<<20), count("go_memstats_mallocs_total")/1000,
+		f.memory.Resident>>20, f.memory.Peak>>20, before.memory.Resident>>20, before.memory.Peak>>20)
+	for _, kind := range []string{"get", "list", "txn", "watch", "lease"} {
+		fmt.Printf("  %-5s %5.0f requests, %6.0f KiB\n", kind, count(fmt.Sprintf("emco_etcd_operations_total{kind=%q}", kind)), count(fmt.Sprintf("emco_etcd_bytes_total{kind=%q}", kind))/1024)
+	}
+}
+
+// requests profiles each kind of request at a fixed rate.
+func (r *recorder) requests(ctx context.Context) error {
+	return suite.Requests(ctx, r.emco, r.spec.Clusters, r.load, func(name string, load func() figures.Sample) error {
+		name = strings.ReplaceAll(name, " ", "-")
+		r.name = name
+		return r.step(ctx, name, func() error {
+			got := load()
+			v := got.Values
+			fmt.Printf("%s: %.0f/s, answers after %.1f ms (median), %.1f ms (p99) %s\n", name, v["achieved"], v["p50"], v["p99"], got.Note)
+			if got.Failed != "" {
+				return errors.New(got.Failed)
+			}
+			return nil
+		})
+	})
 }
 
 // rest waits, and prints how much memory the program keeps without requests.
@@ -259,11 +301,13 @@ func (r *recorder) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.fetch(ctx, "rest.heap.pprof", "heap?gc=1"); err != nil {
+	if err := r.fetchAll(ctx, "rest", "heap", "heap?gc=1"); err != nil {
 		return err
 	}
-	live, err := r.program.Metrics(ctx)
-	fmt.Printf("  live heap %.0f MiB\n", live["go_memstats_heap_alloc_bytes"]/(1<<20))
+	all, err := r.read(ctx)
+	for _, live := range all {
+		fmt.Printf("  live heap %.0f MiB\n", live.metrics["go_memstats_heap_alloc_bytes"]/(1<<20))
+	}
 	return err
 }
 
@@ -272,24 +316,38 @@ func (r *recorder) rest(ctx context.Context) error {
 // that it sees.
 func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
-	whole := context.WithoutCancel(ctx)
-	part, largest := 0, 0
-	cpu := repeat(ctx, func() error {
-		err := r.fetch(whole, fmt.Sprintf("%s.cpu-%02d.pprof", name, part), "profile?seconds=1")
+	var running []<-chan error
+	for i := range *r.processes.Load() {
+		running = append(running, r.profileCPU(ctx, name, i))
+		if r.peak {
+			running = append(running, r.keepPeak(ctx, name, i))
+		}
+	}
+	return func() (err error) {
+		cancel()
+		for _, done := range running {
+			err = errors.Join(err, <-done)
+		}
+		return err
+	}
+}
+
+func (r *recorder) profileCPU(ctx context.Context, name string, process int) <-chan error {
+	part, whole := 0, context.WithoutCancel(ctx)
+	return repeat(ctx, func() error {
+		err := r.fetch(whole, process, name, fmt.Sprintf("cpu-%02d", part), "profile?seconds=1")
 		part++
 		return err
 	})
-	if !r.peak {
-		return func() error {
-			cancel()
-			return <-cpu
-		}
-	}
-	heap := repeat(ctx, func() error {
+}
+
+func (r *recorder) keepPeak(ctx context.Context, name string, process int) <-chan error {
+	largest, whole := 0, context.WithoutCancel(ctx)
+	return repeat(ctx, func() error {
 		if !pace.Until(ctx, time.Now().Add(heapEvery)) {
 			return nil
 		}
-		profile, err := r.read(whole, "heap?debug=1")
+		profile, err := (*r.processes.Load())[process].Profile(whole, "heap?debug=1")
 		if err != nil {
 			return err
 		}
@@ -298,12 +356,8 @@ func (r *recorder) startProfiles(ctx context.Context, name string) (stop func() 
 			return err
 		}
 		largest = bytes
-		return os.WriteFile(filepath.Join(r.out, name+".peak.pprof"), profile, 0o644)
+		return os.WriteFile(r.file(name, process, "peak"), profile, 0o644)
 	})
-	return func() error {
-		cancel()
-		return errors.Join(<-cpu, <-heap)
-	}
 }
 
 // repeat calls do until ctx ends, and again if the program is down meanwhile.
@@ -324,28 +378,25 @@ func repeat(ctx context.Context, do func() error) <-chan error {
 	return done
 }
 
-// fetch stores one of emco's profiles as a file.
-func (r *recorder) fetch(ctx context.Context, file, profile string) error {
-	content, err := r.read(ctx, profile)
+// fetchAll stores a profile of each process.
+func (r *recorder) fetchAll(ctx context.Context, name, kind, profile string) error {
+	for i := range *r.processes.Load() {
+		if err := r.fetch(ctx, i, name, kind, profile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch stores a profile of one process as a file.
+func (r *recorder) fetch(ctx context.Context, process int, name, kind, profile string) error {
+	content, err := (*r.processes.Load())[process].Profile(ctx, profile)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, file), content, 0o644)
+	return os.WriteFile(r.file(name, process, kind), content, 0o644)
 }
 
-// read returns one of emco's profiles.
-func (r *recorder) read(ctx context.Context, profile string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/debug/pprof/"+profile, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: emco answered %s", profile, answer.Status)
-	}
-	return io.ReadAll(answer.Body)
+func (r *recorder) file(name string, process int, kind string) string {
+	return filepath.Join(r.out, name+r.suffix(process)+"."+kind+".pprof")
 }

@@ -57,7 +57,7 @@ func (s *Suite) choices(ctx context.Context) error {
 		a := newAPIClient(p)
 		defer a.client.CloseIdleConnections()
 		for _, r := range a.requests(spec.Clusters, []string{""}) {
-			sample := atRate(ctx, r, requests, s.number(requests))
+			sample := atRate(ctx, r, requests, s.number(requests), period)
 			sample.Metric, sample.Case, sample.Peer = "P10", fmt.Sprintf("%d/s: %s of %d", requests, r.name, spec.Clusters), figures.Process
 			s.add(sample)
 		}

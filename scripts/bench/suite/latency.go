@@ -51,13 +51,28 @@ func (s *Suite) latency(ctx context.Context, p *peers.Emco, clusters int) {
 	for _, r := range a.requests(clusters, tokens) {
 		for _, rate := range s.rates() {
 			rate = int(float64(rate) * r.share)
-			sample := atRate(ctx, r, rate, s.number(rate))
+			sample := atRate(ctx, r, rate, s.number(rate), period)
 			sample.Metric, sample.Case, sample.Peer = "P10", fmt.Sprintf("%d/s: %s of %d", rate, r.name, clusters), figures.Process
 			if s.add(sample); sample.Note != "" || sample.Failed != "" {
 				break
 			}
 		}
 	}
+}
+
+// Requests has do run each kind of request at its rate of the services set for some time.
+func Requests(ctx context.Context, p *peers.Emco, clusters int, lasts time.Duration, do func(name string, load func() figures.Sample) error) error {
+	a := newAPIClient(p)
+	defer a.client.CloseIdleConnections()
+	for _, r := range a.requests(clusters, []string{""}) {
+		if r.fixed == 0 {
+			continue
+		}
+		if err := do(r.name, func() figures.Sample { return atRate(ctx, r, r.fixed, 0, lasts) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // number reserves unused numbers, enough for a rate.
@@ -166,15 +181,15 @@ func (a apiClient) send(ctx context.Context, method, path, body string) (http.He
 	return res.Header, err
 }
 
-// atRate sends requests at a fixed rate, regardless of the answers, with numbers from first on. Times
+// atRate sends requests at a fixed rate for some time, regardless of the answers, with numbers from first on. Times
 // start when a request is due, so a wait for a connection, or for the sender, counts. After a request
 // without a timely answer the rate is too high: atRate sends no more, and cancels the waiting ones.
-func atRate(ctx context.Context, r requestKind, rate, first int) (out figures.Sample) {
+func atRate(ctx context.Context, r requestKind, rate, first int, lasts time.Duration) (out figures.Sample) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l := loadGenerator{tooMuch: cancel}
 	began := time.Now()
-	n := rate * int(period/time.Second)
+	n := int(float64(rate) * lasts.Seconds())
 	for i := 0; i < n && ctx.Err() == nil; i++ {
 		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
 		if !pace.Until(ctx, due) {

@@ -100,9 +100,9 @@ func (s *Suite) serviceLatency(ctx context.Context, p *peers.Emco, name string, 
 			continue
 		}
 		used := p.CPU()
-		sample := atRate(ctx, r, r.fixed, s.number(r.fixed))
-		if answers := sample.Values["achieved"] * period.Seconds(); answers > 0 {
-			sample.Values["each"] = float64((p.CPU() - used).Microseconds()) / answers
+		sample := atRate(ctx, r, r.fixed, s.number(r.fixed), period)
+		if _, all := sample.Values["p50"]; all {
+			sample.Values["each"] = float64((p.CPU() - used).Microseconds()) / (float64(r.fixed) * period.Seconds())
 		}
 		sample.Metric, sample.Case, sample.Peer = "P10", fmt.Sprintf("%d/s: %s of %d", r.fixed, r.name, clusters), name
 		s.add(sample)
