@@ -54,6 +54,7 @@ type Log struct {
 	o     Options
 	spool *spool // nil without
 	wake  chan struct{}
+	full  chan struct{} // holds a token when the lines of a segment were written
 
 	mu      sync.Mutex
 	waiting []*pendingLine // guarded by mu
@@ -76,7 +77,7 @@ type pendingLine struct {
 
 // New returns a Log. It opens the spool; Run starts it.
 func New(o Options) (*Log, error) {
-	t := &Log{o: o, wake: make(chan struct{}, 1)}
+	t := &Log{o: o, wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 	if o.Spool == "" {
 		return t, nil
 	}

@@ -100,6 +100,12 @@ func (w *writer) write(ctx context.Context, group []*pendingLine) {
 	w.o.OnLines(len(lines))
 	w.answer(group, nil)
 	w.emptySpool()
+	if w.stream.filled() {
+		select {
+		case w.full <- struct{}{}:
+		default: // upkeep is behind, and goes on from time to time
+		}
+	}
 }
 
 // writeOnce writes a group. If another process took the stream, it writes the group to another one at once: no request

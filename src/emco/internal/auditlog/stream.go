@@ -40,6 +40,8 @@ type stream struct {
 	name string
 	head headRecord
 	rev  int64 // at which the head was written; 0: never
+
+	text, keys int // bytes and groups of lines since the last full segment
 }
 
 func headKey(kv *etcdkv.Client, name string) string { return kv.Key("audit", "head", name) }
@@ -153,7 +155,17 @@ func (s *stream) write(ctx context.Context, group []*pendingLine, spool string) 
 		rev = made
 	}
 	s.head, s.rev = next, rev
+	s.text, s.keys = s.text+len(text)+1, s.keys+1
 	return nil
+}
+
+// filled reports whether the lines of a segment were written since it did so before.
+func (s *stream) filled() bool {
+	if s.text <= segmentText && s.keys <= segmentKeys {
+		return false
+	}
+	s.text, s.keys = 0, 0
+	return true
 }
 
 // made returns the revision of a transaction that was not answered; 0 if it was not made.

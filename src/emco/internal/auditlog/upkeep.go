@@ -18,7 +18,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/audit"
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
-	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Bounds of a segment.
@@ -48,24 +47,44 @@ func indexKey(kv *etcdkv.Client, name string, first int64) string {
 }
 func anchorKey(kv *etcdkv.Client, name string) string { return kv.Key("audit", "anchor", name) }
 
-// upkeep compresses and removes old lines until ctx ends.
+// upkeep compresses and removes old lines until ctx ends: each segment as soon as this process has written its lines, and all else that is due from
+// time to time. So a busy process never compresses the lines of a minute at once, for which its requests would wait.
 func (t *Log) upkeep(ctx context.Context) {
 	marked := t.o.Now()
+	tick := time.NewTicker(upkeep)
+	defer tick.Stop()
 	for {
-		_ = pause.For(ctx, upkeep)
-		if ctx.Err() != nil {
+		var err error
+		select {
+		case <-ctx.Done():
 			return
-		}
-		if now := t.o.Now(); now.Sub(marked) >= markEvery {
-			if heads, err := t.heads(ctx); err == nil {
-				t.Note(audit.Line{Phase: audit.Mark, Heads: heads})
-				marked = now
+		case <-t.full:
+			err = t.sealOwn(ctx)
+		case <-tick.C:
+			if now := t.o.Now(); now.Sub(marked) >= markEvery {
+				if heads, err := t.heads(ctx); err == nil {
+					t.Note(audit.Line{Phase: audit.Mark, Heads: heads})
+					marked = now
+				}
 			}
+			err = t.Tidy(ctx)
 		}
-		if err := t.Tidy(ctx); err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			t.o.Log.Warn("cannot compress or remove old lines of the audit log; EMCO tries again", "err", err)
 		}
 	}
+}
+
+// sealOwn compresses the oldest lines of the stream that this process writes.
+func (t *Log) sealOwn(ctx context.Context) error {
+	t.mu.Lock()
+	own := t.stream
+	t.mu.Unlock()
+	if own == "" {
+		return nil
+	}
+	_, err := t.seal(ctx, own)
+	return err
 }
 
 // Tidy compresses and removes what is due, in the streams that this process writes or nobody does. A stream that cannot be compressed does
@@ -152,7 +171,7 @@ func (t *Log) seal(ctx context.Context, name string) (bool, error) {
 // times returns the times of the oldest and the newest line.
 func times(lines [][]byte) (from, until time.Time) {
 	for _, line := range lines {
-		var l audit.Line
+		var l struct{ Time time.Time } // the rest is not looked at: a busy process compresses all its lines
 		if json.Unmarshal(line, &l) != nil {
 			continue
 		}

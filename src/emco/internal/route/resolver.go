@@ -161,7 +161,7 @@ type FedCluster struct {
 // Fed yields all clusters that are fed through Git.
 func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 	return func(yield func(FedCluster, error) bool) {
-		for doc, err := range l.DB.List(ctx, "cluster-providers", store.Query{}) {
+		for doc, err := range l.DB.List(ctx, "cluster-providers", store.Query{Depth: 3}) { // not the labels and key-value pairs of clusters, which may be many more
 			if err != nil {
 				yield(FedCluster{}, err)
 				return
@@ -174,13 +174,30 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 			if err != nil || c.Direct() {
 				continue
 			}
-			f := FedCluster{Name: key}
-			f.Settings, f.Err = l.Settings(ctx, f.Name, c.Spec.GitOps)
-			if !yield(f, nil) {
+			if !yield(l.fed(ctx, key, c), nil) {
 				return
 			}
 		}
 	}
+}
+
+// FedCluster reads one cluster; NotFound if it is not registered, or not fed through Git.
+func (l *Lookup) FedCluster(ctx context.Context, name v2.ClusterKey) (FedCluster, error) {
+	doc, err := l.Registration(ctx, name)
+	if err != nil {
+		return FedCluster{Name: name}, err
+	}
+	c, err := store.Decode[v2.Cluster](doc)
+	if err != nil || c.Direct() {
+		return FedCluster{Name: name}, errs.E(errs.NotFound, "find", string(name), errors.New("it is not fed through Git"))
+	}
+	return l.fed(ctx, name, c), nil
+}
+
+func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, c v2.Cluster) FedCluster {
+	f := FedCluster{Name: name}
+	f.Settings, f.Err = l.Settings(ctx, name, c.Spec.GitOps)
+	return f
 }
 
 // Repo returns the repository of a branch, with the credential of a cluster that the branch feeds; NotFound if

@@ -20,6 +20,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,14 +41,15 @@ type Cluster struct {
 
 // ClusterList is an answer of ClusterSource.
 type ClusterList struct {
-	Clusters  []Cluster
-	Mark      int64 // for the next call
-	Unchanged bool  // they are those of the earlier call; Clusters is empty
+	Mark     int64           // for the next call
+	Since    bool            // Clusters and Gone are what changed since the earlier call; the other clusters are as they were
+	Clusters []Cluster       // all, unless Since
+	Gone     []v2.ClusterKey // those that do not report through Git now
 }
 
 // ClusterSource reads clusters.
 type ClusterSource interface {
-	// Clusters returns all clusters that report through Git, unless nothing has changed since an
+	// Clusters returns the clusters that report through Git: all, or those that changed since an
 	// earlier call returned mark; 0 for the first call. It omits a cluster whose settings it cannot read.
 	Clusters(ctx context.Context, mark int64) (ClusterList, error)
 	// Last returns the sequence and time of the last report of a cluster that any process
@@ -193,10 +195,8 @@ func (s *Source) followClusters(ctx context.Context) {
 	for {
 		list, err := s.clusters.Clusters(ctx, mark)
 		switch {
-		case err == nil && list.Unchanged:
-			mark = list.Mark
 		case err == nil:
-			s.setClusters(list.Clusters)
+			s.setClusters(list)
 			mark = list.Mark
 		case ctx.Err() == nil:
 			s.options.Log.Warn("clusters not listed; trying again", "err", err)
@@ -209,21 +209,47 @@ func (s *Source) followClusters(ctx context.Context) {
 	}
 }
 
-// setClusters replaces the clusters, and tells the shards.
-func (s *Source) setClusters(clusters []Cluster) {
+// setClusters takes in a list of clusters, and tells the shards.
+func (s *Source) setClusters(list ClusterList) {
+	if list.Since && len(list.Clusters)+len(list.Gone) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	at := locationMap{}
-	for _, c := range clusters {
+	if list.Since {
+		at = s.locations.without(list)
+	}
+	for _, c := range list.Clusters {
 		p := reportLocation{c.Status.Repo, c.Status.Mode, c.Status.Branch}
 		if at[p] == nil {
 			at[p] = map[v2.ClusterKey]Cluster{}
 		}
 		at[p][c.Name] = c
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.locations = at
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// without returns a copy that lacks the clusters of a list.
+func (m locationMap) without(list ClusterList) locationMap {
+	listed := make(map[v2.ClusterKey]bool, len(list.Clusters)+len(list.Gone))
+	for _, c := range list.Clusters {
+		listed[c.Name] = true
+	}
+	for _, name := range list.Gone {
+		listed[name] = true
+	}
+	out := make(locationMap, len(m))
+	for at, its := range m {
+		kept := maps.Clone(its) // a poller reads its map
+		maps.DeleteFunc(kept, func(name v2.ClusterKey, _ Cluster) bool { return listed[name] })
+		if len(kept) > 0 {
+			out[at] = kept
+		}
+	}
+	return out
 }
 
 // readShard polls the repositories of a shard until ctx ends. It writes nothing that the ownership must fence: the store

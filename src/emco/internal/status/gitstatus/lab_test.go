@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -95,12 +96,22 @@ type clusterMap struct {
 func (f *clusterMap) Clusters(_ context.Context, mark int64) (ClusterList, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if mark > 0 && mark == f.mark && reflect.DeepEqual(f.listed, f.clusters) {
-		return ClusterList{Mark: mark, Unchanged: true}, nil
+	out := ClusterList{Clusters: slices.Clone(f.clusters), Since: mark > 0 && mark == f.mark}
+	if out.Since {
+		had := map[v2.ClusterKey]Cluster{}
+		for _, c := range f.listed {
+			had[c.Name] = c
+		}
+		out.Clusters = slices.DeleteFunc(out.Clusters, func(c Cluster) bool {
+			was, known := had[c.Name]
+			delete(had, c.Name)
+			return known && reflect.DeepEqual(was, c)
+		})
+		out.Gone = slices.Collect(maps.Keys(had))
 	}
 	f.mark++
-	f.listed = slices.Clone(f.clusters)
-	return ClusterList{Clusters: slices.Clone(f.clusters), Mark: f.mark}, nil
+	f.listed, out.Mark = slices.Clone(f.clusters), f.mark
+	return out, nil
 }
 
 func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {

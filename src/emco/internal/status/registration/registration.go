@@ -6,9 +6,9 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -29,36 +29,71 @@ type Reader struct {
 }
 
 // Clusters lists the clusters that report through Git. It leaves out clusters whose settings
-// cannot be read: their pairs carry the error. It reads none of them while no document of a cluster
-// provider is written.
+// cannot be read: their pairs carry the error. It reads only clusters that were written since the mark, unless sync objects, which many
+// clusters share, were written too.
 func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterList, error) {
 	changes, err := r.Routes.DB.Changes(ctx, mark) // before the documents are read
 	if err != nil {
 		return gitstatus.ClusterList{}, err
 	}
-	if !changes.All && !slices.ContainsFunc(changes.Keys, func(k store.Key) bool { return strings.HasPrefix(string(k), providers) }) {
-		return gitstatus.ClusterList{Mark: changes.Mark, Unchanged: true}, nil
+	list := lister{Reader: r, out: gitstatus.ClusterList{Mark: changes.Mark}}
+	changed, all := registrationsIn(changes)
+	if !all {
+		list.out.Since = true
+		lookup := r.Routes.Lookup()
+		for _, name := range changed {
+			c, err := lookup.FedCluster(ctx, name)
+			if err = list.add(c, err); err != nil {
+				return gitstatus.ClusterList{}, err
+			}
+		}
+		return list.out, nil
 	}
-	out := gitstatus.ClusterList{Mark: changes.Mark}
 	for c, err := range r.Routes.Lookup().Fed(ctx) {
-		if err != nil {
+		if err = list.add(c, err); err != nil {
 			return gitstatus.ClusterList{}, err
 		}
-		if c.Err != nil {
-			r.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
-			out.Mark = 0 // it may have been out of reach for a moment
-			continue
-		}
-		if c.Settings.Status.Repo.URL == "" { // it reports by HTTPS, or not at all
-			continue
-		}
-		out.Clusters = append(out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status})
 	}
-	return out, nil
+	return list.out, nil
 }
 
-// providers is where the keys of clusters and sync objects begin.
-const providers = "cluster-providers/"
+// registrationsIn returns the clusters whose registrations are among changes, each once; all if every cluster may report elsewhere now.
+func registrationsIn(changes store.Changes) (changed []v2.ClusterKey, all bool) {
+	for _, k := range changes.Keys {
+		if _, ok := route.SyncObjectProvider(k); ok {
+			return nil, true
+		}
+		if c, ok := v2.ClusterOf(string(k)); ok {
+			changed = append(changed, c)
+		}
+	}
+	slices.Sort(changed)
+	return slices.Compact(changed), changes.All
+}
+
+// lister makes a list of clusters.
+type lister struct {
+	*Reader
+	out gitstatus.ClusterList
+}
+
+// add adds a cluster, or that it does not report through Git; err is why it was not read.
+func (l *lister) add(c route.FedCluster, err error) error {
+	switch {
+	case err != nil && !errs.Is(err, errs.NotFound):
+		return err
+	case c.Err != nil:
+		l.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
+		l.out.Mark = 0 // it may have been out of reach for a moment
+	case err == nil && c.Settings.Status.Repo.URL != "": // else it reports by HTTPS, or not at all
+		l.out.Clusters = append(l.out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status})
+		return nil
+	}
+	if l.out.Since {
+		l.out.Gone = append(l.out.Gone, c.Name)
+	}
+	return nil
+}
 
 // Cluster returns what a source of reports needs to know of one cluster.
 func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cluster, error) {

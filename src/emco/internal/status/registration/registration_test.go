@@ -1,8 +1,11 @@
 package registration_test
 
 import (
+	"context"
+	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -13,24 +16,43 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/registration"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// The clusters are listed again after a document of their provider was written, and after no other.
-func TestClustersAreListedWhenTheyChange(t *testing.T) {
+// All clusters are read at first and after a sync object was written; otherwise only those that were written themselves. A label, or a document elsewhere,
+// has none read.
+func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	t.Parallel()
-	db := resourcetest.DB(t)
+	driver, blobs := resourcetest.Driver(t)
+	reads := &countedReads{Driver: driver}
+	db := store.New(reads, blobs, seal.New(seal.NewKey()))
 	r := &registration.Reader{Routes: &route.Resolver{DB: db}, Log: slog.New(slog.DiscardHandler)}
 	put := func(key store.Key, doc any) {
 		t.Helper()
 		resourcetest.Put(t, db, key, doc, "")
 	}
-	cluster := func(name string) (c v2.Cluster) {
-		c.Metadata.Name, c.Spec.GitOps = name, v2.GitOps{Type: "fluxcd", Reference: "repo"}
-		return c
+	register := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			var c v2.Cluster
+			c.Metadata.Name, c.Spec.GitOps = name, v2.GitOps{Type: "fluxcd", Reference: "repo"}
+			put(store.Key("cluster-providers/edge/clusters/"+name), c)
+		}
+	}
+	repo := func(url string) {
+		t.Helper()
+		resourcetest.Put(t, db, "cluster-providers/edge/cluster-sync-objects/repo", nil, `{"metadata":{"name":"repo"},"spec":{"kv":[{"url":"`+url+`"},{"branch":"main"},{"userName":"emco"},{"gitToken":"secret"}]}}`)
+	}
+	remove := func(key store.Key) {
+		t.Helper()
+		if err := db.Delete(t.Context(), key, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	mark := int64(0)
-	want := func(what string, unchanged bool, names ...v2.ClusterKey) {
+	want := func(what string, since bool, most int64, gone []v2.ClusterKey, names ...v2.ClusterKey) {
 		t.Helper()
+		reads.n.Store(0)
 		list, err := r.Clusters(t.Context(), mark)
 		if err != nil {
 			t.Fatal(err)
@@ -39,25 +61,57 @@ func TestClustersAreListedWhenTheyChange(t *testing.T) {
 		for _, c := range list.Clusters {
 			got = append(got, c.Name)
 		}
-		if list.Unchanged != unchanged || !slices.Equal(got, names) {
-			t.Errorf("%s: unchanged is %v, clusters are %v, want %v and %v", what, list.Unchanged, got, unchanged, names)
+		if list.Since != since || !slices.Equal(got, names) || !slices.Equal(list.Gone, gone) {
+			t.Errorf("%s: since is %v, clusters are %v, gone are %v, want %v, %v and %v", what, list.Since, got, list.Gone, since, names, gone)
+		}
+		if n := reads.n.Load(); n > most {
+			t.Errorf("%s: %d documents were read, want %d at most", what, n, most)
 		}
 		mark = list.Mark
 	}
 	put("cluster-providers/edge", v2.Named{})
-	resourcetest.Put(t, db, "cluster-providers/edge/cluster-sync-objects/repo", nil, `{"metadata":{"name":"repo"},"spec":{"kv":[{"url":"https://git.example.com/fleet"},{"branch":"main"},{"userName":"emco"},{"gitToken":"secret"}]}}`)
-	put("cluster-providers/edge/clusters/a", cluster("a"))
-	want("at first", false, "edge+a")
-	want("later", true)
+	repo("https://git.example.com/fleet")
+	register("a")
+	want("at first", false, 3, nil, "edge+a")
+	want("later", true, 0, nil)
 	put("projects/p", v2.Named{})
-	want("after another document was written", true)
-	put("cluster-providers/edge/clusters/b", cluster("b"))
-	want("after a cluster was registered", false, "edge+a", "edge+b")
-	if err := db.Delete(t.Context(), "cluster-providers/edge/clusters/a", nil); err != nil {
-		t.Fatal(err)
+	put("cluster-providers/edge/clusters/a/labels/west", v2.ClusterLabel{Label: "west"})
+	want("after other documents were written", true, 0, nil)
+	register("b", "c")
+	want("after two clusters were registered", true, 3, nil, "edge+b", "edge+c")
+	remove("cluster-providers/edge/clusters/a/labels/west")
+	remove("cluster-providers/edge/clusters/a")
+	want("after a cluster was deleted", true, 1, []v2.ClusterKey{"edge+a"})
+	remove("cluster-providers/edge/cluster-sync-objects/repo")
+	repo("https://git.example.com/moved")
+	want("after the repository moved", false, 4, nil, "edge+b", "edge+c")
+	want("at last", true, 0, nil)
+}
+
+// countedReads counts the documents that are read.
+type countedReads struct {
+	store.Driver
+	n atomic.Int64
+}
+
+func (c *countedReads) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	c.n.Add(1)
+	return c.Driver.Get(ctx, k)
+}
+
+func (c *countedReads) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for d, err := range c.Driver.List(ctx, under, q) {
+			c.n.Add(1)
+			if !yield(d, err) {
+				return
+			}
+		}
 	}
-	want("after a cluster was deleted", false, "edge+b")
-	want("at last", true)
+}
+
+func (c *countedReads) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	return c.Driver.(store.Follower).Changes(ctx, mark)
 }
 
 // A report of a commit proves the objects of a pair only if the commit holds all of them.
