@@ -17,10 +17,10 @@ func TestAWriteThatIsCutOffSaysSo(t *testing.T) {
 	}
 	defer d.Close()
 	ctx, leave := context.WithCancel(t.Context())
-	err = d.transact(ctx, func(tx *sql.Tx) error {
+	err = d.write.transact(ctx, func(t transaction) error {
 		leave()
 		for {
-			if _, err := tx.ExecContext(context.WithoutCancel(ctx), "SELECT 1"); err != nil {
+			if _, err := t.tx.ExecContext(context.WithoutCancel(ctx), "SELECT 1"); err != nil {
 				return err
 			}
 		}

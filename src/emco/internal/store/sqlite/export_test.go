@@ -9,7 +9,7 @@ import (
 
 // Durability returns the journal mode and the level of synchronisation of the writer.
 func (d *Driver) Durability(ctx context.Context) (mode string, sync int, err error) {
-	row := d.write.QueryRowContext(ctx, "SELECT * FROM pragma_journal_mode, pragma_synchronous")
+	row := d.write.db.QueryRowContext(ctx, "SELECT * FROM pragma_journal_mode, pragma_synchronous")
 	err = row.Scan(&mode, &sync)
 	return mode, sync, err
 }
@@ -17,7 +17,7 @@ func (d *Driver) Durability(ctx context.Context) (mode string, sync int, err err
 // Checkpoint writes the whole log back; busy if a reader or writer is in the way.
 func (d *Driver) Checkpoint(ctx context.Context) (busy bool, err error) {
 	var pages, done int
-	err = d.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(truncate)").Scan(&busy, &pages, &done)
+	err = d.write.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(truncate)").Scan(&busy, &pages, &done)
 	return busy, err
 }
 

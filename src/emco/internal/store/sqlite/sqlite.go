@@ -21,7 +21,7 @@ const readers = 4 // connections for reading; SQLite has one writer at a time an
 
 // Driver is a store.Driver on a SQLite file.
 type Driver struct {
-	write *sql.DB // one connection
+	write *writer
 	read  *reader
 }
 
@@ -47,13 +47,16 @@ func Open(path string, options ...Option) (*Driver, error) {
 	if err := createFile(path); err != nil {
 		return nil, errs.E(errs.Unavailable, "open", path, err)
 	}
-	d := &Driver{read: &reader{prepared: map[string]*sql.Stmt{}}}
+	d := &Driver{write: &writer{}, read: &reader{prepared: map[string]*sql.Stmt{}}}
 	var err error
-	if d.write, err = connect(path, 1, "immediate", o.synchronous); err == nil {
+	if d.write.db, err = connect(path, 1, "immediate", o.synchronous); err == nil {
 		d.read.db, err = connect(path, readers, "deferred", o.synchronous, "query_only(1)")
 	}
 	if err == nil {
-		err = migrate(context.Background(), d.write, path)
+		err = migrate(context.Background(), d.write.db, path)
+	}
+	if err == nil {
+		err = d.write.prepare(context.Background())
 	}
 	if err == nil {
 		err = check(context.Background(), d.read.db)
@@ -99,7 +102,7 @@ func wayBack(err error) error {
 // Close closes the file; current calls fail.
 func (d *Driver) Close() error {
 	var all []error
-	for _, db := range []*sql.DB{d.read.db, d.write} {
+	for _, db := range []*sql.DB{d.read.db, d.write.db} {
 		if db != nil {
 			all = append(all, db.Close())
 		}

@@ -19,27 +19,67 @@ const (
 		blobs = ?, created = ?, updated = ?, body = ?, secret = ? WHERE key = ? AND tag = ?`
 )
 
+// The statements of writes.
+const (
+	removeDoc     = "DELETE FROM docs WHERE key = ? AND tag = ?"
+	countDoc      = "SELECT count(*) FROM docs WHERE key = ?"
+	insertHolder  = "INSERT OR IGNORE INTO holders (target, holder) VALUES (?, ?)"
+	removeHolders = "DELETE FROM holders WHERE holder = ?"
+	insertChange  = "INSERT INTO changes (key) VALUES (?)"
+	removeChanges = "DELETE FROM changes WHERE seq <= ?"
+)
+
+// writer writes the file by prepared statements: SQLite takes about as long to compile those of a write as to carry them out.
+type writer struct {
+	db       *sql.DB // one connection
+	prepared map[string]*sql.Stmt
+}
+
+// prepare compiles the statements of writes. It must come after the migration.
+func (w *writer) prepare(ctx context.Context) error {
+	w.prepared = map[string]*sql.Stmt{}
+	for _, text := range []string{insertDoc, updateDoc, removeDoc, countDoc, insertHolder, removeHolders, insertChange, removeChanges} {
+		s, err := w.db.PrepareContext(ctx, text)
+		if err != nil {
+			return err
+		}
+		w.prepared[text] = s
+	}
+	return nil
+}
+
+// transaction holds the write lock from its beginning.
+type transaction struct {
+	*writer
+	tx *sql.Tx
+}
+
+// statement returns a statement of writes in the transaction.
+func (t transaction) statement(ctx context.Context, text string) *sql.Stmt {
+	return t.tx.StmtContext(ctx, t.prepared[text])
+}
+
 // Put implements store.Driver.
 func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 	args, err := columns(doc)
 	if err != nil {
 		return errs.E(errs.Internal, "put", string(doc.Key), err)
 	}
-	err = d.transact(ctx, func(tx *sql.Tx) error {
+	err = d.write.transact(ctx, func(t transaction) error {
 		if at == 0 {
-			if _, err := tx.ExecContext(ctx, insertDoc, args...); err != nil {
+			if _, err := t.statement(ctx, insertDoc).ExecContext(ctx, args...); err != nil {
 				return err
 			}
-			return errors.Join(addHolders(ctx, tx, doc), recordChange(ctx, tx, doc.Key))
+			return errors.Join(t.addHolders(ctx, doc), t.recordChange(ctx, doc.Key))
 		}
-		done, err := changed(tx.ExecContext(ctx, updateDoc, append(args, at)...))
+		done, err := changed(t.statement(ctx, updateDoc).ExecContext(ctx, append(args, at)...))
 		if err == nil && !done {
 			err = errs.E(errs.Conflict, "put", string(doc.Key), errChanged)
 		}
 		if err != nil {
 			return err
 		}
-		return errors.Join(removeHolders(ctx, tx, doc.Key), addHolders(ctx, tx, doc), recordChange(ctx, tx, doc.Key))
+		return errors.Join(t.removeHolders(ctx, doc.Key), t.addHolders(ctx, doc), t.recordChange(ctx, doc.Key))
 	})
 	return classify("put", doc.Key, err)
 }
@@ -48,16 +88,16 @@ var errChanged = errors.New("someone else changed it")
 
 // Remove implements store.Driver.
 func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
-	err := d.transact(ctx, func(tx *sql.Tx) error {
-		done, err := changed(tx.ExecContext(ctx, "DELETE FROM docs WHERE key = ? AND tag = ?", k, at))
+	err := d.write.transact(ctx, func(t transaction) error {
+		done, err := changed(t.statement(ctx, removeDoc).ExecContext(ctx, k, at))
 		if err != nil {
 			return err
 		}
 		if done {
-			return errors.Join(removeHolders(ctx, tx, k), recordChange(ctx, tx, k))
+			return errors.Join(t.removeHolders(ctx, k), t.recordChange(ctx, k))
 		}
 		var there int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM docs WHERE key = ?", k).Scan(&there); err != nil {
+		if err := t.statement(ctx, countDoc).QueryRowContext(ctx, k).Scan(&there); err != nil {
 			return err
 		}
 		if there > 0 {
@@ -68,14 +108,14 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 	return classify("remove", k, err)
 }
 
-// transact runs f in a transaction that holds the write lock from its beginning.
-func (d *Driver) transact(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := d.write.BeginTx(ctx, nil)
+// transact runs f in a transaction.
+func (w *writer) transact(ctx context.Context, f func(transaction) error) error {
+	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if err = f(tx); err == nil {
+	if err = f(transaction{w, tx}); err == nil {
 		err = tx.Commit()
 	}
 	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // the end of ctx rolled it back
@@ -94,24 +134,23 @@ func changed(r sql.Result, err error) (bool, error) {
 }
 
 // addHolders indexes the references and claims of doc.
-func addHolders(ctx context.Context, tx *sql.Tx, doc store.Doc) error {
+func (t transaction) addHolders(ctx context.Context, doc store.Doc) error {
 	for _, target := range slices.Concat(doc.Refs, doc.Claims) {
-		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO holders (target, holder) VALUES (?, ?)", target, doc.Key)
-		if err != nil {
+		if _, err := t.statement(ctx, insertHolder).ExecContext(ctx, target, doc.Key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func removeHolders(ctx context.Context, tx *sql.Tx, k store.Key) error {
-	_, err := tx.ExecContext(ctx, "DELETE FROM holders WHERE holder = ?", k)
+func (t transaction) removeHolders(ctx context.Context, k store.Key) error {
+	_, err := t.statement(ctx, removeHolders).ExecContext(ctx, k)
 	return err
 }
 
 // recordChange appends to the changes, and removes old ones from time to time.
-func recordChange(ctx context.Context, tx *sql.Tx, k store.Key) error {
-	done, err := tx.ExecContext(ctx, "INSERT INTO changes (key) VALUES (?)", k)
+func (t transaction) recordChange(ctx context.Context, k store.Key) error {
+	done, err := t.statement(ctx, insertChange).ExecContext(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -119,7 +158,7 @@ func recordChange(ctx context.Context, tx *sql.Tx, k store.Key) error {
 	if err != nil || seq%trim != 0 {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM changes WHERE seq <= ?", seq-kept)
+	_, err = t.statement(ctx, removeChanges).ExecContext(ctx, seq-kept)
 	return err
 }
 
