@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
 // looping is a template that renders for hours.
@@ -43,27 +44,37 @@ func (s *testStage) loud() (groups []string) {
 	return groups
 }
 
-// A small deployment is Instantiated while six deployments of another project still render
-// their four looping apps each. The log has the times; only the order is asserted.
-func TestF27LoopingChartsOfAProjectDoNotDelayAnother(t *testing.T) {
+// A small deployment is Instantiated while six deployments of another project render their four looping apps each, which
+// never end. It waits for none of their renderings: from its request until it is Instantiated, none of them begins or ends, so it has
+// what it has alone but for the processors, of which the others use no more than they have slots. The log has the times.
+func TestF27F69LoopingChartsOfAProjectDoNotDelayAnother(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.stop()
 	s.options = []app.Option{app.WithoutFsync()} // charts render in children
+	s.config.Render.Timeout = config.Duration(24 * time.Hour)
 	s.start()
 	s.fleet("a")
-	s.onboard("web")
+	s.onboard("cache", "web")
 	took := func(name string) time.Duration {
-		g := s.group(name, appPlaces{"web": nil})
+		g := s.group(name, appPlaces{"cache": nil, "web": nil})
 		start := time.Now()
 		g.act("instantiate")
 		g.becomes("Instantiated")
 		return time.Since(start)
 	}
+	wantRenders := func(when, begun, ended string) {
+		t.Helper()
+		if b, e := s.metric("emco_renders_total"), s.metric(`emco_render_duration_seconds_count{result="ok"}`); b != begun || e != ended {
+			t.Errorf("%s %s renderings had begun and %s ended, want %s and %s", when, b, e, begun, ended)
+		}
+	}
 	alone := took("alone")
+	wantRenders("alone", "2", "2")
 	groups := s.loud()
-	s.eventually("the looping charts of four operations", func() string { return unless(s.metric("emco_renders_total"), "17") })
+	s.eventually("the looping charts of four operations", func() string { return unless(s.metric("emco_renders_total"), "18") })
 	beside := took("beside")
+	wantRenders("beside 24 looping charts", "20", "4")
 	for _, g := range groups {
 		if got := (testGroup{s, g}).status().DeployedStatus; got != "Instantiating" {
 			t.Errorf("%s was %s first", g, got)
