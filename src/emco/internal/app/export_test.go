@@ -18,7 +18,7 @@ import (
 
 // MountReports adds the routes of reports, whose handlers then have nothing to read from.
 func MountReports(r *mux.Router) {
-	reportIntake{git: &gitstatus.Source{}}.mount(r, "")
+	reportIntake{git: &gitstatus.Source{}}.mount(r, "", nil)
 }
 
 // MountDoctor adds the routes of the doctor, whose handlers then have nothing to read from.

@@ -112,6 +112,7 @@ func TestAProcessThatIsNotAnnouncedAcceptsNoChanges(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t, 1, etcdtest.Options{Quota: 4 << 20})
 	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Driver = etcd.Endpoints(), "sqlite" })
+	s.expect(201, "POST", "projects", `{"metadata":{"name":"early"}}`)
 	s.stop()
 	filler := etcd.Client()
 	fill(s, filler)
@@ -119,6 +120,11 @@ func TestAProcessThatIsNotAnnouncedAcceptsNoChanges(t *testing.T) {
 	const project = `{"metadata":{"name":"late"}}`
 	if a := s.do("POST", "projects", project); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "other processes do not know of this one") {
 		t.Errorf("got %d %s, want 503 with the reason", a.Status, a.Body)
+	}
+	for _, r := range [][3]string{{"DELETE", "projects/early"}, {"POST", provider + "/clusters/a/monitor/report", "{}"}} {
+		if a := s.do(r[0], r[1], r[2]); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "other processes do not know of this one") {
+			t.Errorf("%s %s: %d %s, want 503 with the reason", r[0], r[1], a.Status, a.Body)
+		}
 	}
 	if a := s.do("GET", "/readyz", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, "level: ") {
 		t.Errorf("/readyz: %d %s, want 503 because of the level", a.Status, a.Body)
@@ -132,6 +138,7 @@ func TestAProcessThatIsNotAnnouncedAcceptsNoChanges(t *testing.T) {
 		return ""
 	})
 	s.expect(201, "POST", "projects", project)
+	s.expect(204, "DELETE", "projects/early", "")
 }
 
 // emco migrate-store refuses documents of a higher level, as a start does.

@@ -69,8 +69,8 @@ const webhookPath = "/v2/webhooks/git"
 const agentPath = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor"
 
 // mount adds the routes that Git servers, agents and operators call, and returns a handler of reports: because
-// there are many, it answers them before next looks at a request.
-func (r reportIntake) mount(router *mux.Router, secret config.Secret) func(next http.Handler) http.Handler {
+// there are many, it answers them before next looks at a request. While ready returns an error, that is the answer.
+func (r reportIntake) mount(router *mux.Router, secret config.Secret, ready func() error) func(next http.Handler) http.Handler {
 	tokens := func(verb string) authz.Permission { return authz.Permission{Verb: verb, Type: "report-tokens"} }
 	own := authz.Permission{Verb: authz.Public, Type: "reports"} // they have credentials of their own
 	handle := func(method, template string, need authz.Permission, h web.HandlerFunc) {
@@ -82,7 +82,13 @@ func (r reportIntake) mount(router *mux.Router, secret config.Secret) func(next 
 	handle(http.MethodPost, agentPath+"/token", tokens(authz.Create), web.WithDryRun(r.endpoint.Make))
 	handle(http.MethodGet, agentPath+"/token", tokens(authz.List), r.endpoint.Show)
 	handle(http.MethodDelete, agentPath+"/token", tokens(authz.Delete), web.WithDryRun(r.endpoint.Revoke))
+	report := func(w http.ResponseWriter, req *http.Request) error {
+		if err := ready(); err != nil {
+			return err
+		}
+		return r.endpoint.Report(w, req)
+	}
 	return func(next http.Handler) http.Handler {
-		return web.Ahead(http.MethodPost, agentPath+"/report", r.endpoint.Report, next)
+		return web.Ahead(http.MethodPost, agentPath+"/report", report, next)
 	}
 }

@@ -147,7 +147,7 @@ type wiring struct {
 // newWiring builds what services share.
 func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*wiring, error) {
 	w := &wiring{App: a, c: c, p: p, st: st, m: m, router: web.NewRouter(), ahead: func(next http.Handler) http.Handler { return next }}
-	w.router.Use(web.RefuseChanges(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
+	w.router.Use(web.RefuseStoring(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
 	w.stored = storedRules(c, p)
 	w.rules = w.stored
 	w.rules.PlainHTTP = c.Git.PlainHTTP
@@ -259,7 +259,7 @@ func (w *wiring) addRsync() {
 	host := w.gitHost(w.c, w.p, w.st, w.m)
 	rsyncapi.Branches{Contexts: w.st.contexts, DB: w.st.db, Rules: w.stored, Git: host, Log: w.log}.Mount(w.router)
 	reports := w.newReportIntake(w.c, w.st, w.mirror, w.m, w.stored, host.budget)
-	w.ahead = reports.mount(w.router, w.c.Status.WebhookSecret)
+	w.ahead = reports.mount(w.router, w.c.Status.WebhookSecret, w.st.level.Ready)
 	w.sources = append(w.sources, reports.https)
 	clusters := w.kube(w.c, w.stored.Outbound.Check)
 	rsyncapi.Kubeconfigs{DB: w.st.db, Contexts: w.st.contexts, Kube: clusters}.Mount(w.router)

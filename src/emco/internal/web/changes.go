@@ -19,7 +19,7 @@ func HandleStoring(r *mux.Router, method, template string, need authz.Permission
 	Route(r, method, template, effect{declared{h, need}, true})
 }
 
-// HandleFreeing is Handle for a route that must answer also while nothing may be stored: it takes something away, or tells
+// HandleFreeing is Handle for a route that must answer also while there is no space: it takes something away, or tells
 // its callers when to come back.
 func HandleFreeing(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
 	Route(r, method, template, effect{declared{h, need}, false})
@@ -33,12 +33,22 @@ func stores(r *http.Request) bool {
 	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodDelete
 }
 
-// RefuseChanges is middleware of the router: it answers requests whose routes create or change something with the error of
-// refuse, if there is one.
-func RefuseChanges(refuse func() error) mux.MiddlewareFunc {
+// changes reports whether the route of a request may change anything, also by a deletion.
+func changes(r *http.Request) bool {
+	return stores(r) || r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
+// RefuseStoring is middleware of the router: it answers requests whose routes create or change something with the error of
+// refuse, if there is one. Others, such as deletions, may make space.
+func RefuseStoring(refuse func() error) mux.MiddlewareFunc { return refusing(stores, refuse) }
+
+// RefuseChanges is RefuseStoring for all requests but reads.
+func RefuseChanges(refuse func() error) mux.MiddlewareFunc { return refusing(changes, refuse) }
+
+func refusing(concerns func(*http.Request) bool, refuse func() error) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-			if stores(r) {
+			if concerns(r) {
 				if err := refuse(); err != nil {
 					return err
 				}

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorilla/mux"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -377,36 +378,45 @@ func waitRefused(t *testing.T, address string) {
 	t.Fatal("the server goes on listening")
 }
 
-// What stores something is refused by its route, whatever its method; what is no route stays one that does not exist.
+// What stores something is refused by its route, whatever its method, and what takes something away where no change is
+// allowed; what is no route stays one that does not exist.
 func TestChangesAreRefusedByTheirRoutes(t *testing.T) {
 	t.Parallel()
-	router, need := web.NewRouter(), authz.Permission{Verb: authz.Public, Type: "things"}
-	refusal := errs.New(errs.Unavailable, "full")
-	router.Use(web.RefuseChanges(func() error { return refusal }))
+	need, refusal := authz.Permission{Verb: authz.Public, Type: "things"}, errs.New(errs.Unavailable, "full")
 	done := func(w http.ResponseWriter, _ *http.Request) error { w.WriteHeader(http.StatusNoContent); return nil }
-	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
-		web.Handle(router, method, "/things", need, done)
-	}
-	web.HandleStoring(router, "GET", "/begin", need, done)
-	web.HandleFreeing(router, "POST", "/end", need, done)
-	ask := func(method, path string) int {
-		w := httptest.NewRecorder()
-		router.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-		return w.Code
-	}
-	wants := map[[2]string]int{
-		{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 204,
-		{"GET", "/begin"}: 503, {"POST", "/end"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
-	}
-	for r, want := range wants {
-		if got := ask(r[0], r[1]); got != want {
-			t.Errorf("%v: %d, want %d", r, got, want)
+	for refuse, wants := range map[string]map[[2]string]int{
+		"what stores": {
+			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 204,
+			{"GET", "/begin"}: 503, {"POST", "/end"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+		},
+		"changes": {
+			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 503,
+			{"GET", "/begin"}: 503, {"POST", "/end"}: 503, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+		},
+	} {
+		router, now := web.NewRouter(), error(refusal)
+		middleware := map[string]func(func() error) mux.MiddlewareFunc{"what stores": web.RefuseStoring, "changes": web.RefuseChanges}[refuse]
+		router.Use(middleware(func() error { return now }))
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+			web.Handle(router, method, "/things", need, done)
 		}
-	}
-	refusal = nil
-	for r := range wants {
-		if got := ask(r[0], r[1]); got == 503 {
-			t.Errorf("%v is refused for nothing", r)
+		web.HandleStoring(router, "GET", "/begin", need, done)
+		web.HandleFreeing(router, "POST", "/end", need, done)
+		ask := func(r [2]string) int {
+			w := httptest.NewRecorder()
+			router.ServeHTTP(w, httptest.NewRequest(r[0], r[1], nil))
+			return w.Code
+		}
+		for r, want := range wants {
+			if got := ask(r); got != want {
+				t.Errorf("%s are refused: %v: %d, want %d", refuse, r, got, want)
+			}
+		}
+		now = nil
+		for r := range wants {
+			if got := ask(r); got == 503 {
+				t.Errorf("%v is refused for nothing", r)
+			}
 		}
 	}
 }
