@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/auditlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/documenttally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
@@ -294,6 +295,35 @@ func (f fleetCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(pairsDesc, prometheus.GaugeValue, float64(n), state)
 	}
 	out <- prometheus.MustNewConstMetric(silentDesc, prometheus.GaugeValue, float64(t.Silent))
+}
+
+// inventory shows the numbers of documents.
+func (m *metrics) inventory(counts func() map[string]int) {
+	c := inventoryCollector{counts, map[string]*prometheus.Desc{}}
+	for _, k := range documenttally.Kinds() {
+		c.descs[k.Name] = prometheus.NewDesc("emco_"+k.Name, "Documents of this kind, as of the last five seconds.", nil, nil)
+	}
+	m.registry.MustRegister(c)
+}
+
+// inventoryCollector reads the numbers of documents once for each scrape.
+type inventoryCollector struct {
+	counts func() map[string]int
+	descs  map[string]*prometheus.Desc // by kind
+}
+
+// Describe implements prometheus.Collector.
+func (c inventoryCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c inventoryCollector) Collect(out chan<- prometheus.Metric) {
+	for kind, n := range c.counts() {
+		out <- prometheus.MustNewConstMetric(c.descs[kind], prometheus.GaugeValue, float64(n))
+	}
 }
 
 // measuredRenderer counts, times and traces renderings.

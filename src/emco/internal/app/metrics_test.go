@@ -54,6 +54,35 @@ func TestF55Metrics(t *testing.T) {
 	})
 }
 
+// The metrics of the inventory follow the documents.
+func TestTheInventoryIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.fleet("a", "b")
+	s.onboard("web", "cache")
+	s.group("autumn", appPlaces{"web": {"a"}})
+	want := func(what string, counts map[string]string) {
+		t.Helper()
+		for kind, n := range counts {
+			s.eventually(what+": "+kind, func() string {
+				if !strings.Contains(s.do("GET", "/metrics", "").Body, "\nemco_"+kind+" "+n+"\n") {
+					return "it is not " + n
+				}
+				return ""
+			})
+		}
+	}
+	want("documents", map[string]string{
+		"project": "1", "logical_cloud": "1", "composite_app": "1", "app": "2", "deployment_intent_group": "1",
+		"cluster_provider": "1", "cluster": "2", "controller": "0", "clm_controller": "0", "dtc_controller": "0",
+	})
+	s.expect(204, "DELETE", "projects/shop/logical-clouds/stores/cluster-references/b", "")
+	s.expect(204, "DELETE", provider+"/clusters/b/labels/all", "")
+	s.expect(204, "DELETE", provider+"/clusters/b", "")
+	s.expect(201, "POST", "projects", named("bank"))
+	want("after changes", map[string]string{"cluster": "1", "project": "2"})
+}
+
 // Each metric that a dashboard or an alert names exists, and the page lists all.
 func TestF55DashboardsAndAlertsNameMetricsThatExist(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/sfc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/tac"
 	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
+	"github.com/emco-orchestrator/emco/src/emco/internal/documenttally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
@@ -169,7 +170,10 @@ func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*w
 		WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	w.clouds = dcm.NewClouds(st.db, st.contexts).WithStatus(w.reader)
 	w.networks = ncm.New(st.db, st.contexts).WithStatus(w.reader)
+	documents := documenttally.New(st.db, a.log)
+	m.inventory(documents.Counts)
 	w.services = []run.Service{
+		documents,
 		&upkeep.Service{DB: st.db, Log: a.log},
 		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
 	}
