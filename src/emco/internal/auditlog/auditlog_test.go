@@ -593,6 +593,55 @@ func TestAListUntilATimeSkipsNewerSegments(t *testing.T) {
 	}
 }
 
+// An export of a long log holds a portion of it in memory: what was read from etcd and is not sent yet.
+func TestAnExportHoldsAPortionInMemory(t *testing.T) {
+	b := newBed(t)
+	held, most, total := 0, 0, 0 // bytes; only the export counts
+	b.kv = etcdkv.New(auditlog.Etcd, etcdtest.Prefix(t), etcdkv.Options{OnRequest: func(_ string, bytes int) {
+		held, total = held+bytes, total+bytes
+		most = max(most, held)
+	}})
+	const groups, size = 300, 50
+	var ops []clientv3.Op
+	for g := range groups {
+		text := []string{}
+		for i := range size {
+			n := g*size + i + 1
+			line, err := json.Marshal(audit.Line{Stream: "01", Seq: int64(n), Phase: audit.Intent, Path: strings.Repeat("x", 1000), Time: time.Now()})
+			b.must(err)
+			text = append(text, string(line))
+		}
+		ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "line", "01", etcdkv.Number(int64(g*size+1))), strings.Join(text, "\n")))
+	}
+	ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "head", "01"), fmt.Sprintf(`{"seq":%d,"hash":""}`, groups*size)))
+	for some := range slices.Chunk(ops, 20) {
+		_, _, err := b.kv.Commit(b.Context(), "lines", nil, some)
+		b.must(err)
+	}
+	log, err := auditlog.New(b.options("a")) // it writes nothing: it does not run
+	b.must(err)
+	held, most, total = 0, 0, 0
+	next := int64(1)
+	b.must(log.Export(b.Context(), func(text []byte) error {
+		var l audit.Line
+		if err := json.Unmarshal(text, &l); err != nil || l.Seq == 0 {
+			return err // a note
+		}
+		if l.Seq != next {
+			return fmt.Errorf("line %d comes instead of %d", l.Seq, next)
+		}
+		next++
+		held -= len(text)
+		return nil
+	}))
+	if next != groups*size+1 {
+		t.Errorf("%d lines were exported, want %d", next-1, groups*size)
+	}
+	if portion := 3 << 20; most > portion || total < 5*portion {
+		t.Errorf("of %d bytes, %d were in memory at once, want at most %d", total, most, portion)
+	}
+}
+
 // A page reads few of the lines that are in no segment yet, and no more than a bound if none of them is asked for; the pages after it have
 // the others, also behind lines that are missing.
 func TestAPageReadsFewLinesThatAreInNoSegment(t *testing.T) {

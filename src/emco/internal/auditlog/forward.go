@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
@@ -18,10 +19,10 @@ type bookmark interface {
 
 // news are the lines of a stream that a copy does not have yet.
 type news struct {
-	audit.Head         // the last of them
-	after      int64   // the line before the first one
-	rev        int64   // of etcd
-	blocks     []block // that hold them
+	audit.Head                         // the last of them
+	after      int64                   // the line before the first one
+	rev        int64                   // of etcd
+	blocks     iter.Seq2[block, error] // that hold them
 }
 
 // sendFunc copies the new lines of a stream. It may call reached to store a position within the stream.
@@ -69,11 +70,7 @@ func (t *Log) forwardStream(ctx context.Context, h audit.Head, rev int64, p *cop
 	if p.at[h.Stream] > h.Seq { // etcd was restored from a backup
 		p.at[h.Stream] = 0
 	}
-	n := news{Head: h, after: p.at[h.Stream], rev: rev}
-	var err error
-	if n.blocks, err = t.blocks(ctx, h.Stream, n.after, n.rev); err != nil {
-		return err
-	}
+	n := news{Head: h, after: p.at[h.Stream], rev: rev, blocks: t.blocks(ctx, h.Stream, p.at[h.Stream], rev, false)}
 	reached := func(seq int64) error { return p.reach(ctx, h.Stream, seq) }
 	if err := send(ctx, n, reached); err != nil || p.at[h.Stream] == h.Seq {
 		return err

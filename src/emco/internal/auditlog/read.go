@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -53,7 +54,8 @@ func (t *Log) view(ctx context.Context) (v view, err error) {
 	return v, nil
 }
 
-// Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment.
+// Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment. It reads them in portions, of
+// which one is in memory. If that takes so long that etcd removes the moment from its history, it ends with Unavailable.
 func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 	_ = t.Flush(ctx) // else lines that wait are missing: a log that cannot be written is still read
 	v, err := t.view(ctx)
@@ -98,18 +100,15 @@ func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 
 // exportStream hands the lines of a stream to send, after notes that name what of it cannot be read.
 func (t *Log) exportStream(ctx context.Context, name string, rev int64, send func(line []byte) error) error {
-	blocks, err := t.blocks(ctx, name, 0, rev)
-	if err != nil {
-		return err
-	}
-	for _, b := range blocks {
-		if b.spoilt != "" {
-			if err := note(audit.Note{Spoilt: &audit.Spoilt{Stream: name, Seq: b.first, Key: b.spoilt}}, send); err != nil {
-				return err
-			}
+	for b, err := range t.blocks(ctx, name, 0, rev, true) {
+		if err == nil && b.spoilt != "" {
+			err = note(audit.Note{Spoilt: &audit.Spoilt{Stream: name, Seq: b.first, Key: b.spoilt}}, send)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return t.each(ctx, blocks, 0, rev, func(_ int64, line []byte) error { return send(line) })
+	return t.each(ctx, t.blocks(ctx, name, 0, rev, false), 0, rev, func(_ int64, line []byte) error { return send(line) })
 }
 
 func note(n audit.Note, send func(line []byte) error) error {
@@ -121,8 +120,11 @@ func note(n audit.Note, send func(line []byte) error) error {
 }
 
 // each hands the lines in blocks of a stream after one to send, in order.
-func (t *Log) each(ctx context.Context, blocks []block, after, rev int64, send func(seq int64, line []byte) error) error {
-	for _, b := range blocks {
+func (t *Log) each(ctx context.Context, blocks iter.Seq2[block, error], after, rev int64, send func(seq int64, line []byte) error) error {
+	for b, err := range blocks {
+		if err != nil {
+			return err
+		}
 		if b.last <= after {
 			continue
 		}
@@ -150,24 +152,40 @@ type block struct {
 	spoilt      string    // key of what cannot be read of it; empty: nothing
 }
 
-// blocks returns what the lines of a stream after one are stored in, and perhaps blocks before it, in order, at a
-// revision of etcd.
-func (t *Log) blocks(ctx context.Context, name string, after, rev int64) ([]block, error) {
-	segments, err := t.index(ctx, name, after-segmentKeys*maxGroup, rev)
-	if err != nil {
-		return nil, err
-	}
-	var out []block
-	for _, s := range segments {
-		out = append(out, s.block())
-	}
-	for item, err := range t.o.KV.List(ctx, etcdkv.Scan{Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev}) {
+// portionKeys is how many groups of lines the first portion of a stream has; the next ones have about 2 MiB.
+const portionKeys = 4
+
+// blocks yields what the lines of a stream after one are stored in, and perhaps blocks before it, in order, at a
+// revision of etcd; it ends at the first error. With keysOnly the blocks have no lines.
+func (t *Log) blocks(ctx context.Context, name string, after, rev int64, keysOnly bool) iter.Seq2[block, error] {
+	return func(yield func(block, error) bool) {
+		segments, err := t.index(ctx, name, after-segmentKeys*maxGroup, rev)
 		if err != nil {
-			return nil, err
+			yield(block{}, err)
+			return
 		}
-		out = append(out, t.group(name, item))
+		for _, s := range segments {
+			if !yield(s.block(), nil) {
+				return
+			}
+		}
+		scan := etcdkv.Scan{
+			Prefix: t.o.KV.Key("audit", "line", name) + "/", After: lineKey(t.o.KV, name, max(0, after-maxGroup)), Revision: rev,
+			KeysOnly: keysOnly, First: portionKeys,
+		}
+		if keysOnly {
+			scan.First = 0
+		}
+		for item, err := range t.o.KV.List(ctx, scan) {
+			if err != nil {
+				yield(block{}, err)
+				return
+			}
+			if !yield(t.group(name, item), nil) {
+				return
+			}
+		}
 	}
-	return out, nil
 }
 
 func (s segment) block() block {
