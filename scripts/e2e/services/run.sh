@@ -65,6 +65,7 @@ S-26 | test      | scripts/rules                   | TestF55 | rules and dashboa
 S-26 | test      | src/emco/internal/app           | TestF55 | each metric that they name exists; the metrics pass Prometheus's checks
 S-27 | docs      | scripts/e2e                     | TestF35ThreeMachines | three processes on three members of etcd, with certificates on both sides
 S-27 | test      | src/emco/internal/tlsfiles      | TestFilesOfClients TestRenewedClientCertificates | files that do not fit are refused; renewed ones are used
+S-27 | test      | src/emco/internal/app           | TestS27 | etcd with TLS and a role for the prefix; wrong authorities, expired certificates, users without the role
 S-28 | mongo     | scripts/e2e                     | TestS28 | documents away: 503 with Retry-After, deliveries go on, and ready soon after their return
 S-28 | test      | src/emco/internal/svc/rsync     | TestS28 | deliveries go on with what the process knows, and a replaced credential is used when the documents answer
 S-28 | test      | src/emco/internal/route         | TestDeliveriesUse TestNothing TestARouteFromBefore | what is used while the documents are away, and what is not

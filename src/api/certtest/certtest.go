@@ -31,10 +31,17 @@ func New(t testing.TB) Authority {
 	return Authority{Cert: sign(t, c, c, key, key), key: key}
 }
 
-// Issue returns a certificate for a name on this machine, for servers and clients.
+// Issue returns a certificate for a name on this machine, for servers and clients. It is valid for an hour.
 func (a Authority) Issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
+	return a.IssueUntil(t, name, time.Now().Add(time.Hour))
+}
+
+// IssueUntil returns a certificate like Issue's whose end is given.
+func (a Authority) IssueUntil(t testing.TB, name string, end time.Time) tls.Certificate {
+	t.Helper()
 	c, key := template(name), newKey(t)
+	c.NotAfter = end
 	c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return tls.Certificate{Certificate: [][]byte{sign(t, c, a.Cert, key, a.key).Raw}, PrivateKey: key}

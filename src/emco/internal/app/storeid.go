@@ -54,7 +54,7 @@ func (a *App) await(ctx context.Context, open func() error) error {
 		if !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
 			return err
 		}
-		a.log.Warn("the start waits for the stores", "err", err)
+		a.log.Warn("the start waits for the stores; a line of the component etcd says why a connection fails", "err", err)
 		if pause.For(ctx, storePause) != nil {
 			return err
 		}

@@ -129,6 +129,8 @@ func Classify(op, subject string, err error) error {
 		kind = errs.Unavailable
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		kind, err = errs.Unavailable, fmt.Errorf("%w (%w)", ErrFull, err)
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
+		err = fmt.Errorf("%w: the user of etcd, the common name of the client's certificate, must be allowed to read and write what begins with etcd.prefix", err)
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps):
 		kind = errs.TooLarge
 	default:
