@@ -56,7 +56,7 @@ func (c Capacity) Clone() Capacity {
 	return c
 }
 
-// cleanCapacity enforces the limits. A class that cannot exist is left out; its nodes are counted as cut.
+// cleanCapacity returns a copy within the limits. A class that cannot exist is left out; its nodes are counted as cut.
 func cleanCapacity(c Capacity) Capacity {
 	out := Capacity{Nodes: limited(c.Nodes), Cut: limited(c.Cut), Problem: printable(c.Problem, MaxReason)}
 	for _, class := range c.Classes {
@@ -70,13 +70,23 @@ func cleanCapacity(c Capacity) Capacity {
 	return out
 }
 
+// cutClasses leaves out the classes with the least room until the rest takes at most limit bytes.
+func cutClasses(c Capacity, limit int) Capacity {
+	for n := len(c.Classes) - 1; n >= 0 && size(c) > limit; n-- {
+		c.Cut = limited(c.Cut + c.Classes[n].Count)
+		c.Classes = c.Classes[:n]
+	}
+	return c
+}
+
 func limited(nodes int) int { return min(max(nodes, 0), maxNodes) }
 
-// soundClass reports whether a class of nodes can exist, and cuts its amounts to the limit.
+// soundClass reports whether a class of nodes can exist, and cuts its amounts to the limit, in a copy.
 func soundClass(c *NodeClass) bool {
 	if c.Count == 0 || len(c.Resources) > MaxNodeResources || c.Only != "" && !plain(c.Only, maxName+maxLabel) {
 		return false
 	}
+	c.Resources = slices.Clone(c.Resources)
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		if !plain(r.Name, maxName+maxLabel) || i > 0 && r.Name <= c.Resources[i-1].Name {

@@ -69,6 +69,41 @@ func TestImpossibleNodesAreCut(t *testing.T) {
 	}
 }
 
+// Objects of apps matter more than classes of nodes: these leave a quarter of the limit to themselves at most.
+func TestNodesLeaveRoomForApps(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	for i := range status.MaxNodeClasses {
+		r.Capacity.Nodes++
+		r.Capacity.Classes = append(r.Capacity.Classes, nodes(1, status.NodeResource{Name: "cpu", Allocatable: 4000, Free: uint64(4000 - i)}))
+	}
+	const limit = 2400
+	text, err := status.Encode(r, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := status.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.Capacity.Classes); len(text) > limit || !reflect.DeepEqual(got.Apps, sample().Apps) || n == 0 || got.Capacity.Cut != status.MaxNodeClasses-n || got.Capacity.Classes[0].Resources[0].Free != 4000 {
+		t.Errorf("%d bytes of %d have the apps %+v, %d classes, and %d nodes are cut", len(text), limit, got.Apps, n, got.Capacity.Cut)
+	}
+}
+
+// Several goroutines may encode the same report.
+func TestEncodeDoesNotChangeTheCapacity(t *testing.T) {
+	t.Parallel()
+	r := sample()
+	r.Capacity = status.Capacity{Nodes: 1, Classes: []status.NodeClass{nodes(1, status.NodeResource{Name: "memory", Allocatable: 1 << 60, Free: 1 << 61})}}
+	if _, err := status.Encode(r, 0); err != nil {
+		t.Fatal(err)
+	}
+	if m := r.Capacity.Classes[0].Resources[0]; m.Allocatable != 1<<60 || m.Free != 1<<61 {
+		t.Errorf("the report has %+v afterwards", m)
+	}
+}
+
 func decoded(t *testing.T, r status.Report) status.Report {
 	t.Helper()
 	text, err := json.Marshal(r)

@@ -17,7 +17,8 @@ const (
 )
 
 // Encode returns a report as compact JSON of at most limit bytes; 0 means MaxSize. Git and
-// HTTP compress it. Texts that are too long are cut. If the report is too large, reasons
+// HTTP compress it. Texts that are too long are cut. If the report is too large, classes of
+// nodes that take more than a quarter of the limit are counted as cut, reasons
 // are shortened and then objects are left out, the least urgent first: Current ones that
 // belong to no bundle, other Current ones, those in progress, and so on; Truncated counts
 // them. The given report is not changed.
@@ -33,6 +34,7 @@ func Encode(r Report, limit int) ([]byte, error) {
 	if err != nil || len(text) <= limit {
 		return text, err
 	}
+	r.Capacity = cutClasses(r.Capacity, limit/4)
 	r.Apps = trimmed(r.Apps, shortened)
 	r = fit(r, limit)
 	return json.Marshal(r)
