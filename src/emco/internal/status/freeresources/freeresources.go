@@ -6,6 +6,7 @@
 package freeresources
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
@@ -41,7 +43,8 @@ type Connection interface {
 	Close()
 }
 
-// Connect connects to a cluster if it is a direct cluster; direct is false if it is not.
+// Connect connects to a cluster if it is a direct cluster; direct is false if it is not. An error is Unavailable if the
+// registration cannot be read now; others concern the cluster.
 type Connect func(ctx context.Context, cluster v2.ClusterKey) (c Connection, direct bool, err error)
 
 // Reader answers what clusters have free. Make it with New. It is safe for concurrent use.
@@ -67,7 +70,8 @@ func New(reports Reports, connect Connect, stale time.Duration, now func() time.
 	return &Reader{reports: reports, connect: connect, stale: stale, now: now, log: log, recent: map[v2.ClusterKey]read{}}
 }
 
-// Of returns what the nodes of clusters have free. Every cluster has an answer; Problem says why nothing is known.
+// Of returns what the nodes of clusters have free. Every cluster has an answer; Problem says why nothing is known. An
+// error is that of the stores.
 func (r *Reader) Of(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]status.Capacity, error) {
 	out := make(map[v2.ClusterKey]status.Capacity, len(clusters))
 	for len(clusters) > 0 {
@@ -149,7 +153,8 @@ func (r *Reader) readDirect(ctx context.Context, out map[v2.ClusterKey]status.Ca
 	within, cancel := context.WithTimeout(ctx, allTimeout)
 	defer cancel()
 	slots := make(chan struct{}, maxReads)
-	var mu sync.Mutex // guards out
+	var mu sync.Mutex // guards out and failed
+	var failed error
 	var reads sync.WaitGroup
 	for cluster, c := range maps.Clone(out) {
 		if c.Known() {
@@ -158,34 +163,47 @@ func (r *Reader) readDirect(ctx context.Context, out map[v2.ClusterKey]status.Ca
 		slots <- struct{}{}
 		reads.Go(func() {
 			defer func() { <-slots }()
-			if c, direct := r.direct(within, cluster); direct {
-				mu.Lock()
-				defer mu.Unlock()
+			c, direct, err := r.direct(within, cluster)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				failed = cmp.Or(failed, err)
+				cancel()
+			case direct:
 				out[cluster] = c
 			}
 		})
 	}
 	reads.Wait()
-	return ctx.Err()
+	return cmp.Or(ctx.Err(), failed)
 }
 
-// direct returns what a direct cluster has free; false if it is no direct cluster.
-func (r *Reader) direct(ctx context.Context, cluster v2.ClusterKey) (status.Capacity, bool) {
+// direct returns what a direct cluster has free; false if it is no direct cluster. An error is that of the stores.
+func (r *Reader) direct(ctx context.Context, cluster v2.ClusterKey) (c status.Capacity, direct bool, err error) {
 	if c, known := r.kept(cluster); known {
-		return c, true
+		return c, true, nil
+	}
+	late := status.Capacity{Problem: "there was no time to look at it: API servers of other clusters did not answer"}
+	if ctx.Err() != nil {
+		return late, true, nil
 	}
 	connection, direct, err := r.connect(ctx, cluster)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return late, true, nil
+	case errs.Is(err, errs.Unavailable):
+		return c, false, err
 	case err != nil:
 		r.log.Warn("cluster not reached for its free resources", "cluster", cluster, "err", err)
-		return status.Capacity{Problem: "it cannot be reached as it is registered"}, true
+		return status.Capacity{Problem: "it cannot be reached as it is registered"}, true, nil
 	case !direct:
-		return status.Capacity{}, false
+		return c, false, nil
 	}
 	defer connection.Close()
 	within, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	c, err := connection.Capacity(within)
+	c, err = connection.Capacity(within)
 	switch {
 	case err != nil:
 		r.log.Warn("free resources of a cluster not read", "cluster", cluster, "err", err)
@@ -196,7 +214,7 @@ func (r *Reader) direct(ctx context.Context, cluster v2.ClusterKey) (status.Capa
 	if ctx.Err() == nil { // otherwise the caller gave up, and not the cluster
 		r.keep(cluster, c)
 	}
-	return c, true
+	return c, true, nil
 }
 
 // kept returns the last read of a cluster, if it still counts.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
@@ -50,8 +51,11 @@ type api struct {
 }
 
 func (a *api) connect(_ context.Context, cluster v2.ClusterKey) (freeresources.Connection, bool, error) {
-	if cluster == "p+broken" {
+	switch cluster {
+	case "p+broken":
 		return nil, true, errors.New("the secret of its kubeconfig is lost")
+	case "p+unread":
+		return nil, false, errs.New(errs.Unavailable, "the documents do not answer")
 	}
 	return a, strings.HasPrefix(string(cluster), "p+direct"), nil
 }
@@ -149,6 +153,40 @@ func TestDirectClustersAreReadOnceInAWhile(t *testing.T) {
 		cancel()
 		if _, err := r.Of(ended, clusters[1:2]); !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that left gets %v", err)
+		}
+	})
+}
+
+// A store that does not answer says nothing of a cluster: the caller tries again.
+func TestAStoreThatDoesNotAnswerIsAnError(t *testing.T) {
+	t.Parallel()
+	r := freeresources.New(said{}, (&api{}).connect, time.Minute, time.Now, slog.New(slog.DiscardHandler))
+	if got, err := r.Of(t.Context(), []v2.ClusterKey{"p+other", "p+unread"}); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("Of = %+v, %v, want Unavailable", got, err)
+	}
+}
+
+// API servers that do not answer leave no time for others. That is no fault of these.
+func TestClustersThatWereNotAskedAreNotBlamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{answer: func(ctx context.Context) (status.Capacity, error) {
+			<-ctx.Done()
+			return status.Capacity{}, ctx.Err()
+		}}
+		r := freeresources.New(said{}, a.connect, time.Minute, time.Now, slog.New(slog.DiscardHandler))
+		var clusters []v2.ClusterKey
+		for range 100 {
+			clusters = append(clusters, v2.NewClusterKey("p", "direct"+strings.Repeat("x", len(clusters))))
+		}
+		got, err := r.Of(t.Context(), clusters)
+		count := map[string]int{}
+		for _, c := range got {
+			count[c.Problem]++
+		}
+		silent, unasked := count["the API server does not answer"], count["there was no time to look at it: API servers of other clusters did not answer"]
+		if err != nil || silent != a.reads || silent < 48 || unasked == 0 || silent+unasked != 100 {
+			t.Errorf("%v, %v after %d reads, want that 48 do not answer", count, err, a.reads)
 		}
 	})
 }
