@@ -72,6 +72,8 @@ type App struct {
 
 	keyWait time.Duration // between the creation of a data key and its first use
 
+	patience time.Duration // how long stores may take to answer before a command gives up; 0: a start waits for them
+
 	upkeepAfter time.Duration // from the start to the first sweep and the next look at the level; 0: as usual
 
 	apart func(context.Context, error) error // see storePair

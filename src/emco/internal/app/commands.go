@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -192,13 +193,16 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 	return err
 }
 
+// commandPatience is how long stores may take to answer a command, whose user waits for it.
+const commandPatience = 10 * time.Second
+
 // offline returns an App without services, for commands that open stores while no emco runs.
 func offline(c config.Config) (*App, parts, error) {
 	p, err := readParts(c)
 	if err != nil {
 		return nil, parts{}, err
 	}
-	a := &App{log: slog.New(slog.DiscardHandler), member: member(c)}
+	a := &App{log: slog.New(slog.DiscardHandler), member: member(c), patience: commandPatience}
 	a.onClose(p.azure.Close)
 	a.disk = diskspace.New(diskspace.Options{Dir: c.Data, Bytes: 0, OnProbe: func(int64) {}, Log: a.log})
 	return a, p, nil

@@ -66,9 +66,11 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 
 // checkNoMember wants no running process: its writes would be lost. A killed one is gone when its lease ends.
 func checkNoMember(ctx context.Context, client *clientv3.Client, prefix string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandPatience)
+	defer cancel()
 	r, err := client.Get(ctx, strings.TrimSuffix(prefix, "/")+"/member/", clientv3.WithPrefix())
 	if err != nil {
-		return fmt.Errorf("read the processes that run: %w", err)
+		return fmt.Errorf("read in etcd which processes run: %w", err)
 	}
 	var names []string
 	for _, kv := range r.Kvs {

@@ -142,3 +142,17 @@ func TestH39AStoreThatWasRestoredAloneIsRefused(t *testing.T) {
 	s.start()
 	winter.becomes("Instantiated")
 }
+
+// A command whose stores do not answer says so. A start would wait for them.
+func TestCommandsDoNotWaitForStoresThatAreAway(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"doctor"}, {"adopt"}, {"migrate-store", "-from", "sqlite", "-to", "etcd"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			code, text := command(append(args, "-data", t.TempDir(), "-etcd.endpoints", "http://127.0.0.1:1", "-store.driver", "sqlite")...)
+			if code != 1 || !strings.Contains(text, "etcd did not answer") && !strings.Contains(text, "read in etcd which processes run") {
+				t.Errorf("exit code %d, %s; want that etcd does not answer", code, text)
+			}
+		})
+	}
+}

@@ -35,10 +35,10 @@ type storePair struct {
 // join refuses stores that do not belong together, and gives both an id if they have none. It
 // waits until etcd answers.
 func (a *App) join(ctx context.Context, p storePair) error {
-	if err := a.await(ctx, func() error { return p.join(ctx) }); err != nil {
+	if err := a.await(ctx, "the stores", func() error { return p.join(ctx) }); err != nil {
 		return err
 	}
-	return a.await(ctx, func() error {
+	return a.await(ctx, "etcd", func() error {
 		jumped, err := p.contexts.NoteProgress(ctx)
 		if jumped > 0 {
 			a.log.Warn("etcd was restored from a backup: EMCO skips numbers of revisions that it may have used after the backup", "deployments", jumped)
@@ -47,12 +47,16 @@ func (a *App) join(ctx context.Context, p storePair) error {
 	})
 }
 
-// await calls open again while a store does not answer.
-func (a *App) await(ctx context.Context, open func() error) error {
+// await calls open again while what it opens does not answer.
+func (a *App) await(ctx context.Context, what string, open func() error) error {
+	begun := time.Now()
 	for {
 		err := open()
-		if !errs.Is(err, errs.Unavailable) || ctx.Err() != nil {
+		switch {
+		case !errs.Is(err, errs.Unavailable) || ctx.Err() != nil:
 			return err
+		case a.patience > 0 && time.Since(begun) >= a.patience:
+			return fmt.Errorf("%s did not answer within %s: %w", what, a.patience, err)
 		}
 		a.log.Warn("the start waits for the stores; a line of the component etcd says why a connection fails", "err", err)
 		if pause.For(ctx, storePause) != nil {

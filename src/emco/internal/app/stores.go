@@ -128,7 +128,7 @@ func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, alone bool) (*sh
 	if a.upkeepAfter > 0 {
 		level = level.WithInterval(a.upkeepAfter)
 	}
-	if err := a.await(ctx, func() error { return level.Join(ctx) }); err != nil {
+	if err := a.await(ctx, "etcd", func() error { return level.Join(ctx) }); err != nil {
 		return nil, err
 	}
 	a.onClose(func() error { return level.Leave(context.Background()) })
@@ -142,7 +142,7 @@ func (a *App) openDocuments(ctx context.Context, name string, p drivers.Place) (
 		return err
 	}
 	if name == drivers.Mongo {
-		err = a.await(ctx, open)
+		err = a.await(ctx, "MongoDB", open)
 	} else {
 		err = open()
 	}
