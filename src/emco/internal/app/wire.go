@@ -354,7 +354,7 @@ func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mir
 
 func statusOptions(c config.Config) statusview.Options {
 	o := statusview.Default()
-	o.Stale, o.Streams = time.Duration(c.Status.Stale), c.Status.Streams
+	o.Stale, o.Streams, o.UpstreamWords = time.Duration(c.Status.Stale), c.Status.Streams, c.Status.UpstreamWords
 	return o
 }
 

@@ -133,6 +133,8 @@ type Status struct {
 	Stale   Duration `json:"stale" help:"how long the last report of a cluster counts; a cluster that is silent longer is Unknown"`
 	Streams int      `json:"streams" help:"status streams at the same time"`
 
+	UpstreamWords bool `json:"upstreamWords" help:"show readyStatus in upstream EMCO's words only, for scripts that know no others: what is Unknown reads NotPresent if the cluster has never reported it, otherwise NotReady"`
+
 	Interval      Duration `json:"interval" help:"pause between two polls of a repository for reports"`
 	Queue         int      `json:"queue" help:"reports by HTTPS that may wait for the store; the agent of one more must try again"`
 	WebhookSecret Secret   `json:"webhookSecret" help:"secret with which Git servers sign their calls of /v2/webhooks/git; empty: all calls are refused"`

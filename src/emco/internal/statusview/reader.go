@@ -23,6 +23,8 @@ type Options struct {
 	Interval time.Duration    // shortest time between two answers of a stream
 	Streams  int              // number of streams at the same time
 	Now      func() time.Time // the clock that measures the age of reports
+
+	UpstreamWords bool // readyStatus has upstream's words only: Unknown reads NotPresent or NotReady
 }
 
 // Default returns the options that fit agents that report at least every minute.

@@ -92,8 +92,19 @@ func (v *statusView) totals(out *v2.Status, counts map[string]int, failed bool) 
 		out.DeployedCounts = counts
 	}
 	if v.Ready {
-		out.ReadyStatus = overall(counts, failed && !v.past)
+		out.ReadyStatus = v.word(objectState{state: overall(counts, failed && !v.past)})
 	}
+}
+
+// word returns the word of readyStatus for a state. Upstream has none for what is not known.
+func (v *statusView) word(o objectState) string {
+	switch {
+	case !v.Ready || !v.reader.options.UpstreamWords || o.state != v2.Unknown:
+		return o.state
+	case o.reason == noReport:
+		return v2.NotPresent
+	}
+	return v2.NotReady
 }
 
 // overall returns Ready only if everything is Ready, and Unknown if something is not known
@@ -205,6 +216,7 @@ func (v *statusView) block(p *placeStatus, state func(i int, ref appcontext.Ref)
 			continue
 		}
 		o := state(i, ref)
+		o.state = v.word(o)
 		out.counts[o.state]++
 		out.list = append(out.list, v.resource(ref, o))
 	}
@@ -250,6 +262,7 @@ func (v *statusView) extras(p *placeStatus, counts map[string]int) (out []v2.Res
 		if !admits(v.Resources, s.Name) || o.state == v2.NotPresent {
 			continue
 		}
+		o.state = v.word(o)
 		counts[o.state] += p.n
 		if v.Output == Summary {
 			continue

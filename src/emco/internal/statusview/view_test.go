@@ -706,3 +706,39 @@ func condition(t *testing.T, list []v2.Condition, kind string) v2.Condition {
 	t.Fatalf("no condition %s in %+v", kind, list)
 	return v2.Condition{}
 }
+
+// With upstream's words alone, what is not known is not ready: never reported, silent, or in a report that is too long.
+func TestUpstreamsWordsHaveNoUnknown(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.reader.options.UpstreamWords = true
+	g, o := s.group("7"), s.configMap("one", "hello")
+	b := s.bundle(o)
+	g.publish(placedApps{"a": {c1: b, "edge+c2": b}})
+	want := func(what, sum string, counts map[string]int) {
+		t.Helper()
+		for _, query := range []string{"status=ready", "status=ready&output=summary"} {
+			if st := g.status(query); st.ReadyStatus != sum || !reflect.DeepEqual(st.ReadyCounts, counts) {
+				t.Errorf("%s, %s: got %s %v, want %s %v", what, query, st.ReadyStatus, st.ReadyCounts, sum, counts)
+			}
+		}
+		if st := g.status("type=cluster"); !reflect.DeepEqual(st.ClusterCounts, counts) {
+			t.Errorf("%s: the deprecated view has %v, want %v", what, st.ClusterCounts, counts)
+		}
+	}
+	want("nothing is reported", "NotReady", map[string]int{"NotPresent": 2})
+	for _, c := range []v2.ClusterKey{c1, "edge+c2"} {
+		g.applied("a", c, b, "c0ffee")
+		g.report("a", c, appcontext.Report{Seq: 4, At: noon, Commit: "c0ffee", Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}})
+	}
+	want("all is reported", "Ready", map[string]int{"Ready": 2})
+	s.at(noon.Add(time.Hour))
+	want("the agents are silent", "NotReady", map[string]int{"NotReady": 2})
+	st := g.status("status=ready")
+	if r := st.Apps[0].Clusters[0].Resources[0]; r.ReadyStatus != "NotReady" || !strings.HasSuffix(r.Reason, "; was Ready") {
+		t.Errorf("the object reads %+v", r)
+	}
+	if c := condition(t, st.Conditions, v2.Healthy); c.Status != v2.Unknown {
+		t.Errorf("the condition reads %+v", c)
+	}
+}
