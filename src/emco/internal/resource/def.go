@@ -34,9 +34,10 @@ type Def[T any] struct {
 	// change in place. secret is the new secret file; it returns the one to store. It is called
 	// before Check.
 	Adopt   func(doc *T, secret seal.Secret, old T, stored seal.Secret) (seal.Secret, error)
-	Recheck bool        // Check reads what others may write at the same time: it is called again after creation, which is undone if it fails
-	File    *File[T]    // an upload that comes with the document
-	Masking *Masking[T] // members that are never shown
+	Recheck bool                        // Check reads what others may write at the same time: it is called again after creation, which is undone if it fails
+	File    *File[T]                    // an upload that comes with the document
+	Masking *Masking[T]                 // members that are never shown
+	Show    func(doc T) ([]byte, error) // the JSON that clients see, if it is not what is stored; not with Masking
 	Guards  Guards
 	Queries []Query // what "?name=" makes of a GET
 	// Place returns the place that a document of a root collection is: a list leaves out those that the caller

@@ -384,12 +384,15 @@ func (d *Def[T]) masksAnswers() bool { return d.Masking != nil && d.Masking.InBo
 // visible returns what clients may see of a document: the body as it is stored, as a
 // rule.
 func (d *Def[T]) visible(doc store.Doc) ([]byte, error) {
-	if !d.masksAnswers() {
+	if !d.masksAnswers() && d.Show == nil {
 		return doc.Body, nil
 	}
 	full, err := store.Decode[T](doc)
 	if err != nil {
 		return nil, err
+	}
+	if d.Show != nil {
+		return d.Show(full)
 	}
 	return json.Marshal(d.Masking.Mask(full))
 }

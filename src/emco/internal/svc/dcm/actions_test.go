@@ -66,6 +66,8 @@ func TestCloudsLive(t *testing.T) {
 		step{Do: "POST " + lc + "/instantiate", Status: 409, Text: "not allowed in state Instantiated; allowed in Created, Terminated"},
 		step{Do: "GET " + lc + "/status?status=ready", Status: 200, Text: `"deployedStatus":"Instantiated","readyStatus":"Ready"`},
 		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc"},"spec":{"level":"0"}}`, Status: 201}, // it changes nothing
+		step{Do: "GET " + lc, Status: 200, Text: `"spec":{"namespace":"default","level":"0","user":{"userName":"","type":""},"labels":null}`},
+		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc"},"spec":{"namespace":"default","level":"0","user":{"userName":"","type":""},"labels":null}}`, Status: 201}, // nor does what was read
 		step{Do: "PUT " + lc, Body: `{"metadata":{"name":"lc","description":"new"},"spec":{"level":"0"}}`, Status: 409, Text: "terminate it before it is changed"},
 		step{Do: "DELETE " + refs + "/r", Status: 204}, // no deployment uses the cloud
 	)

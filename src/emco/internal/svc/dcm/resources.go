@@ -2,6 +2,7 @@ package dcm
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/gorilla/mux"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 // Resources are the documents that dcm serves.
@@ -33,7 +35,7 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.LogicalCloud]{
 		Kind: "LogicalCloud", Orphan: "Project not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds", Item: "{logicalCloud}", Put: resource.PutCreated,
-		Guards: s.Clouds,
+		Guards: s.Clouds, Adopt: keepNamespace, Show: shownCloud,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
 		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
@@ -58,6 +60,34 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "KV Pair", Orphan: "LogicalCloud not found",
 		Collection: cloudDocuments + "/kv-pairs", Item: "{logicalCloudKv}", Put: resource.PutOK,
 	})
+}
+
+// adminNamespace is the namespace of clouds of level 0, which EMCO sets.
+const adminNamespace = "default"
+
+// keepNamespace has a PUT of a cloud of level 0 keep the namespace that is stored: answers show another one, and what was
+// read may be sent back.
+func keepNamespace(c *v2.LogicalCloud, secret seal.Secret, old v2.LogicalCloud, _ seal.Secret) (seal.Secret, error) {
+	if c.Spec.Level == v2.LevelAdmin && old.Spec.Level == v2.LevelAdmin {
+		c.Spec.Namespace = old.Spec.Namespace
+	}
+	return secret, nil
+}
+
+// shownCloud shows a logical cloud as upstream EMCO does: with the namespace that level 0 has, and with null for no labels.
+func shownCloud(c v2.LogicalCloud) ([]byte, error) {
+	var out struct {
+		v2.Named
+		Spec struct {
+			v2.LogicalCloudSpec
+			Labels map[string]string `json:"labels"`
+		} `json:"spec"`
+	}
+	if c.Spec.Level == v2.LevelAdmin {
+		c.Spec.Namespace = adminNamespace
+	}
+	out.Named, out.Spec.LogicalCloudSpec, out.Spec.Labels = c.Named, c.Spec, c.Spec.Labels
+	return json.Marshal(out)
 }
 
 // cloudDocuments is the collection path of a logical cloud's own documents.

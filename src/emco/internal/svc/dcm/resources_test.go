@@ -30,7 +30,7 @@ func TestLogicalClouds(t *testing.T) {
 	s.Run(t,
 		step{Do: "POST " + all, Body: `{"metadata":{"name":"lc"}}`, Status: 400, Text: "spec.namespace: is empty; a logical cloud of level 1 needs a namespace"},
 		step{Do: "POST " + all, Body: `{"metadata":{"name":"lc"},"spec":{"level":0}}`, Status: 422},
-		step{Do: "POST " + all, Body: lc, Status: 201, Text: `"spec":{"namespace":"","level":"0","user":{"userName":"u","type":"certificate"}}`},
+		step{Do: "POST " + all, Body: lc, Status: 201, Text: `"spec":{"namespace":"default","level":"0","user":{"userName":"u","type":"certificate"},"labels":null}`},
 		step{Do: "POST " + all, Body: lc, Status: 409, Text: "=LogicalCloud already exists"},
 		step{Do: "PUT " + all + "/lc", Body: lc, Status: 201},
 		step{Do: "GET " + all + "/x", Status: 404, Text: "=LogicalCloud not found"},
@@ -43,6 +43,8 @@ func TestLogicalClouds(t *testing.T) {
 		step{Do: "PUT " + refs + "/r", Body: ref, Status: 405, Text: "="},
 		step{Do: "DELETE " + all + "/lc", Status: 409, Text: "Cannot delete parent"},
 		step{Do: "DELETE " + refs + "/r", Status: 204},
+		step{Do: "GET " + all, Status: 200, Text: `"spec":{"namespace":"default","level":"0",`},
 		step{Do: "DELETE " + all + "/lc", Status: 204},
+		step{Do: "POST " + all, Body: `{"metadata":{"name":"one"},"spec":{"namespace":"shop","labels":{"a":"b"},"user":{"userName":"u"}}}`, Status: 201, Text: `"spec":{"namespace":"shop","level":"1","user":{"userName":"u","type":""},"labels":{"a":"b"}}`},
 	)
 }
