@@ -133,13 +133,14 @@ const (
 	RuleGitOps        = "gitops"         // objects that make a reconciler apply other content
 	RuleExternalIPs   = "external-ips"   // services that take over addresses
 	RuleSecrets       = "secrets"        // values in Secrets, if the policy refuses them
+	RuleDuplicates    = "duplicates"     // objects that another app places on the same cluster
 	RuleKinds         = "kinds"          // kinds that the policy neither knows nor allows, and denied ones
 )
 
 // PolicyRules lists the rules, sorted.
 func PolicyRules() []string {
 	return []string{
-		RuleClusterScoped, RuleDefinitions, RuleExternalIPs, RuleGitOps, RuleHost,
+		RuleClusterScoped, RuleDefinitions, RuleDuplicates, RuleExternalIPs, RuleGitOps, RuleHost,
 		RuleKinds, RuleNamespaces, RulePermissions, RulePrivileged, RuleWebhooks,
 	}
 }

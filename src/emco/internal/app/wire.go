@@ -164,7 +164,7 @@ func (a *App) newWiring(c config.Config, p parts, st openStores, m *metrics) (*w
 	w.free = a.freeResources(c, st, w.stored)
 	usage := orchestrator.NewUsage()
 	w.mirror.Observe(usage)
-	w.groups = orchestrator.NewGroups(st.db, st.contexts, w.renderer).WithStatus(w.reader).WithUsage(usage).
+	w.groups = orchestrator.NewGroups(st.db, st.contexts, w.renderer).WithStatus(w.reader).WithUsage(usage).WithPlaced(w.mirror).
 		WithControllers(controllers(st.db, p.values), p.values).
 		WithPlacement(placementControllers(st.db, w.free)).
 		WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))

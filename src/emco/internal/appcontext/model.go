@@ -153,6 +153,8 @@ type App struct {
 	Verdicts []Verdict    `json:"verdicts,omitempty"` // why clusters were left out; capped
 	Findings []string     `json:"findings,omitempty"` // warnings for users
 
+	Duplicates []string `json:"duplicates,omitempty"` // warnings about objects that another app of the revision has, too
+
 	DependsOn []Dependency `json:"dependsOn,omitempty"`
 	LeaveLast bool         `json:"leaveLast,omitempty"` // it is removed from clusters only when it is ready on the remaining ones
 	Rollout   *Rollout     `json:"rollout,omitempty"`   // nil: everywhere at once

@@ -91,6 +91,12 @@ func (p Policy) String() string {
 	return "policy " + p.Name
 }
 
+// FindsDuplicates reports whether objects that another app places on the same cluster break the policy. The bounds of a logical
+// cloud leave them to documents.
+func (p Policy) FindsDuplicates() bool {
+	return !p.Cloud && !slices.Contains(p.Allow, v2.RuleDuplicates)
+}
+
 // Breach is a rule that an object breaks.
 type Breach struct {
 	Policy string // for people

@@ -57,11 +57,11 @@ func itemsOf(b appcontext.Bundle) map[itemKey]bundleItem {
 // Compare returns the change of each object from one bundle to another, with the contents of those
 // that change, in order of application. Either digest may be empty: no objects.
 func (o *Overlay) Compare(ctx context.Context, from, to appcontext.Digest) ([]v2.ObjectChange, error) {
-	old, err := o.bundle(ctx, from)
+	old, err := o.GetBundle(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	next, err := o.bundle(ctx, to)
+	next, err := o.GetBundle(ctx, to)
 	if err != nil {
 		return nil, err
 	}

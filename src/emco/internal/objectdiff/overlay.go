@@ -50,8 +50,8 @@ func (o *Overlay) inMemory(d appcontext.Digest) ([]byte, bool) {
 	return content, ok
 }
 
-// bundle returns a bundle; an empty one for the empty digest.
-func (o *Overlay) bundle(ctx context.Context, d appcontext.Digest) (b appcontext.Bundle, err error) {
+// GetBundle returns a bundle; an empty one for the empty digest.
+func (o *Overlay) GetBundle(ctx context.Context, d appcontext.Digest) (b appcontext.Bundle, err error) {
 	if d == "" {
 		return b, nil
 	}

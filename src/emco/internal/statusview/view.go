@@ -52,7 +52,7 @@ func (v *statusView) write(out *Answer) error {
 			continue
 		}
 		failed = failed || a.Failure != nil
-		part := appPart{status: v2.AppStatus{Name: a.Name, Failure: failureOf(a.App), Findings: a.Findings}}
+		part := appPart{status: v2.AppStatus{Name: a.Name, Failure: failureOf(a.App), Findings: slices.Concat(a.Findings, a.Duplicates)}}
 		part.clusters = v.clusters(a, counts)
 		if v.Output != Summary && (len(part.clusters) > 0 || part.status.Failure != nil) {
 			out.apps = append(out.apps, part)

@@ -168,7 +168,7 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		return dryRunResult{}, err
 	}
 	out.blobs = objectdiff.NewOverlay(g.contexts)
-	b := revision.Builder{Contexts: g.contexts, Renderer: g.dryRunner.renderer, Blobs: out.blobs, Values: g.values, Recipients: g.planner.Recipients}
+	b := revision.Builder{Contexts: g.contexts, Renderer: g.dryRunner.renderer, Blobs: out.blobs, Values: g.values, Placed: g.placed, Recipients: g.planner.Recipients}
 	if out.draft, out.plan, err = g.draft(ctx, b, head, doc); err != nil {
 		return dryRunResult{}, err
 	}
@@ -312,7 +312,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 		if f := a.Failure; f != nil {
 			out.Failure = &v2.AppFailure{Stage: f.Stage, File: f.File, Reason: f.Reason}
 		}
-		out.Findings, out.LeaveLast = a.Findings, a.LeaveLast
+		out.Findings, out.LeaveLast = slices.Concat(a.Findings, a.Duplicates, r.draft.Beside[name]), a.LeaveLast
 		if a.Rollout != nil {
 			out.Rollout = &v2.Rollout{Bake: a.Rollout.Bake}
 			for _, w := range a.Rollout.Waves {

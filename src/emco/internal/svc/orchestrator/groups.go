@@ -47,6 +47,7 @@ type Groups struct {
 	usage     *Usage          // nil: quotas are not obeyed
 	reader    *statusview.Reader
 	values    customize.Values // that patches fetch; nil: none
+	placed    revision.Placed  // what clusters should hold; nil: not known
 	now       func() time.Time
 }
 
@@ -88,6 +89,12 @@ func (g *Groups) running(ctx context.Context, doc store.Doc) (map[string][]v2.Cl
 // WithStatus makes r read the status; r follows changes. Without it each query reads etcd.
 func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 	g.reader = r
+	return g
+}
+
+// WithPlaced has plans and new revisions compared with what other deployments place on the same clusters.
+func (g *Groups) WithPlaced(p revision.Placed) *Groups {
+	g.placed = p
 	return g
 }
 

@@ -52,6 +52,7 @@ type Worker struct {
 	renderer render.Renderer
 	planner  plan.Planner
 	values   customize.Values // that patches fetch; nil: none
+	placed   revision.Placed  // what clusters should hold; nil: not known
 	quotas   quotas
 	log      *slog.Logger
 	panics   *contain.Panics
@@ -68,7 +69,7 @@ type Worker struct {
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, quotas: g.quotas(), renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, placed: g.placed, quotas: g.quotas(), renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -140,7 +141,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Panics: w.panics, Admit: w.quotas.admit, Recipients: w.planner.Recipients}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.quotas.admit, Recipients: w.planner.Recipients}, op)
 		})
 	}
 	return ctx.Err()

@@ -127,6 +127,20 @@ func (d Policies) Strict() bool {
 	return slices.ContainsFunc(d, guard.Policy.Refuses)
 }
 
+// RefuseDuplicates returns the first policy that refuses objects which another app places, too; false if none does.
+func (d Policies) RefuseDuplicates() (policy string, refuses bool) {
+	i := slices.IndexFunc(d, func(p guard.Policy) bool { return p.Strict && p.FindsDuplicates() })
+	if i < 0 {
+		return "", false
+	}
+	return d[i].String(), true
+}
+
+// ReportDuplicates reports whether objects that another app places, too, are findings.
+func (d Policies) ReportDuplicates() bool {
+	return len(d) == 0 || slices.ContainsFunc(d, guard.Policy.FindsDuplicates)
+}
+
 // Seals returns the name of a policy that encrypts Secrets; false if none does.
 func (d Policies) Seals() (name string, seals bool) {
 	i := slices.IndexFunc(d, func(p guard.Policy) bool { return p.SealSecrets })

@@ -28,9 +28,10 @@ const maxVerdicts = 50
 type Builder struct {
 	Contexts *appcontext.Store
 	Renderer render.Renderer
-	Blobs    BlobWriter
+	Blobs    Blobs
 	Panics   *contain.Panics
 	Values   customize.Values // of URLs in patches; nil: none are read
+	Placed   Placed           // what other deployments place; nil: that is not known
 
 	// Admit refuses, as Invalid, a revision that would use more than its project may; nil: all are published.
 	Admit func(ctx context.Context, head appcontext.Head, next appcontext.Use) error
@@ -40,8 +41,9 @@ type Builder struct {
 	Recipients func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error)
 }
 
-// BlobWriter is where rendered content goes: the AppContext, or memory for a dry run.
-type BlobWriter interface {
+// Blobs is where rendered content goes: the AppContext, or memory for a dry run.
+type Blobs interface {
+	bundles
 	PutBlobs(ctx context.Context, contents map[appcontext.Digest][]byte) error
 }
 
@@ -50,6 +52,7 @@ type Draft struct {
 	Revision   appcontext.Revision
 	Placements []appcontext.Placement
 	Use        appcontext.Use
+	Beside     map[string][]string // by app: findings about objects that other deployments place, too
 }
 
 // Publish makes the draft of a plan the desired revision, and returns the next head. It is
@@ -94,19 +97,77 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 	if err != nil {
 		return Draft{}, err
 	}
-	placed, err := b.runningPlacements(ctx, head, built)
+	placements, err := b.placements(ctx, head, built)
 	if err != nil {
 		return Draft{}, err
+	}
+	now, err := Desired(ctx, b.Contexts, head)
+	if err != nil {
+		return Draft{}, err
+	}
+	found, err := b.duplicates(ctx, b.Blobs, head, now, placements)
+	if err != nil {
+		return Draft{}, err
+	}
+	if policy, refuses := policiesOf(p).RefuseDuplicates(); refuses && refuse(built, refusals(found, policy)) {
+		if placements, err = b.placements(ctx, head, built); err != nil {
+			return Draft{}, err
+		}
+		if found, err = b.duplicates(ctx, b.Blobs, head, now, placements); err != nil {
+			return Draft{}, err
+		}
 	}
 	rev := revisionOf(head.Op)
 	rev.Namespace, rev.Cloud = p.Namespace, p.Cloud
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
-		placed = append(placed, a.placed...)
 	}
-	d := Draft{Revision: rev, Placements: placementsByCluster(placed)}
+	d := Draft{Revision: rev, Placements: placements}
+	if policiesOf(p).ReportDuplicates() {
+		d.note(found)
+	}
 	d.Use, err = b.use(ctx, d)
 	return d, err
+}
+
+// policiesOf returns the policies of a plan, which all of its apps share.
+func policiesOf(p plan.Plan) plan.Policies {
+	if len(p.Apps) == 0 {
+		return nil
+	}
+	return p.Apps[0].Policies
+}
+
+// note records what was found about duplicates. The cluster's part of the status has what concerns other deployments, as it
+// is when EMCO delivers.
+func (d *Draft) note(found []duplicate) {
+	d.Beside = map[string][]string{}
+	for i := range d.Revision.Apps {
+		a := &d.Revision.Apps[i]
+		a.Duplicates, d.Beside[a.Name] = findings(found, a.Name, true), findings(found, a.Name, false)
+	}
+}
+
+// placements returns the placements of built apps, and where failed ones run.
+func (b Builder) placements(ctx context.Context, head appcontext.Head, built []builtApp) ([]appcontext.Placement, error) {
+	placed, err := b.runningPlacements(ctx, head, built)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range built {
+		placed = append(placed, a.placed...)
+	}
+	return placementsByCluster(placed), nil
+}
+
+// refuse makes apps fail, by name; false if there are none.
+func refuse(built []builtApp, refused map[string]*appcontext.Failure) bool {
+	for i := range built {
+		if f := refused[built[i].app.Name]; f != nil {
+			built[i].app.Failure, built[i].app.Bundles, built[i].app.Sizes, built[i].placed = f, nil, nil, nil
+		}
+	}
+	return len(refused) > 0
 }
 
 // confirm refuses a draft that removes many placements without confirmation: the documents

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -38,8 +40,34 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 	if err := b.checkRestored(ctx, d, policies); err != nil {
 		return d, err
 	}
+	if err := b.noteRestored(ctx, head, &d, policies); err != nil {
+		return d, err
+	}
 	d.Use, err = b.use(ctx, d)
 	return d, err
+}
+
+// noteRestored notes duplicates in the draft of a rollback, and is Invalid if a policy refuses them.
+func (b Builder) noteRestored(ctx context.Context, head appcontext.Head, d *Draft, policies plan.Policies) error {
+	now, err := Desired(ctx, b.Contexts, head)
+	if err != nil {
+		return err
+	}
+	found, err := b.duplicates(ctx, b.Contexts, head, now, d.Placements)
+	if err != nil {
+		return err
+	}
+	if policy, refuses := policies.RefuseDuplicates(); refuses {
+		refused := refusals(found, policy)
+		for _, app := range slices.Sorted(maps.Keys(refused)) {
+			return errs.New(errs.Invalid, fmt.Sprintf("revision %d is not restored: app %s: %s", d.Revision.From, app, refused[app].Reason))
+		}
+	}
+	d.Revision.Apps = slices.Clone(d.Revision.Apps)
+	if policies.ReportDuplicates() {
+		d.note(found)
+	}
+	return nil
 }
 
 // checkRestored refuses the draft of a rollback with content that a policy refuses now.
