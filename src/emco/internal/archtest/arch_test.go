@@ -57,7 +57,6 @@ var groups = map[string]packageGroup{
 			"internal/condition",                        // of policy intents
 			"internal/guard",                            // policies of projects
 			"internal/fieldcheck",                       // fields that kinds of Kubernetes do not have
-			"internal/quantity",                         // amounts in facts of clusters
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
 			"internal/planview",  // plans of dry runs, in parts
@@ -145,8 +144,8 @@ var exceptions = map[string][]string{
 	// They read what nodes have free as the monitor does.
 	"internal/sink/kube":            {root + "kubehealth/capacity"},
 	"internal/status/freeresources": {root + "kubehealth/capacity"},
-	// It compares needs with what the monitor reports.
-	"internal/customize/hpa": {root + "kubehealth/capacity"},
+	// It compares needs with what the monitor reports, and reads amounts that users wrote.
+	"internal/customize/hpa": {root + "kubehealth/capacity", root + "kubehealth/quantity"},
 	// It stores what agents report of nodes.
 	"internal/appcontext/agents": {root + "api/status"},
 	// It reads Retry-After as it is read from Git servers.

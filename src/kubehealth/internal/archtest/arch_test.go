@@ -19,9 +19,10 @@ var kubehealth = archtest.Module{
 			root + "api/status", "k8s.io/api/core/v1", "k8s.io/apimachinery/", "k8s.io/klog/v2", "github.com/fluxcd/cli-utils/pkg/kstatus/status",
 			"k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/tools/cache",
 		}},
-		"capacity":          {Others: []string{root + "api/status", "k8s.io/api/core/v1", "k8s.io/apimachinery/", "k8s.io/client-go/dynamic"}},
+		"capacity":          {Own: []string{"quantity"}, Others: []string{root + "api/status", "k8s.io/api/core/v1", "k8s.io/apimachinery/", "k8s.io/client-go/dynamic"}},
 		"internal/archtest": {},
 		"kubehealthtest":    {Others: []string{root + "api/status", "k8s.io/apimachinery/"}},
+		"quantity":          {Others: []string{"k8s.io/apimachinery/pkg/api/resource"}},
 		"kubetest":          {Others: []string{"k8s.io/api/core/v1", "k8s.io/apimachinery/", "k8s.io/client-go/kubernetes/scheme"}},
 	},
 }

@@ -18,9 +18,9 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/quantity"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
+	"github.com/emco-orchestrator/emco/src/kubehealth/quantity"
 )
 
 // Names of the controller in group intents: the first has both roles. Group intents may add a

@@ -16,6 +16,12 @@ const maxText = 128
 // steep is an exponent that no amount needs.
 var steep = regexp.MustCompile(`[eE][+-]?[0-9]{3,}`)
 
+// costly matches the texts on which Kubernetes' reader works long. It skips all spaces of Unicode around an amount.
+var costly = regexp.MustCompile(`^[\s\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\s\pZ\x{85}]*$|[0-9.]{200})`)
+
+// Costly reports whether Kubernetes' reader may work for hours on a text.
+func Costly(text string) bool { return costly.MatchString(text) }
+
 // Parse reads an amount. Errors say what is wrong with the text, and do not repeat it.
 func Parse(text string) (resource.Quantity, error) {
 	switch {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/quantity"
+	"github.com/emco-orchestrator/emco/src/kubehealth/quantity"
 )
 
 func TestAmounts(t *testing.T) {
@@ -12,6 +12,16 @@ func TestAmounts(t *testing.T) {
 	for text, want := range map[string]string{"500m": "500m", "2Gi": "2Gi", "1E": "1E", "12e6": "12e6", "1e-3": "1e-3", "+1.5": "1500m", "1e12": "1e12"} {
 		if got, err := quantity.Parse(text); err != nil || got.String() != want {
 			t.Errorf("Parse(%q) = %v, %v, want %s", text, got.String(), err, want)
+		}
+	}
+	for _, text := range []string{"", "500m", "2Gi", "9e123abc", "x1e999", "1e12", strings.Repeat("a", 300)} {
+		if quantity.Costly(text) {
+			t.Errorf("%q is costly", text)
+		}
+	}
+	for _, text := range []string{"1e-2147483647", " 0.1E-100000000\u3000", "\u0085e999\t", "+1E+100000000", strings.Repeat("9", 100_000)} {
+		if !quantity.Costly(text) {
+			t.Errorf("%.20q is not costly", text)
 		}
 	}
 	for _, text := range []string{
