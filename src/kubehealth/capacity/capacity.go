@@ -44,12 +44,22 @@ func amountsOf(list corev1.ResourceList) amounts {
 	return out
 }
 
-// Amount returns a quantity in the unit that status.NodeResource has for the resource.
+// largest bounds amounts, and sums of them, far below the end of the numbers.
+const largest = 1 << 60
+
+// Amount returns a quantity in the unit that status.NodeResource has for the resource, but not less than 0 and not more than
+// 1<<60, which no node has.
 func Amount(name string, q resource.Quantity) int64 {
-	if name == string(corev1.ResourceCPU) {
+	thousandths := name == string(corev1.ResourceCPU)
+	switch {
+	case q.Sign() < 0:
+		return 0
+	case thousandths && q.CmpInt64(largest/1000) <= 0:
 		return q.MilliValue()
+	case !thousandths && q.CmpInt64(largest) <= 0:
+		return q.Value()
 	}
-	return q.Value()
+	return largest
 }
 
 // Quantity returns an amount of a resource for people.
@@ -70,7 +80,7 @@ func inBytes(name corev1.ResourceName) bool {
 
 func (a amounts) add(b amounts) {
 	for name, n := range b {
-		a[name] += n
+		a[name] = min(a[name]+n, largest)
 	}
 }
 

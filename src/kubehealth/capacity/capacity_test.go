@@ -148,6 +148,14 @@ func TestWhatNodesHaveFree(t *testing.T) {
 			pods:  []*corev1.Pod{newPod("a", containers(container("cpu=9")), corev1.PodRunning)},
 			want:  "1 nodes: 1x cpu 0/4; 0 cut",
 		},
+		"more than numbers can say is requested": {
+			nodes: []*corev1.Node{newNode("a", "cpu=4 memory=16Gi")},
+			pods: []*corev1.Pod{
+				newPod("a", containers(container("cpu=1000P memory=9223372036854775807M"), container("cpu=9223372036854775807 memory=9E")), corev1.PodRunning),
+				newPod("a", containers(container("cpu=9223372036854775807 memory=9E")), corev1.PodRunning),
+			},
+			want: "1 nodes: 1x cpu 0/4 memory 0/16Gi; 0 cut",
+		},
 	} {
 		var s capacity.Snapshot
 		for _, n := range tt.nodes {

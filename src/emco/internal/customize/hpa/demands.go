@@ -208,7 +208,7 @@ func (f *filter) shortage(cluster v2.ClusterKey, facts map[string]string) (strin
 			p.requests = map[string]int64{}
 		}
 		p.workload, p.count = n.workload.Name, max(p.count, n.replicas())
-		p.requests[n.Resource.Name] += each
+		p.requests[n.Resource.Name] = min(p.requests[n.Resource.Name]+each, math.MaxInt64/2) // each is far below
 		byWorkload[key] = p
 	}
 	for _, name := range slices.Sorted(maps.Keys(totals)) {
