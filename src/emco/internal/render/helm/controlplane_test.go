@@ -183,6 +183,8 @@ func TestTheControlPlanesChartRefuses(t *testing.T) {
 		"ingress.host":         {"ingress": values{"enabled": true}},
 		"the same key":         services(values{"sealingKey": values{}}),
 		"endpoints":            services(values{"etcd": values{"endpoints": []any{"etcd-0:2379"}}}),
+		"/config/auth/mode":    {"config": values{"auth": values{"mode": true}}}, // on without quotes
+		"/config/auth'":        {"config": values{"auth": nil}},
 		"port":                 {"service": values{"port": 0}},
 		"pullPolicy":           {"image": values{"pullPolicy": "Sometimes"}},
 		"accessModes":          {"persistence": values{"accessModes": []any{"ReadWriteMany"}}},
