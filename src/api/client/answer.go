@@ -146,5 +146,6 @@ func ask[T any](ctx context.Context, c *Client, r Request) (out T, err error) {
 	if err != nil || len(bytes.TrimSpace(res.Body)) == 0 {
 		return out, err
 	}
-	return out, res.Decode(&out)
+	err = res.Decode(&out)
+	return out, err
 }

@@ -203,6 +203,11 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
+	return c.whole(ctx, r, res)
+}
+
+// whole reads an answer to its end.
+func (c *Client) whole(ctx context.Context, r Request, res *http.Response) (*Response, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.opts.MaxBytes+1))
 	if err != nil {
 		return nil, c.broken(ctx, r, err)
@@ -224,8 +229,10 @@ func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) (*Response, e
 	defer res.Body.Close()
 	out := &Response{Status: res.StatusCode, Header: res.Header}
 	if !out.OK() {
-		out.Body, err = io.ReadAll(io.LimitReader(res.Body, maxErrorText))
-		return out, err
+		if out.Body, err = io.ReadAll(io.LimitReader(res.Body, maxErrorText)); err != nil {
+			return nil, c.broken(ctx, r, err)
+		}
+		return out, nil
 	}
 	n, err := io.Copy(w, io.LimitReader(res.Body, MaxFileBytes+1))
 	if err != nil {

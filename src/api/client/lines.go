@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 
@@ -28,8 +27,7 @@ func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) er
 	defer res.Body.Close()
 	out := &Response{Status: res.StatusCode, Header: res.Header}
 	if !out.Streamed() {
-		out.Body, err = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxBytes))
-		return out, err
+		return c.whole(ctx, r, res)
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, int(c.opts.MaxBytes))

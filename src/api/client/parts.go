@@ -23,8 +23,7 @@ func (c *Client) Parts(ctx context.Context, r Request, each func(*multipart.Part
 	out := &Response{Status: res.StatusCode, Header: res.Header}
 	media, params, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || !out.OK() || !strings.HasPrefix(media, "multipart/") {
-		out.Body, err = io.ReadAll(io.LimitReader(res.Body, c.opts.MaxBytes))
-		return out, err
+		return c.whole(ctx, r, res)
 	}
 	from := &partSource{from: res.Body, left: MaxFileBytes}
 	parts := multipart.NewReader(from, params["boundary"])

@@ -23,6 +23,14 @@ func TestPartsArriveApart(t *testing.T) {
 		case "/v2/plain":
 			_, _ = w.Write([]byte("{}"))
 			return
+		case "/v2/large":
+			_, _ = w.Write(make([]byte, 1001))
+			return
+		case "/v2/broken":
+			w.Header().Set("Content-Length", "10")
+			_, _ = w.Write([]byte("{"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
 		}
 		parts := multipart.NewWriter(w)
 		w.Header().Set("Content-Type", parts.FormDataContentType())
@@ -36,7 +44,7 @@ func TestPartsArriveApart(t *testing.T) {
 		_ = parts.Close()
 	}))
 	t.Cleanup(s.Close)
-	c, err := client.New(client.Options{BaseURL: s.URL})
+	c, err := client.New(client.Options{BaseURL: s.URL, MaxBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +64,15 @@ func TestPartsArriveApart(t *testing.T) {
 	}
 	if parts, res, err := read("plain"); err != nil || len(parts) > 0 || string(res.Body) != "{}" {
 		t.Errorf("an answer without parts: %q, %v", parts, err)
+	}
+	for path, want := range map[string]errs.Kind{"large": errs.TooLarge, "broken": errs.Unavailable} {
+		r := client.Request{Method: http.MethodGet, Path: path}
+		if _, _, err := read(path); !errs.Is(err, want) {
+			t.Errorf("parts: an answer without parts that is %s: %v, want %s", path, err, want)
+		}
+		if _, err := c.Lines(t.Context(), r, func([]byte) error { return nil }); !errs.Is(err, want) {
+			t.Errorf("lines: an answer that is no stream and %s: %v, want %s", path, err, want)
+		}
 	}
 	if _, res, err := read("missing"); err != nil || !errs.Is(res.Err(http.MethodGet, "missing"), errs.NotFound) {
 		t.Errorf("a refusal: %+v, %v", res, err)
