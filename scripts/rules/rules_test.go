@@ -1,5 +1,5 @@
 // Package rules checks the alert rules and dashboards of deployments with Prometheus's own
-// parsers.
+// packages.
 package rules
 
 import (

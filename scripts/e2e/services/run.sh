@@ -61,7 +61,7 @@ S-23 | test      | src/emco/internal/app           | TestABackupOfARunning TestA
 S-24 | clusters  | scripts/e2e                     | TestControlPlaneChart | a real API server takes the chart in a restricted namespace
 S-25 | test      | scripts/release/image           | TestBuildIsReproducible | two builds of an image are equal
 S-25 | images    | scripts/e2e                     | TestImages | the images start with their users and restrictions
-S-26 | test      | scripts/rules                   | TestF55 | rules and dashboards parse with Prometheus's own parsers
+S-26 | test      | scripts/rules                   | TestF55 | rules and dashboards parse with Prometheus's own parsers, and each alert fires when it must
 S-26 | test      | src/emco/internal/app           | TestF55 | each metric that they name exists; the metrics pass Prometheus's checks
 S-27 | docs      | scripts/e2e                     | TestF35ThreeMachines | three processes on three members of etcd, with certificates on both sides
 S-27 | test      | src/emco/internal/tlsfiles      | TestFilesOfClients TestRenewedClientCertificates | files that do not fit are refused; renewed ones are used
