@@ -40,10 +40,16 @@ func (a Authority) Issue(t testing.TB, name string) tls.Certificate {
 // IssueUntil returns a certificate like Issue's whose end is given.
 func (a Authority) IssueUntil(t testing.TB, name string, end time.Time) tls.Certificate {
 	t.Helper()
+	return a.IssueWith(t, name, func(c *x509.Certificate) { c.NotAfter = end })
+}
+
+// IssueWith returns a certificate like Issue's that is changed before it is signed.
+func (a Authority) IssueWith(t testing.TB, name string, change func(*x509.Certificate)) tls.Certificate {
+	t.Helper()
 	c, key := template(name), newKey(t)
-	c.NotAfter = end
 	c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	change(c)
 	return tls.Certificate{Certificate: [][]byte{sign(t, c, a.Cert, key, a.key).Raw}, PrivateKey: key}
 }
 

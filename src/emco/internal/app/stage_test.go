@@ -199,12 +199,18 @@ func (s *testStage) expect(status int, method, path, body string) string {
 	return a.Body
 }
 
-// upload creates or replaces a document with a file.
-func (s *testStage) upload(method, path, doc string, file []byte) {
+// uploadRequest is a request with a document and a file.
+func (s *testStage) uploadRequest(method, path, doc string, file []byte) client.Request {
 	s.Helper()
 	b, err := client.Multipart([]byte(doc), client.File{Part: client.FilePart, Name: client.FileName, Data: file})
 	s.must("pack "+path, err)
-	a := s.send(client.Request{Method: method, Path: path, Body: b})
+	return client.Request{Method: method, Path: path, Body: b}
+}
+
+// upload creates or replaces a document with a file.
+func (s *testStage) upload(method, path, doc string, file []byte) {
+	s.Helper()
+	a := s.send(s.uploadRequest(method, path, doc, file))
 	if a.Status != http.StatusCreated && a.Status != http.StatusOK {
 		s.Fatalf("%s %s: got %d %s", method, path, a.Status, a.Body)
 	}

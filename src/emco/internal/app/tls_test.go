@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,12 +30,13 @@ type tlsStage struct {
 	ca, clients certtest.Authority
 	dir         string
 	app         *app.App
+	log         *logBuffer
 	stop        func() error
 }
 
 func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 	t.Helper()
-	s := &tlsStage{T: t, ca: certtest.New(t), clients: certtest.New(t), dir: t.TempDir()}
+	s := &tlsStage{T: t, ca: certtest.New(t), clients: certtest.New(t), dir: t.TempDir(), log: &logBuffer{}}
 	c := config.Default()
 	c.Data = filepath.Join(s.dir, "data")
 	c.HTTP.Address, c.GRPC.Address, c.Ops.Address = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
@@ -44,7 +46,7 @@ func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 	c.Auth.Mode = "off"
 	change(&c)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	a, err := app.New(ctx, c, slog.New(slog.DiscardHandler), cheap()...)
+	a, err := app.New(ctx, c, slog.New(slog.NewJSONHandler(s.log, nil)), cheap()...)
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -153,6 +155,56 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	serves("first")
 	certtest.WritePair(s.T, filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key"), s.ca.Issue(s.T, "second"))
 	serves("second")
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Certificates that have expired or are of another authority, and old TLS, are refused, and the log has one line about all of them in
+// a minute. When the authority of the clients is replaced, those of the new one are served and those of the old one are not, without
+// a restart.
+func TestH67CertificatesThatAreNotGood(t *testing.T) {
+	t.Parallel()
+	s := newTLSStage(t, func(*config.Config) {})
+	expired := func(a certtest.Authority) tls.Certificate {
+		return a.IssueUntil(t, "gateway", time.Now().Add(-time.Minute))
+	}
+	forServers := s.clients.IssueWith(t, "gateway", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+	for range 5 {
+		for what, c := range map[string]tls.Certificate{"has expired": expired(s.clients), "is of another authority": certtest.New(t).Issue(t, "gateway"), "is for servers": forServers} {
+			if _, _, err := s.get(c); err == nil {
+				t.Errorf("a client is served whose certificate %s", what)
+			}
+		}
+	}
+	mine := s.clients.Issue(t, "gateway")
+	old := &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{mine}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	if conn, err := tls.Dial("tcp", s.app.Address(), old); err == nil {
+		_ = conn.Close()
+		t.Error("TLS 1.1 is served")
+	}
+	if _, _, err := s.get(mine); err != nil {
+		t.Errorf("a good certificate beside bad ones: %v", err)
+	}
+	const line = "the TLS handshake of a client failed"
+	if n := strings.Count(s.log.String(), line); n == 0 || n == 16 {
+		t.Errorf("%d lines are about 16 refused clients, want one in a minute: %s", n, s.log.tail(20))
+	}
+
+	next := certtest.New(t)
+	next.Write(t, filepath.Join(s.dir, "ca.crt"))
+	theirs := next.Issue(t, "gateway")
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if _, _, err := s.get(theirs); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a certificate of the new authority is not accepted")
+		}
+	}
+	if _, _, err := s.get(mine); err == nil {
+		t.Error("a certificate of the former authority is still accepted")
+	}
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}

@@ -2,11 +2,16 @@ package tlsfiles_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/certtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
@@ -69,5 +74,39 @@ func TestFilesOfClients(t *testing.T) {
 		if _, err := files.Config(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", files, err, want)
 		}
+	}
+}
+
+// A client refuses a server whose certificate has expired, is for another name, or is of another authority.
+func TestH67ServersThatAreNotWhatTheySay(t *testing.T) {
+	t.Parallel()
+	dir, authority := t.TempDir(), certtest.New(t)
+	ca := filepath.Join(dir, "ca.crt")
+	authority.Write(t, ca)
+	config, err := tlsfiles.Client{CA: ca}.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]tls.Certificate{
+		"":                  authority.Issue(t, "server"),
+		"has expired":       authority.IssueUntil(t, "server", time.Now().Add(-time.Minute)),
+		"is valid for":      authority.IssueWith(t, "server", func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 7)} }),
+		"unknown authority": certtest.New(t).Issue(t, "server"),
+	} {
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{c}}
+		server.StartTLS()
+		res, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), DisableKeepAlives: true}}).Get(server.URL)
+		switch {
+		case err == nil:
+			_ = res.Body.Close()
+			if want != "" {
+				t.Errorf("a server is believed whose certificate should be refused: %s", want)
+			}
+		case want == "" || !strings.Contains(err.Error(), want):
+			t.Errorf("got %v, want %q", err, want)
+		}
+		server.Close()
 	}
 }

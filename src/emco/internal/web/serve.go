@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -51,7 +52,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      s.Limits.Write,
 		IdleTimeout:       s.Limits.Idle,
 		MaxHeaderBytes:    s.Limits.HeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(&handshakes{log: s.Log, now: time.Now}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	stopped := make(chan error, 1)

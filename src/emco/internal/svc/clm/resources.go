@@ -55,6 +55,9 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
 		Place: v2.ProviderStoreKey,
+		Unique: func(_ resource.Place, p v2.ClusterProvider) resource.UniqueKey {
+			return resource.UniqueName(p.Metadata.Name)
+		},
 	})
 	allocator := &shardAllocator{resources: s}
 	resource.Mount(r, s.DB, s.clusters(allocator))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
@@ -200,6 +201,75 @@ func TestDependenciesThatRace(t *testing.T) {
 			s.Do(t, step{Do: "DELETE " + ca + "/apps/" + app + "/dependency/d"})
 		}
 	}
+}
+
+// Whatever is created, changed and deleted in any order: a dependency is refused when it closes a cycle, with a cycle of stored
+// dependencies in the refusal, or when its app does not exist, and else accepted.
+func TestH30DependenciesStayAcyclic(t *testing.T) {
+	t.Parallel()
+	s := serveDocs(t, resource.Guards{})
+	s.Run(t, onboarded(t)[:2]...)
+	apps := []string{"a", "b", "c", "d"}
+	for _, app := range apps {
+		s.Run(t, step{Do: "POST " + ca + "/apps", Body: named(app), File: chart(t, app), Status: 201})
+	}
+	type dependency struct{ app, name string }
+	known := map[dependency]string{} // what is stored: the app that is waited for
+	rapid.Check(t, func(rt *rapid.T) {
+		for d := range known {
+			s.Run(t, step{Do: "DELETE " + ca + "/apps/" + d.app + "/dependency/" + d.name, Status: 204})
+		}
+		clear(known)
+		waits := func(app, on string, except dependency) bool {
+			for d, to := range known {
+				if d != except && d.app == app && to == on {
+					return true
+				}
+			}
+			return false
+		}
+		var reaches func(from, to string, except dependency) bool
+		reaches = func(from, to string, except dependency) bool {
+			return from == to || slices.ContainsFunc(apps, func(next string) bool { return waits(from, next, except) && reaches(next, to, except) })
+		}
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			d := dependency{rapid.SampledFrom(apps).Draw(rt, "app"), rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "name")}
+			path := ca + "/apps/" + d.app + "/dependency"
+			if rapid.IntRange(0, 4).Draw(rt, "action") == 0 {
+				want := 404
+				if known[d] != "" {
+					want = 204
+				}
+				s.Run(t, step{Do: "DELETE " + path + "/" + d.name, Status: want})
+				delete(known, d)
+				continue
+			}
+			on := rapid.SampledFrom(append(apps, "nowhere")).Draw(rt, "on")
+			a := s.Do(t, step{Do: "PUT " + path + "/" + d.name, Body: `{"metadata":{"name":"` + d.name + `"},"spec":{"app":"` + on + `","opStatus":"Ready"}}`})
+			switch {
+			case on == "nowhere":
+				if a.Status != 409 || !strings.Contains(a.Body, "apps/nowhere") {
+					rt.Fatalf("%s on an app that does not exist: %d %s", d.app, a.Status, a.Body)
+				}
+			case reaches(on, d.app, d):
+				_, cycle, _ := strings.Cut(strings.TrimSpace(a.Body), "composite app:ca: ")
+				round := strings.Split(cycle, " -> ")
+				if a.Status != 409 || round[0] != d.app || round[len(round)-1] != d.app || len(round) < 2 || round[1] != on {
+					rt.Fatalf("%s on %s closes a cycle of %v: %d %s", d.app, on, known, a.Status, a.Body)
+				}
+				for i := 1; i < len(round)-1; i++ {
+					if !waits(round[i], round[i+1], d) {
+						rt.Fatalf("the cycle %s is none of %v", cycle, known)
+					}
+				}
+			default:
+				if a.Status != 200 && a.Status != 201 {
+					rt.Fatalf("%s on %s beside %v: %d %s", d.app, on, known, a.Status, a.Body)
+				}
+				known[d] = on
+			}
+		}
+	})
 }
 
 func TestGroupsAndIntents(t *testing.T) {
