@@ -80,7 +80,6 @@ func TestNodesMustHaveRoomForEachPod(t *testing.T) {
 		"too few devices":              {status.Capacity{Nodes: 2, Classes: []status.NodeClass{class(1, 8000, 64*gib, 7), class(1, 8000, 64*gib, 0)}}, []string{gpu}, "1 of 2 nodes have 4 nvidia.com/gpu free, with room for 1 of the 2 pods of r1-web (hpa)"},
 		"nodes for devices only":       {status.Capacity{Nodes: 1, Classes: []status.NodeClass{reserved}}, []string{cpu(1)}, "none of 1 nodes has 1 cpu free, with room for 0 of the 2 pods of r1-web (hpa)"},
 		"pods that want the devices":   {status.Capacity{Nodes: 1, Classes: []status.NodeClass{reserved}}, []string{cpu(1), gpu}, ""},
-		"more than numbers can say":    {status.Capacity{Nodes: 2, Classes: []status.NodeClass{class(2, 8000, 64*gib, 0)}}, []string{cpu(math.MaxInt64)}, "none of 2 nodes has 1152921504606846976m cpu free, with room for 0 of the 2 pods of r1-web (hpa)"},
 		"nothing is known":             {status.Capacity{Problem: "its monitor is silent"}, []string{cpu(1)}, "it is not known what is free: its monitor is silent (hpa)"},
 		"no answer":                    {status.Capacity{}, []string{cpu(1)}, "it is not known what is free: no report says it (hpa)"},
 	} {
@@ -107,6 +106,19 @@ func TestNodesMustHaveRoomForEachPod(t *testing.T) {
 		}
 		if len(r.asked) != 1 || !slices.Equal(r.asked[0], []v2.ClusterKey{"p+a", "p+b"}) {
 			t.Errorf("%s: asked %v, want both clusters at once", name, r.asked)
+		}
+	}
+}
+
+// A need that is larger than numbers can say fits nowhere.
+func TestNumbersOfNeedsDoNotRunOver(t *testing.T) {
+	t.Parallel()
+	for _, resource := range []string{`"name":"cpu"`, `"name":"memory","units":"Ti"`} {
+		db := newStore(t)
+		need(t, db, "most", fmt.Sprintf(`{"allocatable":true,"mandatory":true,"resource":{%s,"requests":%d}}`, resource, math.MaxInt64))
+		r := &reported{nodes: map[v2.ClusterKey]status.Capacity{"p+a": {Nodes: 2, Classes: []status.NodeClass{class(2, 8000, 64*gib, 0)}}}}
+		if d, err := decide(t, hpa.New(db, r.of), deploymentOf(two[:1])); err == nil || !strings.Contains(err.Error(), "none of 2 nodes has") {
+			t.Errorf("%s: on %v, %v", resource, d.Clusters, err)
 		}
 	}
 }
