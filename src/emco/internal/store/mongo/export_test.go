@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -14,15 +12,11 @@ const Overdue = overdue
 
 // OpenReplicated opens an existing database as that of a replica set.
 func OpenReplicated(uri, database string) (*Driver, error) {
-	o, err := clientOptions(uri)
+	client, r, err := connect(uri)
 	if err != nil {
 		return nil, err
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return nil, err
-	}
-	d, _ := newDriver(client, database, true)
+	d, _ := newDriver(client, database, true, r)
 	return d, nil
 }
 

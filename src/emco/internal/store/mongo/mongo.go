@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -42,6 +43,7 @@ type Driver struct {
 	barrier    *mongo.Collection
 	replicated bool
 	journal    *journal
+	reach      *reach // of the client
 }
 
 var (
@@ -71,29 +73,39 @@ func withoutURI(err error, uri string) error {
 // Open connects to a server, and makes the collections of a database if they do not exist. Close the driver
 // after use.
 func Open(ctx context.Context, uri, database string) (*Driver, *Blobs, error) {
-	o, err := clientOptions(uri)
+	client, r, err := connect(uri)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := mongo.Connect(o)
-	if err != nil {
-		return nil, nil, errs.E(errs.Invalid, "connect", "MongoDB", withoutURI(err, uri))
-	}
-	d, b, err := prepare(ctx, client, database)
+	d, b, err := prepare(ctx, client, database, r)
 	if err != nil {
 		return nil, nil, errors.Join(err, client.Disconnect(context.WithoutCancel(ctx)))
 	}
 	return d, b, nil
 }
 
-func prepare(ctx context.Context, client *mongo.Client, database string) (*Driver, *Blobs, error) {
+// connect returns a client, and what it knows of the servers. It does not wait for them.
+func connect(uri string) (*mongo.Client, *reach, error) {
+	o, err := clientOptions(uri)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &reach{}
+	client, err := mongo.Connect(o.SetServerMonitor(&event.ServerMonitor{TopologyDescriptionChanged: r.topologyChanged}))
+	if err != nil {
+		return nil, nil, errs.E(errs.Invalid, "connect", "MongoDB", withoutURI(err, uri))
+	}
+	return client, r, nil
+}
+
+func prepare(ctx context.Context, client *mongo.Client, database string, r *reach) (*Driver, *Blobs, error) {
 	var hello struct {
 		SetName string `bson:"setName"`
 	}
 	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
 		return nil, nil, classify("connect", "MongoDB", err)
 	}
-	d, b := newDriver(client, database, hello.SetName != "")
+	d, b := newDriver(client, database, hello.SetName != "", r)
 	for _, keys := range []bson.D{{{Key: "depth", Value: 1}, {Key: "_id", Value: 1}}, {{Key: "holds", Value: 1}, {Key: "_id", Value: 1}}} {
 		if _, err := d.docs.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil { // FerretDB fails on several at once
 			return nil, nil, classify("create an index of", "docs", err)
@@ -105,7 +117,7 @@ func prepare(ctx context.Context, client *mongo.Client, database string) (*Drive
 	return d, b, nil
 }
 
-func newDriver(client *mongo.Client, database string, replicated bool) (*Driver, *Blobs) {
+func newDriver(client *mongo.Client, database string, replicated bool, r *reach) (*Driver, *Blobs) {
 	journaled := true
 	o := options.Database()
 	if replicated {
@@ -114,7 +126,7 @@ func newDriver(client *mongo.Client, database string, replicated bool) (*Driver,
 		o.SetWriteConcern(&writeconcern.WriteConcern{W: 1, Journal: &journaled})
 	}
 	db := client.Database(database, o)
-	d := &Driver{client: client, docs: db.Collection("docs"), exact: db.Collection("docs"), barrier: db.Collection("barrier"), replicated: replicated}
+	d := &Driver{client: client, docs: db.Collection("docs"), exact: db.Collection("docs"), barrier: db.Collection("barrier"), replicated: replicated, reach: r}
 	if replicated {
 		d.exact = db.Collection("docs", options.Collection().SetReadConcern(readconcern.Linearizable()))
 	}
@@ -149,7 +161,15 @@ func (d *Driver) newest(ctx context.Context, read func(context.Context) error) e
 }
 
 // Get implements store.Driver.
-func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+func (d *Driver) Get(ctx context.Context, k store.Key) (doc store.Doc, err error) {
+	err = d.reach.within(ctx, "get", string(k), func(ctx context.Context) error {
+		doc, err = d.get(ctx, k)
+		return err
+	})
+	return doc, err
+}
+
+func (d *Driver) get(ctx context.Context, k store.Key) (store.Doc, error) {
 	var r record
 	err := d.exact.FindOne(ctx, bson.D{{Key: "_id", Value: string(k)}}).Decode(&r)
 	if errors.Is(err, mongo.ErrNoDocuments) {
@@ -165,6 +185,10 @@ var errChanged = errors.New("someone else changed it")
 
 // Put implements store.Driver.
 func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
+	return d.reach.within(ctx, "put", string(doc.Key), func(ctx context.Context) error { return d.put(ctx, doc, at) })
+}
+
+func (d *Driver) put(ctx context.Context, doc store.Doc, at int64) error {
 	if err := d.unlike(ctx, "put", doc.Key, at); err != nil {
 		return err
 	}
@@ -209,8 +233,12 @@ func (d *Driver) unlike(ctx context.Context, op string, k store.Key, at int64) e
 
 // Remove implements store.Driver.
 func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
+	return d.reach.within(ctx, "remove", string(k), func(ctx context.Context) error { return d.remove(ctx, k, at) })
+}
+
+func (d *Driver) remove(ctx context.Context, k store.Key, at int64) error {
 	if err := d.unlike(ctx, "remove", k, at); err != nil {
-		if _, e := d.Get(ctx, k); errs.Is(e, errs.NotFound) {
+		if _, e := d.get(ctx, k); errs.Is(e, errs.NotFound) {
 			return nil
 		}
 		return err
@@ -222,7 +250,7 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 	if err != nil || done.DeletedCount > 0 {
 		return classify("remove", k, err)
 	}
-	if _, err := d.Get(ctx, k); err != nil {
+	if _, err := d.get(ctx, k); err != nil {
 		if errs.Is(err, errs.NotFound) {
 			return nil
 		}
@@ -238,9 +266,11 @@ func tagged(k store.Key, at int64) bson.D {
 
 // Changes implements store.Follower. A mark is the number of a line of the journal.
 func (d *Driver) Changes(ctx context.Context, mark int64) (out store.Changes, err error) {
-	err = d.newest(ctx, func(ctx context.Context) error {
-		out, err = d.journal.changes(ctx, mark)
-		return err
+	err = d.reach.within(ctx, "list", "changes", func(ctx context.Context) error {
+		return d.newest(ctx, func(ctx context.Context) error {
+			out, err = d.journal.changes(ctx, mark)
+			return err
+		})
 	})
 	return out, classify("list", "changes", err)
 }

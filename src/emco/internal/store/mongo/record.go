@@ -97,12 +97,14 @@ func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.
 
 // page reads the next n documents of a list.
 func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int) (found []record, err error) {
-	err = d.newest(ctx, func(ctx context.Context) error {
-		cursor, err := d.docs.Find(ctx, filter(under, q), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(n)))
-		if err == nil {
-			err = cursor.All(ctx, &found)
-		}
-		return err
+	err = d.reach.within(ctx, "list", string(under), func(ctx context.Context) error {
+		return d.newest(ctx, func(ctx context.Context) error {
+			cursor, err := d.docs.Find(ctx, filter(under, q), options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetLimit(int64(n)))
+			if err == nil {
+				err = cursor.All(ctx, &found)
+			}
+			return err
+		})
 	})
 	return found, err
 }

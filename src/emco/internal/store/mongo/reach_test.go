@@ -1,0 +1,91 @@
+package mongo
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/event"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// A call ends some seconds after the last server went away, and soon if it begins later. While a member of a replica set is known, calls wait, because
+// it will elect a primary.
+func TestCallsEndWhenAllServersAreAway(t *testing.T) {
+	t.Parallel()
+	const call = 8 * time.Second // of the client, which looks for a server so long
+	at := func(r *reach, when time.Duration, kinds ...string) {
+		time.AfterFunc(when, func() {
+			e := &event.TopologyDescriptionChangedEvent{}
+			for _, k := range kinds {
+				e.NewDescription.Servers = append(e.NewDescription.Servers, event.ServerDescription{Kind: k})
+			}
+			r.topologyChanged(e)
+		})
+	}
+	for name, tt := range map[string]struct {
+		servers func(r *reach)
+		begins  time.Duration
+		most    time.Duration // that the call takes; 0: as long as the client likes
+	}{
+		"nothing is known yet":           {servers: func(*reach) {}},
+		"the only server goes away":      {func(r *reach) { at(r, time.Second, "Unknown") }, 0, 4500 * time.Millisecond},
+		"it was away before the call":    {func(r *reach) { at(r, 0, "Unknown", "Unknown") }, 10 * time.Second, time.Second},
+		"it is away again and again":     {func(r *reach) { at(r, 0, "Unknown"); at(r, time.Second, "Unknown") }, time.Second, 3 * time.Second},
+		"a server answers in time":       {func(r *reach) { at(r, time.Second, "Unknown"); at(r, 3*time.Second, "Standalone") }, 0, 0},
+		"one answers before a late call": {func(r *reach) { at(r, 0, "Unknown"); at(r, 9*time.Second, "RSPrimary") }, 10 * time.Second, 0},
+		"the primary steps down":         {func(r *reach) { at(r, 0, "RSSecondary", "RSSecondary", "Unknown") }, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := &reach{}
+				tt.servers(r)
+				time.Sleep(tt.begins) // of the bubble's clock
+				began := time.Now()
+				err := r.within(t.Context(), "get", "a", func(ctx context.Context) error {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(call):
+						return nil
+					}
+				})
+				took := time.Since(began)
+				if tt.most == 0 && (err != nil || took != call) {
+					t.Errorf("the call ends after %s: %v, want after %s", took, err, call)
+				}
+				if tt.most > 0 && (!errs.Is(err, errs.Unavailable) || !errors.Is(err, errAway) || took > tt.most) {
+					t.Errorf("the call ends after %s: %v, want within %s", took, err, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// The client says when no server can be reached, so a call does not wait for one as long as the client would.
+func TestTheClientSaysThatAllServersAreAway(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close() // nothing listens there now
+	d, err := OpenReplicated("mongodb://"+l.Addr().String()+"/", "emco")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, err = d.Get(t.Context(), "a")
+	if !errs.Is(err, errs.Unavailable) || !errors.Is(err, errAway) {
+		t.Errorf("a read without a server: %v", err)
+	}
+	if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 1}, 0); !errors.Is(err, errAway) {
+		t.Errorf("a write without a server: %v", err)
+	}
+}
