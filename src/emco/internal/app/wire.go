@@ -31,9 +31,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/documenttally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
-	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	externalplacement "github.com/emco-orchestrator/emco/src/emco/internal/placement/external"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
@@ -276,7 +274,7 @@ func (w *wiring) addRsync() {
 
 // addViews adds the views of the whole fleet, and the mirror that they follow.
 func (w *wiring) addViews() {
-	overview := w.views(w.c, w.m, w.st, w.mirror, w.reader, w.groups.Queries(), w.free, w.lanes)
+	overview := w.views(w.c, w.m, w.st, w.mirror, w.reader, w.groups, w.free, w.lanes)
 	overview.Mount(w.router)
 	doctorRoutes{stores: w.compared(), branches: w.branches, busy: make(chan struct{}, 1)}.mount(w.router)
 	w.services = append(w.services, w.mirror, overview)
@@ -342,13 +340,13 @@ func (a *App) freeResources(c config.Config, st openStores, rules syncobjects.Ru
 }
 
 // views returns the views of the whole fleet, which follow the mirror.
-func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, planner views.Planner, free *freeresources.Reader, lanes *views.Lanes) *views.Views {
+func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mirror, reader *statusview.Reader, groups *orchestrator.Groups, free *freeresources.Reader, lanes *views.Lanes) *views.Views {
 	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(counts)
 	m.fleet(counts.Totals)
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: inventory.New(st.db, cloud.New), Planner: planner, Events: st.contexts, Commits: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: groups.Inventory(), Planner: groups.Queries(), Events: st.contexts, Commits: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

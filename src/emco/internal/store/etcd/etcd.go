@@ -149,9 +149,11 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 	if err != nil {
 		return errs.E(errs.Internal, "put", string(doc.Key), err)
 	}
-	old, err := d.replaced(ctx, doc.Key, at)
-	if err != nil {
-		return err
+	var old *record
+	if at != 0 { // that nothing is there yet, the transaction finds out
+		if old, err = d.replaced(ctx, doc.Key, at); err != nil {
+			return err
+		}
 	}
 	attach, release, err := d.putChunks(ctx, doc, chunks)
 	if err != nil {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +41,7 @@ func open(t *testing.T, client *clientv3.Client) *etcd.Driver {
 	t.Helper()
 	d := etcd.New(etcdkv.New(client, prefix, etcdkv.Options{}))
 	t.Cleanup(func() { _ = d.Close() })
+	d.AwaitWatch(t.Context())
 	return d
 }
 
@@ -337,4 +340,37 @@ func TestSweepRemovesChunksWithoutAName(t *testing.T) {
 	if left := keys(t, client, "content/c/"); len(left) != 2 || strings.Contains(strings.Join(left, " "), fmt.Sprintf("%013d", now.Add(-2*time.Hour).UnixMilli())) {
 		t.Errorf("chunks %q are left", left)
 	}
+}
+
+// A new document costs one request; one that replaces another, or finds one, costs a read more.
+func TestANewDocumentIsOneRequest(t *testing.T) {
+	t.Parallel()
+	counts := map[string]int{} // the watch of changes counts too
+	var mu sync.Mutex
+	d := etcd.New(etcdkv.New(start(t), prefix, etcdkv.Options{OnRequest: func(kind string, _ int) {
+		mu.Lock()
+		defer mu.Unlock()
+		counts[kind]++
+	}}))
+	t.Cleanup(func() { _ = d.Close() })
+	d.AwaitWatch(t.Context()) // it begins with a read
+	want := func(what string, write func(), gets, txns int) {
+		t.Helper()
+		mu.Lock()
+		before := maps.Clone(counts)
+		mu.Unlock()
+		write()
+		mu.Lock()
+		defer mu.Unlock()
+		if g, x := counts["get"]-before["get"], counts["txn"]-before["txn"]; g != gets || x != txns {
+			t.Errorf("%s took %d reads and %d transactions, want %d and %d", what, g, x, gets, txns)
+		}
+	}
+	want("a new document", func() { put(t, d, store.Doc{Key: "a", Tag: 1}, 0) }, 0, 1)
+	want("another version", func() { put(t, d, store.Doc{Key: "a", Tag: 2}, 1) }, 1, 1)
+	want("a document that exists", func() {
+		if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 3}, 0); !errs.Is(err, errs.Exists) {
+			t.Errorf("error %v, want Exists", err)
+		}
+	}, 1, 1)
 }

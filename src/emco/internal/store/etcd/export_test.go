@@ -11,3 +11,6 @@ func (d *Driver) Resume() {
 	d.changes.stop, d.changes.done = stop, make(chan struct{})
 	go d.changes.run(ctx)
 }
+
+// AwaitWatch returns when the driver keeps the keys of changes.
+func (d *Driver) AwaitWatch(ctx context.Context) { d.changes.between(ctx, 0, 1) }

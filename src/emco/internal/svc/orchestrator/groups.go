@@ -16,6 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
+	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/planview"
@@ -66,6 +67,10 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 	g.planner.Running = g.running
 	return g
 }
+
+// Inventory returns the clusters that groups are placed on. Who else looks at the whole fleet must use it too, so that
+// a process reads and keeps the clusters once.
+func (g *Groups) Inventory() *inventory.Inventory { return g.planner.Inventory() }
 
 // running returns the clusters that the apps of a group are placed on now, by app, sorted.
 func (g *Groups) running(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {

@@ -70,6 +70,9 @@ func New(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) P
 	return Planner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
 }
 
+// Inventory returns the clusters as the planner knows them.
+func (p Planner) Inventory() *inventory.Inventory { return p.inventory }
+
 // Plan reads all documents. deployment is the id that the group's objects carry on
 // clusters; see appcontext.Head. Errors concern the group as a whole: they are Invalid or
 // NotFound if users must change documents, and those of ready, of controllers and of the

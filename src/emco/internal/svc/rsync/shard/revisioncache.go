@@ -27,6 +27,7 @@ type RevisionCache struct {
 	shards func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error)
 
 	revisions *sharedReads[appcontext.Revision]
+	lists     *sharedReads[[]appcontext.Placement]
 	placed    *sharedReads[placements]
 	changed   *sharedReads[[]v2.ClusterKey]
 }
@@ -44,6 +45,7 @@ func NewRevisionCache(store revisionStore, shards func(context.Context, []v2.Clu
 	return &RevisionCache{
 		store: store, shards: shards,
 		revisions: newSharedReads(func(appcontext.Revision) int { return 1 }),
+		lists:     newSharedReads(func(places []appcontext.Placement) int { return len(places) }),
 		placed:    newSharedReads(func(p placements) int { return len(p.bundles) }),
 		changed:   newSharedReads(func(clusters []v2.ClusterKey) int { return len(clusters) }),
 	}
@@ -56,10 +58,17 @@ func (c *RevisionCache) revision(ctx context.Context, head appcontext.HeadID, n 
 	})
 }
 
+// list returns where a revision places its apps, or NotFound.
+func (c *RevisionCache) list(ctx context.Context, head appcontext.HeadID, n int64) ([]appcontext.Placement, error) {
+	return c.lists.get(ctx, revisionKey{head: head, rev: n}, func() ([]appcontext.Placement, error) {
+		return c.store.Placements(ctx, head, n)
+	})
+}
+
 // placements returns what a revision wants on which clusters, or NotFound.
 func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, n int64) (placements, error) {
 	return c.placed.get(ctx, revisionKey{head: head, rev: n}, func() (placements, error) {
-		places, err := c.store.Placements(ctx, head, n)
+		places, err := c.list(ctx, head, n)
 		if err != nil {
 			return placements{}, err
 		}
@@ -77,11 +86,11 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 // things, in order; NotFound if one of the revisions is gone.
 func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]v2.ClusterKey, error) {
 	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]v2.ClusterKey, error) {
-		before, err := c.store.Placements(ctx, head, from)
+		before, err := c.list(ctx, head, from)
 		if err != nil {
 			return nil, err
 		}
-		after, err := c.store.Placements(ctx, head, to)
+		after, err := c.list(ctx, head, to)
 		return changedClusters(before, after), err
 	})
 }
@@ -106,7 +115,7 @@ func changedClusters(before, after []appcontext.Placement) (out []v2.ClusterKey)
 
 // placesOn returns what a revision wants on each of the given clusters, if anything.
 func (c *RevisionCache) placesOn(ctx context.Context, head appcontext.HeadID, n int64, clusters map[v2.ClusterKey]bool) (map[v2.ClusterKey]map[string]appcontext.Digest, error) {
-	places, err := c.store.Placements(ctx, head, n)
+	places, err := c.list(ctx, head, n)
 	out := map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for cluster := range clusters {
 		at, found := slices.BinarySearchFunc(places, cluster, func(p appcontext.Placement, c v2.ClusterKey) int { return cmp.Compare(p.Cluster, c) })

@@ -39,6 +39,34 @@ func (a *archive) Placements(context.Context, appcontext.HeadID, int64) ([]appco
 	return []appcontext.Placement{{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}}, a.read()
 }
 
+// However many shards ask what a revision places where, and what it changed, the process reads each of the two revisions once.
+func TestShardsReadPlacementsOfARevisionOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &archive{}
+		d := NewRevisionCache(a, inFirst)
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if _, err := d.changedClusters(t.Context(), "7", 1, 2); err != nil {
+					t.Error(err)
+				}
+				on, err := d.placesOn(t.Context(), "7", 2, map[v2.ClusterKey]bool{"edge+c1": true, "edge+c2": true})
+				if err != nil || len(on) != 1 || on["edge+c1"]["web"] != "b" {
+					t.Errorf("got %v, %v", on, err)
+				}
+				if _, err := d.placements(t.Context(), "7", 2); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if a.reads != 2 {
+			t.Errorf("%d reads of 2 revisions", a.reads)
+		}
+	})
+}
+
 func TestShardsReadRevisionsTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
