@@ -163,17 +163,35 @@ func nextAction(err error) string {
 	if state == nil {
 		return ""
 	}
-	name, action := v2.ShortName(anchor.Parent(e.Subject)), anchor.Last(e.Subject)
-	switch action + " " + state[1] {
+	path, asked := anchor.Parent(e.Subject), anchor.Last(e.Subject)+" "+state[1]
+	if _, ok := v2.LogicalCloudOf(path); ok { // it needs no approval
+		switch asked {
+		case "instantiate Instantiated":
+			return rollOut + path
+		case "update Created", "update Terminated":
+			return instantiateFirst + path
+		}
+	}
+	group, ok := v2.GroupOf(path)
+	if !ok {
+		return ""
+	}
+	switch asked {
 	case "instantiate Created", "update Created", "rollback Created", "migrate Created":
-		return "approve it first: emcoctl approve " + name
+		return "approve it first: emcoctl approve " + group.String()
 	case "instantiate Instantiated":
-		return "to roll out changed documents: emcoctl update " + name
+		return rollOut + group.String()
 	case "update Approved", "rollback Approved", "migrate Approved", "update Terminated", "rollback Terminated", "migrate Terminated":
-		return "instantiate it first: emcoctl instantiate " + name
+		return instantiateFirst + group.String()
 	}
 	return ""
 }
+
+// Actions to propose. A path follows, or the short name of a group: commands take no short names of logical clouds.
+const (
+	rollOut          = "to roll out changed documents: emcoctl update "
+	instantiateFirst = "instantiate it first: emcoctl instantiate "
+)
 
 // nextAnchor returns what to write in place of an anchor that leads nowhere.
 func nextAnchor(path string) string {
