@@ -70,7 +70,7 @@ func newFakeServer(token, dir string) *fakeServer {
 }
 
 // prepared answers from a file of the script. METHOD-LAST.json answers requests with the last
-// segment LAST, METHOD-LAST-FLAG.json those with FLAG=true in the query. A file .ndjson is a
+// segment LAST, METHOD-LAST-FLAG.json those with FLAG=true in the query, METHOD-LAST-continue.json those for a further page. A file .ndjson is a
 // stream, .refused a status and a text. prepared writes these requests to the file requests.
 func (s *fakeServer) prepared(w http.ResponseWriter, r *http.Request) (bool, error) {
 	name, special := r.Method+"-"+path.Base(r.URL.Path), ""
@@ -79,8 +79,11 @@ func (s *fakeServer) prepared(w http.ResponseWriter, r *http.Request) (bool, err
 			special = "-" + flag
 		}
 	}
+	if r.URL.Query().Has("continue") {
+		special = "-continue"
+	}
 	found, err := filepath.Glob(filepath.Join(s.dir, "answers", name+special+".*"))
-	if special == "-watch" && len(found) == 0 { // as a server that does not know the flag
+	if (special == "-watch" || special == "-continue") && len(found) == 0 { // as a server that does not know the flag
 		found, err = filepath.Glob(filepath.Join(s.dir, "answers", name+".*"))
 	}
 	if s.dir == "" || err != nil || len(found) == 0 {

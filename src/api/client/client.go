@@ -222,7 +222,7 @@ func (c *Client) whole(ctx context.Context, r Request, res *http.Response) (*Res
 // other answers come back in the Response, whose Body is otherwise empty. Errors
 // are those of Do.
 func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) (*Response, error) {
-	res, err := c.send(ctx, r)
+	res, err := c.patient(ctx, r)
 	if err != nil {
 		return nil, err
 	}

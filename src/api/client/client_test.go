@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -239,32 +240,48 @@ func TestOwnCertificateAuthority(t *testing.T) {
 // than that.
 func TestAPatientClientComesBackLater(t *testing.T) {
 	t.Parallel()
+	calls := map[string]func(context.Context, *client.Client, client.Request) (*client.Response, error){
+		"Do": func(ctx context.Context, api *client.Client, r client.Request) (*client.Response, error) {
+			return api.Do(ctx, r)
+		},
+		"Copy": func(ctx context.Context, api *client.Client, r client.Request) (*client.Response, error) {
+			return api.Copy(ctx, r, io.Discard)
+		},
+		"Lines": func(ctx context.Context, api *client.Client, r client.Request) (*client.Response, error) {
+			return api.Lines(ctx, r, func([]byte) error { return nil })
+		},
+		"Parts": func(ctx context.Context, api *client.Client, r client.Request) (*client.Response, error) {
+			return api.Parts(ctx, r, func(*multipart.Part) error { return nil })
+		},
+	}
 	for name, c := range map[string]struct {
 		patience time.Duration
 		asks     int // how often the server asks
 		want     int
 	}{"patient": {5 * time.Second, 1, 200}, "not patient": {0, 1, 429}, "for too long": {1500 * time.Millisecond, 9, 429}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var asked atomic.Int32
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if body, err := io.ReadAll(r.Body); err != nil || string(body) != `{"a":1}` {
-					t.Errorf("body %s, %v", body, err)
+		for method, call := range calls {
+			t.Run(name+" "+method, func(t *testing.T) {
+				t.Parallel()
+				var asked atomic.Int32
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if body, err := io.ReadAll(r.Body); err != nil || string(body) != `{"a":1}` {
+						t.Errorf("body %s, %v", body, err)
+					}
+					if int(asked.Add(1)) <= c.asks {
+						w.Header().Set("Retry-After", "1")
+						w.WriteHeader(http.StatusTooManyRequests)
+					}
+				}))
+				defer server.Close()
+				api, err := client.New(client.Options{BaseURL: server.URL, Patience: c.patience})
+				if err != nil {
+					t.Fatal(err)
 				}
-				if int(asked.Add(1)) <= c.asks {
-					w.Header().Set("Retry-After", "1")
-					w.WriteHeader(http.StatusTooManyRequests)
+				res, err := call(t.Context(), api, client.Request{Method: http.MethodPost, Path: "x", Body: client.JSON([]byte(`{"a":1}`))})
+				if err != nil || res.Status != c.want {
+					t.Errorf("got %+v, %v after %d requests, want %d", res, err, asked.Load(), c.want)
 				}
-			}))
-			defer server.Close()
-			api, err := client.New(client.Options{BaseURL: server.URL, Patience: c.patience})
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := api.Do(t.Context(), client.Request{Method: http.MethodPost, Path: "x", Body: client.JSON([]byte(`{"a":1}`))})
-			if err != nil || res.Status != c.want {
-				t.Errorf("got %+v, %v after %d requests, want %d", res, err, asked.Load(), c.want)
-			}
-		})
+			})
+		}
 	}
 }

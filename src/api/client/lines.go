@@ -20,7 +20,7 @@ const LinesType = "application/x-ndjson"
 // in the Response, whose Body is otherwise empty. Errors are those of Do; a stream that
 // breaks off is Unavailable.
 func (c *Client) Lines(ctx context.Context, r Request, each func(line []byte) error) (*Response, error) {
-	res, err := c.send(ctx, r)
+	res, err := c.patient(ctx, r)
 	if err != nil {
 		return nil, err
 	}

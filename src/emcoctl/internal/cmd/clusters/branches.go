@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,25 +61,45 @@ it prints all branches with their commits, without states.`,
 
 // showLanes prints the branches with their states. It is not done if the server has no such view.
 func showLanes(ctx context.Context, s *session.Session, server *client.Client) (done bool, err error) {
-	var page v2.LaneViews
-	if _, err := fetch.Document(ctx, server, "views/git?limit="+strconv.Itoa(overview.PageRows), &page); err != nil {
+	lanes, more, err := readLanes(ctx, server)
+	if err != nil {
 		return !errs.Is(err, errs.NotFound), err
 	}
-	if len(page.Items) == 0 {
+	if len(lanes) == 0 {
 		fmt.Fprintln(s.Sys.Out, "none")
 		return true, nil
 	}
 	now := time.Now()
 	t := output.NewTable(s.Sys.Out)
 	t.Row("REPOSITORY", "BRANCH", "STATE", "QUEUED", "PUSHED", "COMMIT", "WHY")
-	for _, l := range page.Items {
+	for _, l := range lanes {
 		t.Row(l.URL, l.Branch, l.State, strconv.Itoa(l.Queued), output.Age(l.LastPush, now), cmp.Or(output.Commit(l.Commit), "any"), l.Why)
 	}
 	t.Flush()
-	if more := page.Total - len(page.Items); more > 0 {
+	if more > 0 {
 		fmt.Fprintf(s.Sys.Err, "and %d more; -o json has all\n", more)
 	}
 	return true, nil
+}
+
+// maxLanePages is how many pages of branches are shown.
+const maxLanePages = 50
+
+// readLanes reads the branches with their states, page by page. More is how many are left out.
+func readLanes(ctx context.Context, server *client.Client) (all []v2.LaneView, more int, err error) {
+	q := url.Values{"limit": {strconv.Itoa(overview.PageRows)}}
+	for range maxLanePages {
+		var page v2.LaneViews
+		if _, err := fetch.Document(ctx, server, "views/git?"+q.Encode(), &page); err != nil {
+			return nil, 0, err
+		}
+		all, more = append(all, page.Items...), page.Total-len(all)-len(page.Items)
+		if page.Continue == "" {
+			break
+		}
+		q.Set("continue", page.Continue)
+	}
+	return all, more, nil
 }
 
 func showBranches(w io.Writer, all []v2.GitBranch) {
