@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -247,6 +248,33 @@ func TestProcessesBeginGenerationsTogether(t *testing.T) {
 		b.must(now.Compare(b.Context()))
 		if g, err := contexts.Generations(b.Context()); err != nil || g.Number < 5 {
 			b.Errorf("%+v, %v; want 5 generations at least", g, err)
+		}
+	})
+}
+
+// A process that stops begins a generation: what was copied of one store before, and of the other one after it, is told apart.
+func TestH39AGenerationBeginsWhenAProcessStops(t *testing.T) {
+	onEveryDriver(t, func(b *bed) {
+		documents := b.documents()
+		contexts, prefix := b.contexts()
+		now := generation.Stores{Documents: documents, Contexts: contexts}
+		b.advance(now)
+		service := generation.NewService(now, time.Hour, time.Hour, slog.New(slog.DiscardHandler))
+		before := b.backup(documents)
+		ctx, stop := context.WithCancel(b.Context())
+		stop()
+		b.must(service.Run(ctx))
+		b.must(now.Compare(b.Context()))
+		mixed := generation.Stores{Documents: b.restored(before), Contexts: b.copied(prefix)}
+		err := mixed.Compare(b.Context())
+		if apart, ok := errors.AsType[*generation.Apart](err); !ok || !strings.Contains(apart.Error(), "the documents were restored from an older backup") {
+			b.Errorf("got %v for documents of before the stop beside an AppContext of after it", err)
+		}
+		for range 2 { // stores that do not belong together stay as they are
+			b.must(generation.NewService(mixed, 0, time.Hour, slog.New(slog.DiscardHandler)).Run(ctx))
+		}
+		if err := mixed.Compare(b.Context()); err == nil {
+			b.Error("a stop has joined stores that do not belong together")
 		}
 	})
 }

@@ -41,20 +41,34 @@ func (s *Service) Ready() error {
 	return nil
 }
 
-// Run implements run.Service. A generation that cannot begin is tried again in the next period.
+// farewell bounds the beginning of the last generation.
+const farewell = 3 * time.Second
+
+// Run implements run.Service. A generation that cannot begin is tried again in the next period. The last one begins when ctx ends: a copy
+// of one store from before then and of the other one from after it are told apart.
 func (s *Service) Run(ctx context.Context) error {
 	for wait := s.first; ; wait = s.every {
 		select {
 		case <-time.After(wait):
 		case <-s.soon:
 		case <-ctx.Done():
+			if s.Ready() == nil && s.begins.TryLock() { // else a backup still runs
+				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+				defer cancel()
+				s.advance(ending)
+			}
 			return nil
 		}
 		s.begins.Lock()
-		err := s.stores.Advance(ctx, time.Now())
-		s.begins.Unlock()
-		s.note(ctx, err)
+		s.advance(ctx)
 	}
+}
+
+// advance begins a generation. The caller holds begins, which advance releases.
+func (s *Service) advance(ctx context.Context) {
+	err := s.stores.Advance(ctx, time.Now())
+	s.begins.Unlock()
+	s.note(ctx, err)
 }
 
 func (s *Service) note(ctx context.Context, err error) {
