@@ -42,8 +42,8 @@ func (d *ReportWriter) enqueueNews(c *reportClaim) (known bool, err error) {
 		p = &clusterQueue{agent: agents.Agent{Cluster: c.cluster}}
 		d.queues[c.cluster] = p
 	}
-	base := p.base()
-	if c.digest == base.DocumentID && c.report.Seq >= base.Seq && (c.report.Seq == base.Seq || c.received.Sub(base.At) < d.options.Refresh) {
+	base, stored := p.agent, p.waitingBatch == nil && p.writingBatch == nil
+	if stored && c.digest == base.DocumentID && c.report.Seq >= base.Seq && (c.report.Seq == base.Seq || c.received.Sub(base.At) < d.options.Refresh) {
 		return true, nil
 	}
 	return false, d.enqueueLocked(p, c)

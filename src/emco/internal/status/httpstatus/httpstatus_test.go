@@ -635,6 +635,30 @@ func TestReportsFromGitReachAllProcesses(t *testing.T) {
 	}
 }
 
+// A report that repeats one which is not on disk yet waits for it: its write may still fail.
+func TestARepeatedReportWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	desk := NewReportWriter(l.book, l.fleet, Options{Now: l.now}) // it does not run, so it writes nothing
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	for seq := range uint64(2) {
+		go func() { ended <- desk.Store(ctx, l.received(good("edge+a", seq+5, "before"), false)) }()
+		l.eventually("a report that waits", func() bool {
+			desk.mu.Lock()
+			defer desk.mu.Unlock()
+			q := desk.queues["edge+a"]
+			return len(ended) > 0 || q != nil && q.waitingBatch != nil && len(q.waitingBatch.claims) == int(seq+1)
+		})
+	}
+	leave()
+	for range 2 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a report that is not on disk: %v, want that it waited", err)
+		}
+	}
+}
+
 // A process of an older version stores the sequence of a report that it read, without the document. The one that reads for
 // all stores the document nevertheless.
 func TestASequenceWithoutItsDocumentIsCompleted(t *testing.T) {
