@@ -1,13 +1,20 @@
 package rsync
 
 import (
+	"context"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/shard"
 )
 
 // What is desired when the documents go away is delivered meanwhile, with what the process knows. When they answer again,
@@ -54,4 +61,35 @@ func TestS28DeliveriesGoOnWhileDocumentsAreAway(t *testing.T) {
 	w.until("the refusal of the new token", failed("edge+c0 9"))
 	put("secret")
 	w.applied(3, 1)
+}
+
+// A process asks what changes from its first question on. What deliveries read before it may have changed in between.
+func TestWhatWasReadBeforeTheFirstQuestionIsForgotten(t *testing.T) {
+	t.Parallel()
+	documents, db := resourcetest.NewOutage(t)
+	known := route.NewLastKnown(slog.New(slog.DiscardHandler))
+	routes := &route.Resolver{DB: db, LastKnown: known}
+	s := &Service{log: slog.New(slog.DiscardHandler), shards: newRunningShards(), shared: shard.Shared{Routes: routes}}
+	resourcetest.Put(t, db, "cluster-providers/edge", v2.Named{}, "")
+	resourcetest.Put(t, db, "cluster-providers/edge/clusters/d0", v2.Cluster{}, "kubeconfig")
+	if _, err := routes.DeliveryLookup().Route(t.Context(), "edge+d0"); err != nil {
+		t.Fatal(err)
+	}
+	away := errs.New(errs.Unavailable, "the documents do not answer")
+	known.DocumentsAsked(away)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.followDocuments(ctx) }()
+	for end := time.Now().Add(time.Minute); known.Away(); time.Sleep(time.Millisecond) { //nolint:forbidigo // of SQLite
+		if time.Now().After(end) {
+			t.Fatal("the documents are not asked")
+		}
+	}
+	stop()
+	<-ended
+	documents.SetAway(true)
+	known.DocumentsAsked(away)
+	if r, err := routes.DeliveryLookup().Route(t.Context(), "edge+d0"); !errs.Is(err, errs.Unavailable) {
+		t.Errorf("the route from before the first question: %+v, %v, want Unavailable", r, err)
+	}
 }

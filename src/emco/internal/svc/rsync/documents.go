@@ -23,6 +23,9 @@ func (s *Service) followDocuments(ctx context.Context) {
 	for ctx.Err() == nil {
 		changes, err := s.changedDocuments(ctx, mark)
 		if err == nil {
+			if mark == 0 {
+				known.Forget(store.Changes{All: true}) // it may have changed before this first question
+			}
 			if mark > 0 && (changes.All || len(changes.Keys) > 0) {
 				known.Forget(changes)
 				for _, sh := range s.shards.list() {
