@@ -45,13 +45,15 @@ func (p *Emco) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	all := make([]*program.Emco, max(1, p.setup.Processes))
-	for i := range all {
-		if all[i], err = p.StartProcess(ctx, i); err != nil {
+	var all []*program.Emco
+	for i := range max(1, p.setup.Processes) {
+		e, err := p.StartProcess(ctx, i)
+		if err != nil {
 			return err
 		}
+		all = append(all, e)
+		p.Program, p.Others = all[0], all[1:] // Close ends those that run, also if the next one does not start
 	}
-	p.Program, p.Others = all[0], all[1:]
 	return p.connect()
 }
 
