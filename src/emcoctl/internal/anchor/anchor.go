@@ -51,6 +51,9 @@ var (
 	deleteSkips = []string{"approve", "status", "migrate", "update", "rollback", "terminate", "stop", "cancel", "start", "retry", "skip", "abort"}
 )
 
+// Actions lists the actions that files can ask for.
+func Actions() []string { return slices.Clone(actions) }
+
 // IsAction reports whether the anchor names an action, such as "…/instantiate".
 func IsAction(anchor string) bool { return slices.Contains(actions, Last(anchor)) }
 

@@ -99,10 +99,13 @@ func ask[T any](ctx context.Context, s *session.Session, path string, args []str
 	return answer, nil
 }
 
-// actions are those that a role can allow. The form act:NAME asks for others, of a server that has more.
-var actions = []string{
-	"abort", "adopt", "apply", "approve", "cancel", "deliver", "instantiate", "issue", "migrate", "move", "restore",
-	"retry", "rollback", "skip", "start", "stop", "terminate",
+// actions are those that a role can allow, besides update, which is a verb too. The form act:NAME asks for others, of a
+// server that has more.
+func actions() []string {
+	all := append(anchor.Actions(), "adopt", "deliver", "issue", "move", "restore") // files ask for none of these
+	all = slices.DeleteFunc(all, func(name string) bool { return name == "update" })
+	slices.Sort(all)
+	return all
 }
 
 // question reads the arguments of a question.
@@ -110,8 +113,8 @@ func question(args []string) (v2.Access, error) {
 	verb, what := args[0], args[1]
 	methods := map[string]string{"get": http.MethodGet, "list": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut, "delete": http.MethodDelete}
 	method, action := methods[verb], methods[verb] == "" && verb != "reveal"
-	if action && !strings.HasPrefix(verb, "act:") && !slices.Contains(actions, verb) {
-		return v2.Access{}, session.Usagef("%q is no verb and no action; verbs are get, list, create, update, delete and reveal, actions are %s", verb, strings.Join(actions, ", "))
+	if action && !strings.HasPrefix(verb, "act:") && !slices.Contains(actions(), verb) {
+		return v2.Access{}, session.Usagef("%q is no verb and no action; verbs are get, list, create, update, delete and reveal, actions are %s", verb, strings.Join(actions(), ", "))
 	}
 	if !strings.Contains(strings.Trim(what, "/"), "/") {
 		q := v2.Access{Verb: verb, Type: what}
