@@ -2,6 +2,7 @@ package grants_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -190,6 +192,33 @@ func TestAnExpiredAdministratorDoesNotBringTheBootstrapTokenBack(t *testing.T) {
 	i.now = i.now.Add(25 * time.Hour)
 	if i.knows(d, next) {
 		t.Error("the token is valid after 24 hours")
+	}
+}
+
+// An API token lets its holder in until its end, and no longer, in a process that knew it and in one that reads it anew.
+func TestAnAPITokenEnds(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	d := i.process()
+	end := i.now.Add(time.Hour).UTC().Format(time.RFC3339)
+	r := httptest.NewRequest("POST", "/v2/tokens", strings.NewReader(`{"metadata":{"name":"ci"},"spec":{"role":"viewer","expires":"`+end+`"}}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	i.routes.ServeHTTP(w, r)
+	var made v2.NewAPIToken
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || made.Token == "" {
+		t.Fatalf("making a token: %d %s, %v", w.Code, w.Body, err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, true}, {58 * time.Minute, true}, {61 * time.Minute, false}, {24 * time.Hour, false}} {
+		now := i.now
+		i.now = now.Add(c.after)
+		if known, anew := i.knows(d, made.Token), i.knows(i.process(), made.Token); known != c.want || anew != c.want {
+			t.Errorf("after %s the token is valid: %v, and in another process %v, want %v", c.after, known, anew, c.want)
+		}
+		i.now = now
 	}
 }
 
