@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -336,5 +337,47 @@ func TestAnAnnouncementNamesRepositories(t *testing.T) {
 		if !reflect.DeepEqual(got, [][]string{{"a"}}) {
 			t.Errorf("announced are %q, want a once", got)
 		}
+	})
+}
+
+// However many genuine calls come, a repository is looked at once in minInterval, and no other repository for them.
+func TestH27ManyWebhooksAreFewLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := reportLocation{repo: git.Repo{URL: "https://git.example/a"}}, reportLocation{repo: git.Repo{URL: "https://git.example/b"}}
+		s := &Source{
+			poke: make(chan struct{}, 1), announced: map[string]bool{}, locations: locationMap{a: {}, b: {}},
+			pollers: map[reportLocation]*poller{a: {wakeUp: make(chan struct{}, 1)}, b: {wakeUp: make(chan struct{}, 1)}},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		looks := map[reportLocation]*atomic.Int64{a: {}, b: {}}
+		for at, p := range s.pollers {
+			go func() { // as run does
+				for ctx.Err() == nil {
+					looks[at].Add(1)
+					p.wait(ctx, time.Hour)
+				}
+			}()
+		}
+		receive := s.Webhook("s")
+		const calls, pause = 10_000, 6 * time.Millisecond // a minute
+		for range calls {
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v2/webhooks/git", strings.NewReader(`{"repository":{"clone_url":"https://git.example/a.git"}}`))
+			r.Header.Set("X-Gitlab-Token", "s")
+			w := httptest.NewRecorder()
+			receive.ServeHTTP(w, r)
+			if w.Code != http.StatusAccepted {
+				t.Fatalf("a genuine call: %d", w.Code)
+			}
+			time.Sleep(pause) //nolint:forbidigo // of a bubble's clock
+		}
+		if n, most := looks[a].Load(), int64(calls*pause/minInterval)+2; n > most || n < most/2 {
+			t.Errorf("%d calls are %d looks, want about %d", calls, n, most)
+		}
+		if n := looks[b].Load(); n != 1 {
+			t.Errorf("a repository that no call names was looked at %d times", n)
+		}
+		cancel()
+		synctest.Wait()
 	})
 }
