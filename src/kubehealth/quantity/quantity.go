@@ -5,6 +5,7 @@ package quantity
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,5 +31,9 @@ func Parse(text string) (resource.Quantity, error) {
 	case steep.MatchString(text):
 		return resource.Quantity{}, errors.New("its exponent has more than two digits")
 	}
-	return resource.ParseQuantity(text)
+	q, err := resource.ParseQuantity(text)
+	if err == nil && (q.CmpInt64(math.MaxInt64) > 0 || q.CmpInt64(math.MinInt64) < 0) {
+		return resource.Quantity{}, errors.New("it has more than 63 bits, the limit of Kubernetes' amounts")
+	}
+	return q, err
 }

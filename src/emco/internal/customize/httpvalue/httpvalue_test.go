@@ -1,9 +1,13 @@
 package httpvalue_test
 
 import (
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -84,4 +88,46 @@ func TestPrefixesAreURLsOfFolders(t *testing.T) {
 			t.Errorf("%q: %v, want Invalid", prefix, err)
 		}
 	}
+}
+
+// FuzzValue looks for URLs that pass the prefix and lead elsewhere, and for answers that are no values.
+func FuzzValue(f *testing.F) {
+	for _, suffix := range []string{"number", "../other", "%2e%2e/other", "a?b=c#d", "//elsewhere", "\\..\\other", ";/../x"} {
+		f.Add(suffix, `{"value":5}`)
+	}
+	for _, body := range []string{`{"value":null}`, `{"value":{"a":[1]}}`, `[]`, `{"value":`, `{"Value":1,"value":2}`, ``, `{"value":"\ud800"}`} {
+		f.Add("number", body)
+	}
+	var mu sync.Mutex
+	answer, elsewhere := "", ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if clean := path.Clean(r.URL.Path); clean != "/kv" && !strings.HasPrefix(clean, "/kv/") {
+			elsewhere = r.RequestURI
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	f.Cleanup(server.Close)
+	r, err := httpvalue.New([]string{server.URL + "/kv/"}, outbound.Policy{}.Check)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, suffix, body string) {
+		mu.Lock()
+		answer, elsewhere = body, ""
+		mu.Unlock()
+		got, err := r.Value(t.Context(), server.URL+"/kv/"+suffix)
+		mu.Lock()
+		defer mu.Unlock()
+		if elsewhere != "" {
+			t.Errorf("%q asks for %s", suffix, elsewhere)
+		}
+		if err != nil && errs.Is(err, errs.Internal) {
+			t.Errorf("%q, %q: %v", suffix, body, err)
+		}
+		if err == nil && !json.Valid(got) {
+			t.Errorf("%q makes %q, which is no JSON", body, got)
+		}
+	})
 }
