@@ -236,5 +236,6 @@ func TestCertificateAuthorities(t *testing.T) {
 			t.Errorf("%s still has %s", c.Name(), left)
 		}
 	}
+	s.clear(values, file("00-clusters.yaml"), file("01-provider.yaml"), file("04-project.yaml"))
 	do.next("done")
 }

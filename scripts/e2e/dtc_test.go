@@ -98,5 +98,6 @@ func TestTrafficController(t *testing.T) {
 		})
 	}
 	s.sound()
+	s.clear(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-traffic.yaml"))
 	do.next("done")
 }

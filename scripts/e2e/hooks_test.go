@@ -189,5 +189,7 @@ func TestWorkflowHooks(t *testing.T) {
 		t.Errorf("the workflows saw %q, want %q", w.work, want)
 	}
 	s.sound()
+	s.ctl("delete", group+"/temporal-workflow-intents/count")
+	s.clear(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-hooks.yaml"))
 	do.next("done")
 }

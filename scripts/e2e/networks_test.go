@@ -78,5 +78,6 @@ func TestNetworks(t *testing.T) {
 		})
 	}
 	s.sound()
+	s.clear(values, file("00-clusters.yaml"), file("01-networks.yaml"), file("03-app.yaml"), file("04-deployment.yaml"), file("05-interfaces.yaml"))
 	do.next("done")
 }

@@ -90,5 +90,6 @@ func TestPolicyIntents(t *testing.T) {
 	empty(t, l.c1)
 	empty(t, l.c2)
 	s.sound()
+	s.clear(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-policy.yaml"), file("05-engine.yaml"))
 	do.next("done")
 }

@@ -63,5 +63,6 @@ func TestServiceFunctionChains(t *testing.T) {
 		})
 	}
 	s.sound()
+	s.clear(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-chain.yaml"))
 	do.next("done")
 }

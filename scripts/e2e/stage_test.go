@@ -146,6 +146,33 @@ func (s *testStage) apply(values string, files ...string) string {
 	return s.ctl(args...)
 }
 
+// delete deletes the documents of files, the last file first.
+func (s *testStage) delete(values string, files ...string) {
+	s.Helper()
+	args := []string{"delete", "-o", "human", "-v", values}
+	for _, f := range files {
+		args = append(args, "-f", f)
+	}
+	s.ctl(args...)
+}
+
+// clear deletes the documents of files whose deployments have ended. No document may be left.
+func (s *testStage) clear(values string, files ...string) {
+	s.Helper()
+	s.delete(values, files...)
+	s.nothing()
+}
+
+// nothing fails the test if a document is left.
+func (s *testStage) nothing() {
+	s.Helper()
+	for _, top := range []string{"projects", "cluster-providers", "controllers", "dtc-controllers", "policy/agents"} {
+		if got := strings.TrimSpace(s.ctl("get", top, "-o", "json")); got != "[]" {
+			s.Errorf("%s are left: %s", top, got)
+		}
+	}
+}
+
 // patience limits waits. No test asserts a time: the limit only ends hangs, also on a busy machine.
 const patience = 4 * time.Minute
 

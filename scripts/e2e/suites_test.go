@@ -44,11 +44,7 @@ func (s *suite) apply(files ...string) {
 // delete deletes the documents of files of the suite, the last file first.
 func (s *suite) delete(files ...string) {
 	s.Helper()
-	args := []string{"delete", "-o", "human", "-v", s.values}
-	for _, f := range s.files(files) {
-		args = append(args, "-f", f)
-	}
-	s.ctl(args...)
+	s.testStage.delete(s.values, s.files(files)...)
 }
 
 func (s *suite) files(names []string) []string {
@@ -57,16 +53,6 @@ func (s *suite) files(names []string) []string {
 		out[i] = example("emco", s.name, name)
 	}
 	return out
-}
-
-// nothing fails the test if a document is left.
-func (s *suite) nothing() {
-	s.Helper()
-	for _, top := range []string{"projects", "cluster-providers", "controllers"} {
-		if got := strings.TrimSpace(s.ctl("get", top, "-o", "json")); got != "[]" {
-			s.Errorf("%s are left: %s", top, got)
-		}
-	}
 }
 
 // absent waits until a query of objects finds none.
@@ -331,6 +317,7 @@ func TestPlacementByNeeds(t *testing.T) {
 	empty(t, l.c1)
 	empty(t, l.c2)
 	s.sound()
+	s.testStage.clear(s.values, s.files([]string{"00-clusters.yaml", "01-app.yaml", "02-deployment.yaml", "03-needs.yaml"})...)
 	do.next("done")
 }
 

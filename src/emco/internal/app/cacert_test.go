@@ -345,6 +345,7 @@ func TestCertificateAuthoritiesOfClusters(t *testing.T) {
 	if strings.Contains(s.expect(200, "GET", enrollment+"/status", ""), "Terminated") {
 		t.Error("a new certificate authority has the history of the old one")
 	}
+	s.clear("00-clusters.yaml", "01-provider.yaml")
 }
 
 func TestCertificateAuthoritiesOfLogicalClouds(t *testing.T) {
@@ -383,6 +384,11 @@ func TestCertificateAuthoritiesOfLogicalClouds(t *testing.T) {
 	if got := c1.names(issuersOfCertManager, ""); got != nil {
 		t.Errorf("c1 is no member of the cloud, and has %v", got)
 	}
+	s.ctl("delete", "-f", s.file("06-project-distribute.yaml"))
+	s.stage(distribution, `"deployedStatus":"Terminated"`)
+	s.ctl("delete", "-f", s.file("05-project-enroll.yaml"))
+	s.stage(enrollment, `"deployedStatus":"Terminated"`)
+	s.clear("00-clusters.yaml", "04-project.yaml")
 }
 
 // Git is read by others, so no private key goes there.

@@ -56,7 +56,7 @@ func TestTheTrafficController(t *testing.T) {
 	}
 	s.ctl("delete", "-f", s.file("04-instantiate.yaml"))
 	s.ctl("wait", suiteGroup, "--for=terminated")
-	s.wantTree()
+	s.clear("00-clusters.yaml", "01-app.yaml", "02-deployment.yaml", "03-traffic.yaml")
 }
 
 // objectOf returns the name of the object of a kind.

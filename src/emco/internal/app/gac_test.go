@@ -48,7 +48,7 @@ func TestTheGenericActionController(t *testing.T) {
 	}
 	s.ctl("delete", "-f", s.file("04-instantiate.yaml"))
 	s.ctl("wait", suiteGroup, "--for=terminated")
-	s.wantTree()
+	s.clear("00-clusters.yaml", "01-app.yaml", "02-deployment.yaml", "03-customizations.yaml")
 }
 
 // contextOf returns the id of a deployment in Git paths.

@@ -63,6 +63,5 @@ func TestNetworksOfClusters(t *testing.T) {
 	on1("terminated", terminated)
 	on2("terminated", terminated)
 	s.wantTree()
-	s.expect(204, "DELETE", suiteCluster1+"/networks/tills", "")
-	s.expect(204, "DELETE", suiteCluster1+"/provider-networks/branch", "")
+	s.clear("00-clusters.yaml", "01-networks.yaml", "03-app.yaml", "04-deployment.yaml", "05-interfaces.yaml")
 }

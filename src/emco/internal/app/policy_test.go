@@ -40,6 +40,7 @@ func TestAnEventTerminatesADeployment(t *testing.T) {
 	if got := s.expect(200, "GET", suiteGroup+"/events", ""); !strings.Contains(got, "policy intent halt, event errors of agent watcher") {
 		t.Errorf("the event log does not name the intent: %s", got)
 	}
+	s.clear("00-clusters.yaml", "01-app.yaml", "02-deployment.yaml", "03-policy.yaml")
 }
 
 const (

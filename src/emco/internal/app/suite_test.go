@@ -93,9 +93,15 @@ func (e *exampleSuite) end(cloud string, files ...string) {
 	e.remove("03-deployment-intent.yaml")
 	e.ctl("apply", "projects/shop/logical-clouds/"+cloud+"/terminate")
 	e.ctl("wait", "projects/shop/logical-clouds/"+cloud, "--for=terminated")
+	e.clear(files...)
+}
+
+// clear deletes the documents of files whose deployments have ended. Nothing may be left, neither of documents nor in Git.
+func (e *exampleSuite) clear(files ...string) {
+	e.Helper()
 	e.remove(files...)
 	e.wantTree()
-	for _, top := range []string{"projects", "cluster-providers", "controllers"} {
+	for _, top := range []string{"projects", "cluster-providers", "controllers", "dtc-controllers", "policy/agents"} {
 		if left := strings.TrimSpace(e.expect(200, "GET", top, "")); left != "[]" {
 			e.Errorf("%s are left: %s", top, left)
 		}
