@@ -81,6 +81,7 @@ func TestGenericActions(t *testing.T) {
 	do.next("terminate")
 	s.terminate(group, l.c1, l.c2)
 	s.sound()
+	s.ctl("delete", group+"/generic-k8s-intents/store-settings/resources/web/customizations/zone")
 	s.clear(values, file("00-clusters.yaml"), file("01-app.yaml"), file("02-deployment.yaml"), file("03-customizations.yaml"))
 	do.next("done")
 }
