@@ -56,7 +56,7 @@ var groups = map[string]packageGroup{
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/condition",                        // of policy intents
 			"internal/guard",                            // policies of projects
-			"internal/fieldcheck",                       // fields that kinds of Kubernetes do not have
+			"internal/fieldcheck",                       // fields that kinds do not have
 			"internal/auditlog", "internal/auditfilter", // the audit log, and what requests write to it
 			"internal/authn/oidc", "internal/authn/websession", "internal/access", "internal/access/grants", "internal/access/throttle",
 			"internal/planview",  // plans of dry runs, in parts

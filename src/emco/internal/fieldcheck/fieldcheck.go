@@ -1,8 +1,9 @@
-// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes. Reconcilers that apply on
-// the server, such as Flux, refuse these objects; kubectl and Helm lose the fields without a word.
+// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that are
+// defined beside the objects. Reconcilers that apply on the server, such as Flux, refuse these objects; kubectl and Helm lose the fields without a word.
 package fieldcheck
 
 import (
+	encoding "encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -25,11 +26,12 @@ const (
 // around them.
 var costly = regexp.MustCompile(`[:\[,]"?[\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\pZ\x{85}]*"?[,}\]]|[0-9.]{200,})`)
 
-// Findings returns a line for each object with such fields. Objects of other kinds, and those that cannot be read as theirs or are
+// Findings returns a line for each object with such fields. Definitions among the objects say which fields their kinds have. Objects of other kinds, and those that cannot be read as theirs or are
 // costly to read, are left to their clusters. A cluster may be newer than this program and know the fields, so nothing is refused.
 func Findings(objects []manifest.Object) (out []string) {
+	defined := schemasOf(objects)
 	for i, o := range objects {
-		fields := unknown(o)
+		fields := defined.unknown(o)
 		if len(fields) == 0 {
 			continue
 		}
@@ -46,11 +48,21 @@ func Findings(objects []manifest.Object) (out []string) {
 }
 
 // unknown returns the paths of an object's fields that its kind does not have.
-func unknown(o manifest.Object) (fields []string) {
+func (d schemas) unknown(o manifest.Object) (fields []string) {
+	if s := d[kindOf(o)]; s != nil {
+		var tree any
+		if encoding.Unmarshal(o.Content, &tree) != nil {
+			return nil
+		}
+		for _, field := range s.unknown("", tree) {
+			fields = append(fields, short(field))
+		}
+		return fields
+	}
 	if costly.Match(o.Content) {
 		return nil
 	}
-	into, err := scheme.Scheme.New(schema.GroupVersionKind{Group: o.ID.Group, Version: o.ID.Version, Kind: o.ID.Kind})
+	into, err := scheme.Scheme.New(kindOf(o))
 	if err != nil {
 		return nil // a custom kind
 	}
@@ -60,11 +72,20 @@ func unknown(o manifest.Object) (fields []string) {
 	}
 	for _, problem := range strict {
 		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {
-			if field = strings.Trim(field, `"`); len(field) > maxField {
-				field = strings.ToValidUTF8(field[:maxField], "") + "…"
-			}
-			fields = append(fields, field)
+			fields = append(fields, short(strings.Trim(field, `"`)))
 		}
 	}
 	return fields
+}
+
+func kindOf(o manifest.Object) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: o.ID.Group, Version: o.ID.Version, Kind: o.ID.Kind}
+}
+
+// short cuts the name of a field.
+func short(field string) string {
+	if len(field) > maxField {
+		return strings.ToValidUTF8(field[:maxField], "") + "…"
+	}
+	return field
 }

@@ -39,6 +39,65 @@ func TestFieldsThatAKindDoesNotHave(t *testing.T) {
 	}
 }
 
+// A definition beside the objects says which fields its kind has, as an API server prunes by its structural schema.
+func TestFieldsThatADefinitionDoesNotHave(t *testing.T) {
+	t.Parallel()
+	const definition = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.org}
+spec:
+  group: example.org
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              colour: {type: string}
+              ports: {type: array, items: {type: object, properties: {port: {type: integer}}}}
+              labels: {type: object, additionalProperties: {type: string}}
+              parts: {type: object, additionalProperties: {type: object, properties: {size: {type: integer}}}}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object}}}
+              loose: {type: object, additionalProperties: true}
+              empty: {type: object}
+              template: {type: object, x-kubernetes-embedded-resource: true, properties: {data: {type: string}}}
+  - name: v1alpha1
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+  - name: v0
+---
+`
+	for spec, want := range map[string]string{
+		"{colour: red, ports: [{port: 1}], labels: {a: b}, parts: {a: {size: 1}}}": "",
+		"{color: red}": "spec.color",
+		"{ports: [{port: 1}, {Port: 2, name: a}]}":                                       "spec.ports[1].Port, spec.ports[1].name",
+		"{parts: {a: {weight: 1}}}":                                                      "spec.parts.a.weight",
+		"{free: {a: {b: c}, known: {a: b}}}":                                             "spec.free.known.a",
+		"{loose: {a: {b: c}}, empty: {a: b}}":                                            "spec.empty.a",
+		"{template: {apiVersion: v1, kind: Pod, metadata: {name: a}, data: a, more: b}}": "spec.template.more",
+		"red": "",
+	} {
+		for version, known := range map[string]bool{"v1": false, "v1alpha1": true, "v0": true, "v2": true} {
+			got := fieldcheck.Findings(parsed(t, definition+"apiVersion: example.org/"+version+"\nkind: Widget\nmetadata: {name: a, labels: {a: b}}\nspec: "+spec+"\n"))
+			var wanted []string
+			if want != "" && !known {
+				wanted = []string{"example.org/v1 Widget a: Widget has no field " + want + ": clusters drop it, or refuse the object"}
+			}
+			if !slices.Equal(got, wanted) {
+				t.Errorf("%s %s: got %q, want %q", version, spec, got, wanted)
+			}
+		}
+	}
+	broken := strings.Replace(definition, "properties:\n          spec:", "properties: [a]\n        x:\n          spec:", 1)
+	if got := fieldcheck.Findings(parsed(t, broken+"apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: a}\nspec: {a: b}\n")); len(got) > 0 {
+		t.Errorf("a definition that cannot be read gives %q", got)
+	}
+}
+
 // The reader of quantities would take hours for these.
 func TestHostileQuantitiesAreNotRead(t *testing.T) {
 	t.Parallel()

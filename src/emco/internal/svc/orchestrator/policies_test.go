@@ -252,3 +252,28 @@ func TestRulesThatCannotBeEvaluatedAreNotStored(t *testing.T) {
 		}
 	}
 }
+
+// A chart that brings a definition has its objects compared with it.
+func TestFieldsThatTheAppsOwnDefinitionDoesNotHaveAreFindings(t *testing.T) {
+	t.Parallel()
+	p, g := newMadeGroup(t)
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chartOf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.org}
+spec:
+  group: example.org
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {colour: {type: string}}}}}}}]
+---
+apiVersion: example.org/v1
+kind: Widget
+metadata: {name: a}
+spec: {color: red}
+`))
+	g.acts("approve")
+	want := "example.org/v1 Widget default/a: Widget has no field spec.color: clusters drop it, or refuse the object"
+	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !slices.Contains(plan.Apps[0].Findings, want) {
+		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
+	}
+}
