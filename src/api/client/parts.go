@@ -34,6 +34,9 @@ func (c *Client) Parts(ctx context.Context, r Request, each func(*multipart.Part
 		}
 		if err == nil {
 			err = each(part)
+			if from.ended && errors.Is(err, io.ErrUnexpectedEOF) { // within the part
+				from.err = err
+			}
 		} else if from.err == nil {
 			from.err = err
 		}
@@ -52,9 +55,10 @@ var errTooManyBytes = errors.New("the files are above 1 GiB")
 
 // partSource bounds an answer, and remembers why it ended early.
 type partSource struct {
-	from io.Reader
-	left int64
-	err  error
+	from  io.Reader
+	left  int64
+	err   error
+	ended bool // as if it were whole
 }
 
 func (s *partSource) Read(b []byte) (int, error) {
@@ -62,7 +66,7 @@ func (s *partSource) Read(b []byte) (int, error) {
 	if s.left -= int64(n); s.left < 0 {
 		err = errTooManyBytes
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	if s.ended = err == io.EOF; err != nil && !s.ended {
 		s.err = err
 	}
 	return n, err
