@@ -23,11 +23,8 @@ func (s *Service) followDocuments(ctx context.Context) {
 	for ctx.Err() == nil {
 		changes, err := s.changedDocuments(ctx, mark)
 		if err == nil {
-			if mark == 0 {
-				known.Forget(store.Changes{All: true}) // it may have changed before this first question
-			}
+			known.Forget(changes) // the first time all: they may have changed before that question
 			if mark > 0 && (changes.All || len(changes.Keys) > 0) {
-				known.Forget(changes)
 				for _, sh := range s.shards.list() {
 					sh.DocumentsChanged(changes)
 				}
