@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/status"
@@ -656,6 +658,16 @@ func TestARepeatedReportWaitsForTheDisk(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("a report that is not on disk: %v, want that it waited", err)
 		}
+	}
+}
+
+// The reason of a refusal is cut between characters, so that it stays what it was when it is stored.
+func TestTheReasonOfARefusalStaysText(t *testing.T) {
+	t.Parallel()
+	r := NewRefusalRecorder(nil, slog.New(slog.DiscardHandler))
+	r.Add(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "x"+strings.Repeat("é", maxWhy)), time.Now())
+	if why := r.waiting["edge+a"].Why; !utf8.ValidString(why) || len(why) != maxWhy-1 {
+		t.Errorf("%d bytes end in %q", len(why), why[len(why)-3:])
 	}
 }
 

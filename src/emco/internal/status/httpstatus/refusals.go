@@ -3,6 +3,7 @@ package httpstatus
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,7 +48,8 @@ func (r *RefusalRecorder) Ready() error { return nil }
 // Add records the refusal of a document at the given time. It does not wait.
 func (r *RefusalRecorder) Add(d intake.Document, err error, at time.Time) {
 	why := err.Error()
-	r.add(d.Cluster, agents.Refusals{Count: 1, Result: intake.ResultOf(err), Why: why[:min(len(why), maxWhy)], Commit: d.Where, At: at.UTC()})
+	why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
+	r.add(d.Cluster, agents.Refusals{Count: 1, Result: intake.ResultOf(err), Why: why, Commit: d.Where, At: at.UTC()})
 	select {
 	case r.wake <- struct{}{}:
 	default:
