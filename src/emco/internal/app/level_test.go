@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -11,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -63,18 +66,62 @@ func TestAProcessHasOneName(t *testing.T) {
 	}
 }
 
-// An older and a newer program serve together at the older one's level. When the older one has ended, the level
-// rises, and the older program refuses to start; the newer one is none the worse.
+// underLoad changes a document, and reads it again, without a pause. Each request must be answered as if nothing else
+// happened, until stop returns.
+func (s *testStage) underLoad(name string) (stop func()) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	changes, ended := 0, make(chan struct{})
+	at := "projects/" + name
+	change := func() error {
+		text := fmt.Sprintf(`{"metadata":{"name":%q,"description":"change %d"}}`, name, changes)
+		put, err := s.api.Do(s.Context(), client.Request{Method: "PUT", Path: at, Body: client.JSON([]byte(text))})
+		if err != nil {
+			return err
+		}
+		if put.Status/100 != 2 {
+			return fmt.Errorf("PUT: %d %s", put.Status, put.Body)
+		}
+		get, err := s.api.Do(s.Context(), client.Request{Method: "GET", Path: at})
+		if err == nil && !strings.Contains(string(get.Body), fmt.Sprintf(`"change %d"`, changes)) {
+			err = fmt.Errorf("GET: %d %s", get.Status, get.Body)
+		}
+		return err
+	}
+	go func() {
+		defer close(ended)
+		for ; ctx.Err() == nil; changes++ {
+			if err := change(); err != nil {
+				s.Errorf("%s, change %d: %v", name, changes, err)
+				return
+			}
+		}
+	}()
+	return func() {
+		s.Helper()
+		cancel()
+		<-ended
+		if changes == 0 {
+			s.Errorf("%s was not changed", name)
+		}
+	}
+}
+
+// S-08: an older and a newer program serve together at the older one's level, under load. When the older one has ended, the
+// level rises, and the older program refuses to start; the newer one is none the worse.
 func TestMixedVersionsServeTogether(t *testing.T) {
 	t.Parallel()
 	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
 	old := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() }, app.WithLevel(1, levelSettle))
 	old.wantLevels("stores at 1, this version knows 1, the oldest of 1 processes knows 1")
 	renewed := old.knowing(2)
+	endLoad := old.underLoad("changed-by-the-older")
 	for range 2 { // once more, because a downgrade works
 		renewed.start()
+		endSecond := renewed.underLoad("changed-by-the-newer")
 		renewed.wantLevels("stores at 1, this version knows 2, the oldest of 2 processes knows 1")
 		old.wantLevels("stores at 1, this version knows 1, the oldest of 2 processes knows 1")
+		endSecond()
 		renewed.stop()
 		old.wantLevels("stores at 1, this version knows 1, the oldest of 1 processes knows 1")
 	}
@@ -82,8 +129,11 @@ func TestMixedVersionsServeTogether(t *testing.T) {
 	renewed.start()
 	g := old.running("a")
 	testGroup{renewed, g.path}.becomes("Instantiated")
+	endLoad()
+	endLoad = renewed.underLoad("changed-while-the-level-rises")
 	old.stop()
 	renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+	endLoad()
 	if got := string(renewed.do("GET", "/metrics", "").Body); !strings.Contains(got, "\nemco_level 2\n") {
 		t.Error("the metrics do not show level 2")
 	}
