@@ -3,6 +3,7 @@ module github.com/emco-orchestrator/emco/scripts/e2e
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/emco-orchestrator/emco/scripts/release v0.0.0
 	github.com/emco-orchestrator/emco/scripts/testbed v0.0.0
 	github.com/emco-orchestrator/emco/src/api v0.0.0
