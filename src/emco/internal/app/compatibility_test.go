@@ -95,7 +95,7 @@ func compatibilityText(t *testing.T) string {
 	for _, service := range order {
 		fmt.Fprintf(&b, "| %s | %d |\n", service, total[service])
 	}
-	fmt.Fprintf(&b, "| all | %d |\n\n## Routes\n\n| method | path below `/v2` | service | here |\n|---|---|---|---|\n%s", len(all), rows.String())
+	fmt.Fprintf(&b, "| all | %d |\n%s\n## Routes\n\n| method | path below `/v2` | service | here |\n|---|---|---|---|\n%s", len(all), coverageText(t), rows.String())
 	return b.String()
 }
 

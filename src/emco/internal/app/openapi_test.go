@@ -22,6 +22,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
+	"github.com/emco-orchestrator/emco/src/emco/internal/upstream"
 )
 
 // fetch asks for something outside of /v2.
@@ -623,6 +624,8 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	rarely(t, d, x.seen, x.typed)
+	signedIn(t, d, x.seen)
+	away(t, d, x.seen, x.typed)
 	actions, documented, missing := openapi.Actions(), 0, []string(nil)
 	for _, key := range all {
 		method, template, _ := strings.Cut(key, " ")
@@ -657,35 +660,18 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 		}
 	}
 	slices.Sort(missing)
-	missing = slices.DeleteFunc(missing, shownElsewhere)
-	t.Logf("%d routes, %d pairs of route and status", len(all), documented)
+	of := countCoverage(d)
+	missing = slices.DeleteFunc(missing, func(pair string) bool { return elsewhereOf(pair) != nil })
+	forms := x.forms(t, d)
+	t.Logf("%d of %d pairs of upstream's API, %d of %d query forms; %d routes with %d statuses, %d of them seen here, the others have a reason",
+		of.pairs, len(upstream.Surface()), forms, len(upstream.Queries()), len(all), documented, of.statuses-of.elsewhere)
+	if documented != of.statuses {
+		t.Errorf("the description has %d statuses, and %d are counted", documented, of.statuses)
+	}
 	if unread := x.typed.unread(); len(unread) > 0 {
 		t.Errorf("no answer was read into these types of package rest:\n%s", strings.Join(unread, "\n"))
 	}
 	if len(missing) > 0 {
 		t.Errorf("these documented answers were not seen:\n%s", strings.Join(missing, "\n"))
 	}
-}
-
-// elsewhere are answers that this test does not see, each with what it would need.
-var elsewhere = []*regexp.Regexp{
-	regexp.MustCompile(`^(DELETE \S+|PUT /v2/role-bindings/\S+) 409$`),         // two writers at the same moment: nothing needs the document
-	regexp.MustCompile(`^POST /v2/(tokens|auth/who-can) 403$`),                 // a caller without all permissions: TestProjectsAreApart, TestQuestionsAboutPermissions
-	regexp.MustCompile(`^GET /v2/auth/(login|callback) \d+$`),                  // issuers that sign browsers in: TestBrowsersSignIn, TestSignInsThatAreRefused, TestOthersAtAnAddressBlockNoSignIn
-	regexp.MustCompile(`^POST /v2/auth/logout (204|401|429|503)$`),             // the same, TestSigningOutEverywhereNeedsASession, TestASessionOfAnotherProcessIsLookedFor
-	regexp.MustCompile(`^POST \S+/logical-clouds/\S+/update 409$`),             // a cloud that is being terminated
-	regexp.MustCompile(`^GET \S+/kubeconfig (200|503)$`),                       // a cluster that signs, or refuses to
-	regexp.MustCompile(`^POST \S+/(instantiate|update|rollback|migrate) 429$`), // more dry runs than may wait
-	regexp.MustCompile(`^POST \S+/(instantiate|update|rollback|migrate) 503$`), // a store that does not answer
-	regexp.MustCompile(`^GET \S+/events 429$`),                                 // more followers than may follow
-	regexp.MustCompile(`^POST /v2/git/restore 403$`),                           // a server that keeps branches on their history
-	regexp.MustCompile(`^GET /v2/audit/export 429$`),                           // several exports at the same time
-	regexp.MustCompile(`^GET /v2/views/git/\S+ 429$`),                          // a provider whose budget is used up: TestAProviderIsAskedRarely
-	regexp.MustCompile(`^GET /v2/views/doctor\S* 429$`),                        // two checks at the same moment: TestOneCheckOfTheDoctorRunsAtATime
-	regexp.MustCompile(`^POST \S+/monitor/report (422|429|503)$`),              // a report from the future; more reports than the store takes
-	regexp.MustCompile(`^GET /v2/(views/|projects/)\S+ 503$`),                  // records that are still being read: TestF26ViewsAreRefusedUntilTheyAreWhole
-}
-
-func shownElsewhere(pair string) bool {
-	return slices.ContainsFunc(elsewhere, func(r *regexp.Regexp) bool { return r.MatchString(pair) })
 }

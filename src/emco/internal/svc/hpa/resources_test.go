@@ -47,6 +47,15 @@ func TestHardwareNeeds(t *testing.T) {
 		step{Do: "POST " + needs, Body: document("b", memory), Status: 201},
 		step{Do: "POST " + consumers + "/none/resource-requirements", Body: document("b", memory), Status: 409},
 
+		step{Do: "GET " + intents + "?intent=i", Status: 200, Text: `[{"metadata":{"name":"i"`},
+		step{Do: "GET " + intents + "/?intent=i", Status: 200, Text: `[{"metadata":{"name":"i"`},
+		step{Do: "GET " + intents + "?intent=none", Status: 200, Text: "=[]"},
+		step{Do: "GET " + intents + "?intent=a/b", Status: 400, Text: "query intent"},
+		step{Do: "GET " + intents + "?consumer=c", Status: 400},
+		step{Do: "GET " + consumers + "?consumer=c", Status: 200, Text: `[{"metadata":{"name":"c"`},
+		step{Do: "GET " + intents + "/none/hpa-resource-consumers?consumer=c", Status: 404, Text: "HpaIntent not found"},
+		step{Do: "GET " + needs + "?resource=b", Status: 200, Text: `[{"metadata":{"name":"b"`},
+
 		step{Do: "DELETE " + consumers, Status: 409, Text: "Cannot delete parent"},
 		step{Do: "DELETE " + needs + "?dryRun=true", Status: 204},
 		step{Do: "GET " + needs + "/b", Status: 200},

@@ -129,5 +129,9 @@ func (k Kubeconfigs) kubeconfig(ctx context.Context, lc v2.LogicalCloud, ref v2.
 	}
 	defer connection.Close()
 	user := lc.Spec.User.Name
-	return connection.Kubeconfig(ctx, kube.User{Name: user, Valid: valid}, user+"@"+ref.Metadata.Name, lc.Spec.Namespace)
+	text, err := connection.Kubeconfig(ctx, kube.User{Name: user, Valid: valid}, user+"@"+ref.Metadata.Name, lc.Spec.Namespace)
+	if errs.Is(err, errs.Unauthorized) || errs.Is(err, errs.Forbidden) { // EMCO at the cluster, not the caller here
+		err = errs.New(errs.Unavailable, "the cluster refuses the credentials that it is registered with: "+err.Error())
+	}
+	return text, err
 }
