@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == wholeProgram {
 		os.Exit(app.Main(os.Args[2:], app.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
+	etcdtest.SmallLog() // not above: full disks are tested with the real size
 	if len(os.Args) > 2 && os.Args[1] == crashProgram {
 		os.Exit(runCrashChild(os.Args[2], os.Args[3:]))
 	}

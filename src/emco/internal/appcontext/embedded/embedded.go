@@ -54,7 +54,7 @@ type Options struct {
 	Quota   int64        // bytes of the database; 0 is DefaultQuota
 	Log     *slog.Logger // gets etcd's errors; nil is none
 	Refuse  func() error // its error refuses a write before etcd sees it; nil refuses none
-	NoFsync bool         // for tests only: writes may be lost when the machine stops
+	NoFsync bool         // for tests only: writes may be lost when the machine stops, and a full disk may end the process
 }
 
 // Server is a running etcd.
@@ -90,6 +90,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(errs.E(errs.Internal, "start", "etcd in "+o.Dir, err), lock.Close())
 	}
 	r := newReserve(o.Dir, c.Dir, o.Log)
+	r.none = o.NoFsync
 	c.ZapLoggerBuilder = loggerBuilder(o.Log, r.give)
 	etcd, err := start(c)
 	if err != nil { // etcd may have left files open: keep the lock

@@ -24,6 +24,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	etcdtest.SmallLog()
 	goleak.VerifyTestMain(m)
 }
 
@@ -456,5 +458,18 @@ func TestFullStoreRecovers(t *testing.T) {
 	}
 	if err := s.PutPairs(ctx, appcontext.Fence{}, []appcontext.Pair{{Key: key(1)}}, nil); err != nil {
 		t.Errorf("writing after room was made: %v", err)
+	}
+}
+
+// A server that need not outlive its machine allocates no disk space for a full disk.
+func TestAServerWithoutFsyncKeepsNoReserve(t *testing.T) {
+	t.Parallel()
+	for _, noFsync := range []bool{false, true} {
+		dir := t.TempDir()
+		start(t, embedded.Options{Dir: dir, NoFsync: noFsync})
+		_, err := os.Stat(filepath.Join(dir, "ballast"))
+		if kept := err == nil; kept == noFsync {
+			t.Errorf("NoFsync is %v, and a reserve is kept: %v (%v)", noFsync, kept, err)
+		}
 	}
 }

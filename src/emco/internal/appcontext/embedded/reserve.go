@@ -36,6 +36,7 @@ const (
 type reserve struct {
 	database string // its file
 	ballast  string // a file that only occupies blocks
+	none     bool   // keep allocates nothing
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -68,7 +69,7 @@ func (r *reserve) run(ctx context.Context) {
 // keep allocates what is missing, if the disk has room for it. Without the reserve etcd runs too, but a
 // full disk can end it.
 func (r *reserve) keep() {
-	if runtime.GOOS != "linux" { // elsewhere no call allocates blocks of a range
+	if r.none || runtime.GOOS != "linux" { // elsewhere no call allocates blocks of a range
 		return
 	}
 	r.mu.Lock()

@@ -344,6 +344,7 @@ func Main(args []string) (code int, asked bool) {
 	if len(args) != 8 || args[1] != argument {
 		return 0, false
 	}
+	SmallLog()
 	err := serve(args[2:])
 	switch {
 	case err == nil:

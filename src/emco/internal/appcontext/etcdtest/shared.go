@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/goleak"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
@@ -38,6 +39,7 @@ func runShared(m *testing.M, use func(*clientv3.Client)) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	SmallLog()
 	server, err := embedded.Start(context.Background(), embedded.Options{Dir: dir, NoFsync: true})
 	if err != nil {
 		return 1, err
@@ -46,6 +48,11 @@ func runShared(m *testing.M, use func(*clientv3.Client)) (code int, err error) {
 	code = m.Run()
 	return code, server.Close()
 }
+
+// SmallLog has servers that start later in this process allocate a MiB of their log at a time. etcd's own
+// 64 MiB, and as much for the next file, cost much when files of tests are in memory. Only TestMain may call it,
+// before anything starts a server.
+func SmallLog() { wal.SegmentSizeBytes = 1 << 20 }
 
 // Noise returns n bytes that do not compress, always the same for one seed.
 func Noise(n int, seed uint64) []byte {

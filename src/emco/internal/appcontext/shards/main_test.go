@@ -35,6 +35,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	etcdtest.SmallLog()
 	c := embed.NewConfig()
 	c.Dir, c.UnsafeNoFsync = dir, true
 	c.TickMs, c.ElectionMs = 20, 200

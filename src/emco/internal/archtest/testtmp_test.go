@@ -1,0 +1,66 @@
+package archtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Files of tests go into memory only where a whole run fits.
+func TestTemporaryFilesGoToMemoryThatIsLargeEnough(t *testing.T) {
+	t.Parallel()
+	meminfo := func(kib string) string {
+		path := filepath.Join(t.TempDir(), "meminfo")
+		if err := os.WriteFile(path, []byte("MemTotal: 99999999 kB\nMemAvailable: "+kib+" kB\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	chosen := func(args ...string) string {
+		out, err := exec.Command(filepath.Join(repository, "scripts/testtmp"), args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	const much, little = "4000000", "2000000"
+	for what, args := range map[string][]string{
+		"a folder on a disk": {repository, meminfo(much)},
+		"a missing folder":   {filepath.Join(repository, "missing"), meminfo(much)},
+		"too little memory":  {"/dev/shm", meminfo(little)},
+		"an unknown memory":  {"/dev/shm", filepath.Join(repository, "missing")},
+	} {
+		if got := chosen(args...); got != "/tmp" {
+			t.Errorf("%s: files go to %s, want /tmp", what, got)
+		}
+	}
+	want := "/tmp"
+	if memoryRunsPrograms("/dev/shm", 2<<20) {
+		want = "/dev/shm"
+	}
+	if got := chosen("/dev/shm", meminfo(much)); got != want {
+		t.Errorf("files go to %s, want %s", got, want)
+	}
+}
+
+// memoryRunsPrograms reports whether the kernel's table of mounts has a tmpfs there that allows programs,
+// and df finds so many KiB free.
+func memoryRunsPrograms(dir string, kib int) bool {
+	mounts, _ := os.ReadFile("/proc/mounts")
+	runs := false
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 3 && f[1] == dir {
+			runs = f[2] == "tmpfs" && !strings.Contains(f[3], "noexec")
+		}
+	}
+	out, err := exec.Command("df", "-Pk", dir).Output()
+	f := strings.Fields(string(out))
+	if !runs || err != nil || len(f) < 6 {
+		return false
+	}
+	free, err := strconv.Atoi(f[len(f)-3])
+	return err == nil && free >= kib
+}
