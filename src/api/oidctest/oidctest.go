@@ -26,23 +26,23 @@ type Provider struct {
 	keys    []signingKey            // newest last; guarded by mu
 	down    bool                    // answers 503; guarded by mu
 	fetches int                     // of the key set; guarded by mu
-	person  map[string]any          // claims of who is at the browser; nil: nobody; guarded by mu
+	person  map[string]any          // claims of who is at the browser; nil: no user; guarded by mu
 	life    time.Duration           // of tokens that clients get; guarded by mu
 	logins  map[string]*deviceLogin // by device code; guarded by mu
 	codes   map[string]codeLogin    // by authorization code; guarded by mu
 	refresh map[string]session      // by refresh token; guarded by mu
 	secrets map[string]string       // of confidential clients, by id; guarded by mu
-	method  string                  // by which confidential clients show their secret; guarded by mu
+	method  string                  // how confidential clients show their secret; guarded by mu
 	changes map[string]any          // members of the discovery document that differ; guarded by mu
 	granted []string                // tokens that clients got; guarded by mu
 }
 
-// session is who signed in with which client, for which audience.
+// session is who signed in, with its client and audience.
 type session struct {
 	client, audience string
 	scopes           []string
 	nonce            string
-	claims           map[string]any // nil: nobody yet
+	claims           map[string]any // nil: no user yet
 }
 
 // deviceLogin is a login that waits for a person.
@@ -100,7 +100,7 @@ func (p *Provider) SetDown(down bool) {
 	p.down = down
 }
 
-// SetPerson says who is at each browser, by the claims of its tokens; nil: somebody who does not sign in.
+// SetPerson sets the person at each browser, by the claims of its tokens; nil: a person who does not sign in.
 func (p *Provider) SetPerson(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +114,7 @@ func (p *Provider) SetSecret(client, secret string) {
 	p.secrets[client] = secret
 }
 
-// The methods by which a confidential client shows its secret at the token endpoint.
+// How a confidential client shows its secret at the token endpoint.
 const (
 	Basic = "client_secret_basic"
 	Post  = "client_secret_post"
@@ -241,7 +241,7 @@ func (p *Provider) activate(w http.ResponseWriter, r *http.Request) {
 	person := p.person
 	p.mu.Unlock()
 	if person == nil || !p.Approve(r.FormValue("user_code"), person) {
-		http.Error(w, "no device waits with this code, or nobody is signed in", http.StatusNotFound)
+		http.Error(w, "no device waits with this code, or no user is signed in", http.StatusNotFound)
 	}
 }
 

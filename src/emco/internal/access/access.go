@@ -99,7 +99,7 @@ func (g *Guard) refused(r *http.Request, caller authn.Caller, need authz.Permiss
 	}
 }
 
-// challenge says in the answer how to authenticate.
+// challenge names in the answer how to authenticate.
 func challenge(w http.ResponseWriter, err error) error {
 	switch errs.KindOf(err) {
 	case errs.Unauthorized:
@@ -186,7 +186,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, need authz.Permiss
 }
 
 // Admit returns what a caller may do, if it may do what is needed at a place. Otherwise the error is
-// Unauthorized for nobody; NotFound for what the caller may not read either, so that it is like something
+// Unauthorized without a caller; NotFound for what the caller may not read either, so that it is like something
 // that does not exist; else Forbidden.
 func (g *Guard) Admit(caller authn.Caller, need authz.Permission, place string) (*authz.Authority, error) {
 	if caller.Subject == "" {
@@ -211,7 +211,7 @@ func errSignIn() error {
 	return errs.New(errs.Unauthorized, "sign in: this needs a bearer token, a client certificate, or the session of a browser")
 }
 
-// refusal says what is missing, and who can give it.
+// refusal names what is missing, and who can give it.
 func refusal(caller authn.Caller, a *authz.Authority, need authz.Permission, place string) error {
 	where := "everywhere"
 	if place != "" {

@@ -144,7 +144,7 @@ func TestTheBootstrapTokenEndsForGood(t *testing.T) {
 	}
 }
 
-// S-14, S-15: what belongs to another project is as if it did not exist, and nobody takes more than it was given.
+// S-14, S-15: what belongs to another project is as if it did not exist, and no caller takes more than it was given.
 func TestProjectsAreApart(t *testing.T) {
 	t.Parallel()
 	g := newGuardedStage(t)
@@ -186,7 +186,7 @@ func TestProjectsAreApart(t *testing.T) {
 	}
 	root.expect(200, "GET", "projects/bank/composite-apps/till/v1", "")
 
-	// Readable, not writable: the answer says what is missing, and who gives it.
+	// Readable, not writable: the answer names what is missing, and who gives it.
 	if a := dev.do("POST", "projects/shop/logical-clouds", named("x")); a.Status != 403 ||
 		!strings.Contains(a.Body, "user:corp:dev may not create logical-clouds in projects/shop") || !strings.Contains(a.Body, "user:corp:lead-shop") {
 		t.Errorf("create a cloud: %d %s", a.Status, a.Body)
@@ -218,7 +218,7 @@ func TestProjectsAreApart(t *testing.T) {
 	lead.expect(201, "POST", "projects/shop/role-bindings", binding("guest", "viewer", "user:corp:guest"))
 	g.user("guest").expect(200, "GET", "projects/shop", "")
 
-	// A denial wins, and nobody ends its own.
+	// A denial wins, and no caller ends its own.
 	root.expect(201, "POST", "projects/shop/role-bindings", `{"metadata":{"name":"freeze"},"spec":{"role":"deployer","subjects":["user:corp:lead-shop"],"deny":true}}`)
 	lead.expect(404, "GET", "projects/shop/composite-apps", "")
 	if a := lead.do("DELETE", "projects/shop/role-bindings/freeze", ""); a.Status == 204 {
@@ -295,7 +295,7 @@ func TestAPITokens(t *testing.T) {
 	}
 }
 
-// A token is another one than those before it with its name: intents that they wrote do not act for it, and the audit log tells them apart.
+// A token is another one than those before it with its name: intents that they wrote do not act for it, and the audit log keeps them apart.
 func TestATokenInheritsNothingByItsName(t *testing.T) {
 	t.Parallel()
 	g := newGuardedStage(t)

@@ -44,7 +44,7 @@ type etcdWork struct {
 
 	audits, audited float64 // transactions of the audit log, and their bytes; not among those above
 
-	batches float64 // transactions of txns that write what clusters say of apps
+	batches float64 // transactions of txns that write what clusters report on apps
 }
 
 // minus returns the work since an earlier time.
@@ -139,7 +139,7 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	points := failpoint.New(wrap.Points()...)
 	s := newStageWith(t, func(c *config.Config) {
 		onSQLite(c)
-		c.Audit.Mode = config.AuditOff              // until all is registered: many lines are compressed when the clock says so
+		c.Audit.Mode = config.AuditOff              // until all is registered: many lines are compressed at certain times
 		c.Status.Stale = config.Duration(time.Hour) // a sixth of it later, an unchanged report is handled again
 	}, app.WithFailpoints(points), app.WithUpkeepAfter(time.Hour))
 	names := make([]string, clusters)

@@ -32,7 +32,7 @@ const (
 	retry     = time.Second / 2 // after etcd did not answer
 )
 
-// Options say how a Log works.
+// Options configure a Log.
 type Options struct {
 	KV     *etcdkv.Client
 	Holder string        // this process; see shards.Own
@@ -68,8 +68,8 @@ type Log struct {
 
 // pendingLine is a line that waits for its place.
 type pendingLine struct {
-	line    audit.Line // without a phase: no line, but somebody waits for those before it
-	done    chan error // gets one value when the line is written or never will be; nil if nobody waits
+	line    audit.Line // without a phase: no line, but a caller waits for those before it
+	done    chan error // gets one value when the line is written or never will be; nil if no caller waits
 	refused bool       // an intent whose request was refused while it was being written; guarded by Log.mu
 	ordinal int64      // in the spool; 0 if it is not there
 	seq     int64      // of the written line
@@ -137,7 +137,7 @@ func (t *Log) Conclude(ctx context.Context, at Ticket, l audit.Line) {
 	}
 }
 
-// Note adds a line for which nobody waits. It is dropped if too many wait: it counts as failed, and in the next line of what was missed.
+// Note adds a line without waiting for its write. It is dropped if too many wait: it counts as failed, and in the next line of what was missed.
 func (t *Log) Note(l audit.Line) {
 	t.mu.Lock()
 	err := t.enqueueLocked(&pendingLine{line: l}, maxNotes)
@@ -191,7 +191,7 @@ func (t *Log) keep(p *pendingLine) bool {
 	return true
 }
 
-// demand adds a line that somebody waits for, unless requests must be refused.
+// demand adds a line that a caller waits for, unless requests must be refused.
 func (t *Log) demand(p *pendingLine) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -268,7 +268,7 @@ func (t *Log) await(ctx context.Context, p *pendingLine) error {
 	return t.giveUp(p)
 }
 
-// giveUp takes a line back that was not written in time, and returns why. An outcome stays: what it tells has happened. An intent that is
+// giveUp takes a line back that was not written in time, and returns why. An outcome stays: its action has happened. An intent that is
 // being written gets an outcome.
 func (t *Log) giveUp(p *pendingLine) error {
 	t.mu.Lock()
@@ -289,7 +289,7 @@ func (t *Log) giveUp(p *pendingLine) error {
 	return unavailable(errors.New("etcd did not answer in time"))
 }
 
-// answer tells those who wait for lines that they are written, or why they never will be.
+// answer reports to waiting callers that their lines are written, or why they never will be.
 func (t *Log) answer(group []*pendingLine, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -322,7 +322,7 @@ func (t *Log) Ready() error {
 	return t.failure
 }
 
-// take returns the next lines to write. Without one that somebody waits for, it lets more come.
+// take returns the next lines to write. Without one that a caller waits for, it lets more come.
 func (t *Log) take(ctx context.Context) []*pendingLine {
 	var late <-chan time.Time
 	for {

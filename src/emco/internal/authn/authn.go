@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
 )
 
-// The ways by which a caller is known.
+// How a caller is known.
 const (
 	ViaToken       = "token"
 	ViaOIDC        = "oidc"

@@ -100,7 +100,7 @@ func TestOutcomes(t *testing.T) {
 			}
 		}
 		j := job(t, fail)
-		for range 2 { // asked again, it tells the same end and starts nothing
+		for range 2 { // asked again, it reports the same end and starts nothing
 			if _, err := r.Run(t.Context(), j); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "it failed: no space left") {
 				t.Errorf("%v, want a final failure with the workflow's reason", err)
 			}
@@ -179,7 +179,7 @@ func TestTerminateEndsAWorkflow(t *testing.T) {
 	})
 }
 
-// Temporal tries a workflow again as its intent says, and the time of the run bounds all tries.
+// Temporal tries a workflow again as its intent sets, and the time of the run bounds all tries.
 func TestStartOptionsReachTemporal(t *testing.T) {
 	t.Parallel()
 	f := newFrontend(t, nil)
@@ -288,7 +288,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Errors say who can mend them; those that may pass are repeated, the others are final.
+// Errors name who can correct their cause; those that may pass are repeated, the others are final.
 func TestErrorsOfTheServer(t *testing.T) {
 	t.Parallel()
 	f := newFrontend(t, nil)

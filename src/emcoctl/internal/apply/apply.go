@@ -118,7 +118,7 @@ func (e *Executor) failNew(ctx context.Context, t documentRequest, item string, 
 	r, parent := e.fail(t, item, err), anchor.Parent(t.call.Path)
 	missing, unknown := e.missing(ctx, t, parent)
 	switch {
-	case unknown != nil: // the failure itself says enough
+	case unknown != nil: // the failure itself is clear enough
 	case missing && e.failed[parent]:
 		r.Below = parent
 	case missing:

@@ -105,7 +105,7 @@ var (
 	noNumber      = regexp.MustCompile(`strconv\.Parse\w+: parsing ".*": (invalid syntax|value out of range)$`)
 )
 
-// plainUsage says in plain words what cobra and strconv report of a wrong call.
+// plainUsage explains in plain words what cobra and strconv report of a wrong call.
 func plainUsage(called *cobra.Command, err error) error {
 	text := err.Error()
 	if missing := requiredFlags.FindStringSubmatch(text); missing != nil {

@@ -170,7 +170,7 @@ func (s Store) lock(ctx context.Context, server, user string) (unlock func(), er
 	}
 }
 
-// OtherServer returns a server, other than one, at which somebody has a sign-in with an audience; empty if there is none. Files that cannot be
+// OtherServer returns a server, other than one, at which the user has a sign-in with an audience; empty if there is none. Files that cannot be
 // used are left out.
 func (s Store) OtherServer(server, audience string) (string, error) {
 	if s.Dir == "" {

@@ -70,7 +70,7 @@ func Followable(path string) bool {
 	return false
 }
 
-// ErrNoSubject is the error of a command that was told of nothing to work on.
+// ErrNoSubject is the error of a command without anything to work on.
 var ErrNoSubject = errors.New("give documents with -f, or an anchor")
 
 // Subject returns the anchor, or "" if documents are given by -f.

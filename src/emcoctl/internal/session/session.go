@@ -123,7 +123,7 @@ func (s *Session) ClientOptions(servers config.Servers) (client.Options, error) 
 	return o, err
 }
 
-// patience is how long a request waits when the server says that there are too many.
+// patience is how long a request waits when the server reports too many.
 const patience = 30 * time.Second
 
 // transport returns the options without a token.
@@ -144,7 +144,7 @@ func (s *Session) tokenOf(user string) func(ctx context.Context, server string) 
 	return func(ctx context.Context, server string) (client.Token, error) { return kept.Token(ctx, server, user) }
 }
 
-// Logins returns the sign-ins that are kept beside the file of contexts.
+// Logins returns the sign-ins that are kept next to the file of contexts.
 func (s *Session) Logins() logins.Store {
 	file := s.ContextsFile()
 	if file == "" {

@@ -256,7 +256,7 @@ func (p *Provider) grant(t *oauth2.Token) (Grant, error) {
 		p.issuer.Name, p.issuer.Audience, p.issuer.Client))
 }
 
-// claims are what a token says. The server checks its signature; here they choose among tokens of the provider.
+// claims are the statements of a token. The server checks its signature; here they choose among tokens of the provider.
 type claims struct {
 	Issuer   string   `json:"iss"`
 	Audience audience `json:"aud"`

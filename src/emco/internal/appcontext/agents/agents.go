@@ -28,7 +28,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Agent is the record of a cluster's agent: its last report, and the tokens by which it may
+// Agent is the record of a cluster's agent: its last report, and the tokens with which it may
 // report over HTTPS. It is one small value, so that a sign of life is one small write. It
 // changes only by compare-and-swap, so a revoked token and an outdated report are refused,
 // whichever process receives them.
@@ -36,7 +36,7 @@ type Agent struct {
 	Cluster      v2.ClusterKey `json:"-"`
 	Seq          uint64        `json:"seq,omitempty"`      // of its last report
 	At           time.Time     `json:"at,omitzero"`        // when its last report was received
-	Sent         uint64        `json:"sent,omitempty"`     // when it sent that report, by the cluster's clock, in milliseconds since 1970; 0 if the document says it
+	Sent         uint64        `json:"sent,omitempty"`     // when it sent that report, by the cluster's clock, in milliseconds since 1970; 0 if the document has it
 	DocumentID   string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
 	Parts        int           `json:"parts,omitempty"`    // values that the document takes
 	Registration string        `json:"identity,omitempty"` // of the registration that the tokens were made for

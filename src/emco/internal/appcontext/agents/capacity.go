@@ -18,7 +18,7 @@ import (
 // Capacity is what the nodes of a cluster have free, by its agent. It is a value of its own, because an Agent is
 // written with each sign of life.
 type Capacity struct {
-	At       time.Time       `json:"at"` // when the first report that says this was received; the agent may have repeated it since
+	At       time.Time       `json:"at"` // when the first report with this content was received; the agent may have repeated it since
 	Capacity status.Capacity `json:"capacity"`
 }
 
@@ -70,7 +70,7 @@ func (s *Store) trySetCapacity(ctx context.Context, key string, c Capacity) (don
 	return done, err
 }
 
-// Capacities returns what agents say of the nodes of clusters, in their order; the zero Capacity for those that say nothing. A
+// Capacities returns what agents report on the nodes of clusters, in their order; the zero Capacity for those that report nothing. A
 // value that cannot be read is a Problem of its cluster; SetCapacity replaces it.
 func (s *Store) Capacities(ctx context.Context, clusters []v2.ClusterKey) ([]Capacity, error) {
 	keys := make([]string, len(clusters))

@@ -9,13 +9,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Push says that Git servers announced pushes to one process, for the processes that read these repositories.
+// Push reports that Git servers announced pushes to one process, for the processes that read these repositories.
 type Push struct {
-	By    string   `json:"by"`              // the process that was told
+	By    string   `json:"by"`              // the process that got the call
 	Paths []string `json:"paths,omitempty"` // of the URLs of the repositories; empty: any
 }
 
-// AnnouncePush tells all processes of pushes.
+// AnnouncePush reports pushes to all processes.
 func (s *Store) AnnouncePush(ctx context.Context, p Push) error {
 	key := pushKey(s.kv)
 	text, err := etcdkv.Encode(key, p)

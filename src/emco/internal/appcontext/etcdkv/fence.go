@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// ErrFenced says that a write was refused because the shard has another owner now. It
+// ErrFenced reports that a write was refused because the shard has another owner now. It
 // comes wrapped in a Conflict.
 var ErrFenced = errors.New("ownership was lost")
 
@@ -167,7 +167,7 @@ func (c *Client) barrier(ctx context.Context, subject string) (int64, error) {
 }
 
 // sendAt sends a transaction that is refused unless the fence key was last written at a
-// revision. renewed says that it was refused although the ownership stands, because the
+// revision. renewed reports that it was refused although the ownership stands, because the
 // key was renewed.
 func (c *Client) sendAt(ctx context.Context, at int64, t transaction) (rev int64, ok, renewed bool, err error) {
 	f := c.fence

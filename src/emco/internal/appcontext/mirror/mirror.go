@@ -51,15 +51,15 @@ type Mirror struct {
 // Observer gets each change of the index, in order. Its methods must not wait and must
 // not call the mirror.
 type Observer interface {
-	// Restarted says that all records follow again.
+	// Restarted announces that all records follow again.
 	Restarted()
 	// HeadChanged hands over a head; nil if it is gone.
 	HeadChanged(id appcontext.HeadID, h *appcontext.Head)
 	// PairChanged hands over the records of a pair; nil if they are gone.
 	PairChanged(key appcontext.PairKey, e *Entry)
-	// AgentHeard says when the agent of a cluster last reported.
+	// AgentHeard reports when the agent of a cluster last reported.
 	AgentHeard(cluster v2.ClusterKey, at time.Time)
-	// Advanced says that all records up to a revision were handed over.
+	// Advanced reports that all records up to a revision were handed over.
 	Advanced(mark int64)
 }
 

@@ -23,7 +23,7 @@ import (
 type Web struct {
 	Client   string                 // id of EMCO at the issuer
 	Secret   func() (string, error) // of the client; nil: it is a public one
-	Redirect string                 // URL of EMCO to which the issuer sends browsers back; empty: browsers do not sign in there
+	Redirect string                 // the issuer sends browsers back to this URL of EMCO; empty: browsers do not sign in there
 }
 
 // Challenge binds the end of a sign-in to its beginning. Only the browser that began keeps it.
@@ -33,7 +33,7 @@ type Challenge struct {
 	Verifier string `json:"verifier"` // of PKCE (RFC 7636): the code is worthless without it
 }
 
-// NewChallenge returns one that nobody can guess.
+// NewChallenge returns one that cannot be guessed.
 func NewChallenge() Challenge { return Challenge{rand.Text(), rand.Text(), oauth2.GenerateVerifier()} }
 
 // Answer is what an issuer sends back with the browser.
@@ -67,7 +67,7 @@ func (e endpoints) private() bool {
 	})
 }
 
-// groupsScope has some providers tell the groups of a person.
+// groupsScope has some providers send the groups of a person.
 const groupsScope = "groups"
 
 // maxIDToken is the length of the longest ID token, in bytes.
@@ -156,7 +156,7 @@ func (i *issuer) oauth(ctx context.Context) (*oauth2.Config, error) {
 	return config, nil
 }
 
-// checkAnswer refuses an answer to another sign-in, of another issuer, or that says no.
+// checkAnswer refuses an answer to another sign-in, of another issuer, or a refusal.
 func (i *issuer) checkAnswer(c Challenge, a Answer) error {
 	named := i.endpoints().namesItself
 	why := ""

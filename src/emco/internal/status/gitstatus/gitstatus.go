@@ -66,7 +66,7 @@ type Git interface {
 
 // Store keeps reports for all processes. It is safe for concurrent use.
 type Store interface {
-	// Store returns when the report is on disk. intake.IsRefusal says whether an error concerns the report.
+	// Store returns when the report is on disk. intake.IsRefusal reports whether an error concerns the report.
 	Store(ctx context.Context, r intake.Received) error
 }
 
@@ -172,7 +172,7 @@ func (s *Source) Name() string { return Group.Kind }
 // Ready returns why this process does not read its share yet.
 func (s *Source) Ready() error { return s.group.Ready() }
 
-// State says which part of the repositories this process reads.
+// State reports which part of the repositories this process reads.
 func (s *Source) State() string { return s.group.String() }
 
 // Run reads the share of this process until ctx ends.
@@ -209,7 +209,7 @@ func (s *Source) followClusters(ctx context.Context) {
 	}
 }
 
-// setClusters takes in a list of clusters, and tells the shards.
+// setClusters takes in a list of clusters, and informs the shards.
 func (s *Source) setClusters(list ClusterList) {
 	if list.Since && len(list.Clusters)+len(list.Gone) == 0 {
 		return

@@ -1,4 +1,4 @@
-// StatusNotify tells clients of the status of a deployment as it changes.
+// StatusNotify sends clients the status of a deployment as it changes.
 //
 // The names of services, messages, members and values, and the numbers of the members of
 // StatusRegistration and of the values of StatusValue, are upstream's. Upstream's documents do not
@@ -37,9 +37,9 @@ const (
 type StatusValue int32
 
 const (
-	StatusValue_STATUS_ERROR StatusValue = 0 // the status cannot be told
-	StatusValue_NOT_READY    StatusValue = 1 // something is not ready, or the clusters have not said that it is
-	StatusValue_READY        StatusValue = 2 // the clusters say that everything is ready
+	StatusValue_STATUS_ERROR StatusValue = 0 // the status is not known
+	StatusValue_NOT_READY    StatusValue = 1 // something is not ready, or the clusters have not reported that it is
+	StatusValue_READY        StatusValue = 2 // the clusters report that everything is ready
 	StatusValue_NOT_DEPLOYED StatusValue = 3 // there is no proof for all of it
 	StatusValue_DEPLOYED     StatusValue = 4 // there is proof that everything is applied
 )
@@ -89,7 +89,7 @@ func (StatusValue) EnumDescriptor() ([]byte, []int) {
 	return file_statusnotify_proto_rawDescGZIP(), []int{0}
 }
 
-// StatusType says whose view is asked for.
+// StatusType chooses the view.
 type StatusRegistration_StatusType int32
 
 const (
@@ -136,7 +136,7 @@ func (StatusRegistration_StatusType) EnumDescriptor() ([]byte, []int) {
 	return file_statusnotify_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// OutputType says how much is asked for.
+// OutputType chooses how much is sent.
 type StatusRegistration_OutputType int32
 
 const (
@@ -183,7 +183,7 @@ func (StatusRegistration_OutputType) EnumDescriptor() ([]byte, []int) {
 	return file_statusnotify_proto_rawDescGZIP(), []int{0, 1}
 }
 
-// StatusRegistration says whose status is asked for, and how much of it.
+// StatusRegistration asks for the status of a deployment, or a part of it.
 type StatusRegistration struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	ClientId string                 `protobuf:"bytes,1,opt,name=clientId,proto3" json:"clientId,omitempty"` // chosen by the client; needed
@@ -858,7 +858,7 @@ func (x *StatusDeregistration) GetClientId() string {
 	return ""
 }
 
-// StatusDeregistrationResponse says that the stream has ended.
+// StatusDeregistrationResponse confirms that the stream has ended.
 type StatusDeregistrationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

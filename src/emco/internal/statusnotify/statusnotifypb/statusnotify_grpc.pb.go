@@ -1,4 +1,4 @@
-// StatusNotify tells clients of the status of a deployment as it changes.
+// StatusNotify sends clients the status of a deployment as it changes.
 //
 // The names of services, messages, members and values, and the numbers of the members of
 // StatusRegistration and of the values of StatusValue, are upstream's. Upstream's documents do not
@@ -41,7 +41,7 @@ const (
 type StatusNotifyClient interface {
 	// StatusRegister answers with the status at once, and with a new one each time it has
 	// changed, at most once a second. A client that does not take what it is sent misses
-	// what comes between, and holds up nobody. A registration with the id of another one
+	// what comes between, and delays no other client. A registration with the id of another one
 	// that is open takes its place: the older stream ends with ABORTED.
 	//
 	// The stream ends with NOT_FOUND if there is no such subject, also when it is deleted
@@ -97,7 +97,7 @@ func (c *statusNotifyClient) StatusDeregister(ctx context.Context, in *StatusDer
 type StatusNotifyServer interface {
 	// StatusRegister answers with the status at once, and with a new one each time it has
 	// changed, at most once a second. A client that does not take what it is sent misses
-	// what comes between, and holds up nobody. A registration with the id of another one
+	// what comes between, and delays no other client. A registration with the id of another one
 	// that is open takes its place: the older stream ends with ABORTED.
 	//
 	// The stream ends with NOT_FOUND if there is no such subject, also when it is deleted

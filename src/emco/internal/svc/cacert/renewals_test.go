@@ -108,7 +108,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		t.Errorf("%d renewals failed, want none", *failed)
 	}
 
-	// What is refused is tried again after a while, and the status says why.
+	// What is refused is tried again after a while, and the status has the reason.
 	f.Run(t, step{Do: "DELETE " + ofProvider + "/ca/clusters/g", Status: 204})
 	*now = now.Add(2 * time.Hour)
 	look("without clusters", 10*time.Minute, false)
@@ -187,7 +187,7 @@ func TestAnOutageDelaysNoRenewal(t *testing.T) {
 	}
 }
 
-// An update by somebody else, which comes between the look and the renewal, says nothing about the problem of the last renewal.
+// An update by another caller, which comes between the look and the renewal, says nothing about the problem of the last renewal.
 func TestAFasterUpdateKeepsTheProblem(t *testing.T) {
 	t.Parallel()
 	f := newStageFixture(t)
@@ -326,7 +326,7 @@ func TestTheFirstEndIsThatOfCertificatesOnClusters(t *testing.T) {
 	look("the distribution is gone", time.Time{})
 }
 
-// A process that starts renews what became due before, without being told.
+// A process that starts renews what became due before, without a request.
 func TestWhatIsDueAtTheStartIsRenewed(t *testing.T) {
 	t.Parallel()
 	f := newStageFixture(t)

@@ -32,11 +32,11 @@ type Sessions struct {
 }
 
 const (
-	maxReturn     = 1024         // bytes of the path to which a browser goes in the end
+	maxReturn     = 1024         // bytes of the path that a browser opens in the end
 	defaultReturn = "/reference" // the page that describes the API
 )
 
-// mount adds the routes, also without sessions: then they say so.
+// mount adds the routes, also without sessions: then they answer so.
 func (s *Sessions) mount(r *mux.Router) {
 	open := authz.Permission{Verb: authz.Public, Type: "auth"}
 	web.Handle(r, http.MethodGet, websession.LoginPath, open, s.login)
@@ -111,7 +111,7 @@ func (s *Sessions) issuer(asked string) (string, error) {
 	return "", errs.New(errs.Invalid, "Invalid parameter issuer: give one of "+strings.Join(names, ", "))
 }
 
-// returnPath checks the path to which the browser goes after its sign-in: one of this origin, which no browser
+// returnPath checks the path that the browser opens after its sign-in: one of this origin, which no browser
 // takes for another.
 func returnPath(text string) (string, error) {
 	if text == "" {

@@ -125,7 +125,7 @@ func (l *auditList) query(now time.Time) (url.Values, error) {
 	return q, nil
 }
 
-// take adds the lines of a page; more says whether another page is needed.
+// take adds the lines of a page; more reports whether another page is needed.
 func (l *auditList) take(page audit.Page, once bool) (more bool, err error) {
 	for _, text := range page.Items {
 		var line audit.Line
@@ -233,7 +233,7 @@ func exported(ctx context.Context, s *session.Session, each func(line []byte) er
 	return err
 }
 
-// verdict tells what is wrong with the log from what kept the check from its end.
+// verdict separates what is wrong with the log from what kept the check from its end.
 func verdict(err error) error {
 	_, path := errors.AsType[*fs.PathError](err)
 	_, server := errors.AsType[*errs.Error](err)
@@ -246,7 +246,7 @@ func verdict(err error) error {
 // errHeads is the cause of a file of heads that is none.
 var errHeads = errors.New("is not the output of emcoctl audit verify -o json")
 
-// errCut says that an answer of the server ended too early. Its status was sent before.
+// errCut reports that an answer of the server ended too early. Its status was sent before.
 var errCut = errors.New("the export is cut: its last line is missing, because the server failed while it sent the log; look into the log of the server and try again")
 
 // verifyFiles checks files in order; - is the standard input.

@@ -26,7 +26,7 @@ type versionReport struct {
 // serverVersion is the version of the server, and the level of what it stores, in its words.
 type serverVersion struct {
 	version.Info
-	Level string `json:"level,omitempty"` // empty for servers that do not say it
+	Level string `json:"level,omitempty"` // empty for servers that do not report it
 }
 
 // newVersionCommand returns the command that shows both versions.
@@ -65,7 +65,7 @@ func readServerVersion(ctx context.Context, s *session.Session) (*serverVersion,
 	return &serverVersion{Info: p, Level: readLevel(ctx, c)}, nil
 }
 
-// readLevel returns what the server says about the level of what it stores; empty if it says nothing.
+// readLevel returns the level of stored data that the server reports; empty if it reports none.
 func readLevel(ctx context.Context, c *client.Client) string {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz?verbose"})
 	if err != nil {

@@ -92,7 +92,7 @@ func showCommits(w io.Writer, page v2.CommitViews, now time.Time) {
 	t.Flush()
 }
 
-// whatOf says what a commit is about: its title, and the revisions that it carried unless the title names
+// whatOf describes a commit: its title, and the revisions that it carried unless the title names
 // their deployment.
 func whatOf(c v2.CommitView) string {
 	var carried []string

@@ -23,7 +23,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/signin"
 )
 
-// loginFlags say how a person signs in.
+// loginFlags set how a person signs in.
 type loginFlags struct {
 	issuer, issuerCA string
 	browser, device  bool
@@ -166,7 +166,7 @@ func signIn(ctx context.Context, s *session.Session, p *signin.Provider, f login
 	})
 }
 
-// revokeTime bounds the wait for a provider when somebody signs out.
+// revokeTime bounds the wait for a provider when a person signs out.
 const revokeTime = 15 * time.Second
 
 func newLogoutCommand(s *session.Session) *cobra.Command {
