@@ -108,7 +108,7 @@ bench-services: build ## compare one process with three on a shared etcd, a quar
 CASE     ?= all
 CLUSTERS ?= 1000
 .PHONY: profile
-profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, p7, restart, rest, all or writer, CLUSTERS=1000; see profiles/
+profile: build ## profile one case of the benchmarks: CASE=p1, p2, p3, p7, restart, rest, requests, all or writer, CLUSTERS=1000; see profiles/
 	cd scripts/bench && GOWORK=off go run ./profile -case $(CASE) -clusters $(CLUSTERS) -bin $(BIN) -out ../../profiles
 
 .PHONY: fmt

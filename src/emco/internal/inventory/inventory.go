@@ -112,7 +112,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.fleet == nil || changes.All {
+	if i.fleet == nil || changes.All || many(changes.Keys, i.fleet) {
 		clear(i.clouds)
 		i.keyValues = newCachedKeyValues()
 		i.fleet, err = i.readAll(ctx)
@@ -124,6 +124,20 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	}
 	i.mark = changes.Mark
 	return nil
+}
+
+// listFrom is how many clusters and labels are listed with all others instead of read one by one.
+const listFrom = 100
+
+// many reports whether so many clusters and labels were written that a list of all is cheaper than to read these: a fleet that was just registered.
+func many(keys []store.Key, known *Fleet) bool {
+	n := 0
+	for _, k := range keys {
+		if _, ok := parse(k); ok {
+			n++
+		}
+	}
+	return n >= listFrom && n >= len(known.clusters)/4
 }
 
 // readAll reads every cluster and label.

@@ -57,7 +57,10 @@ func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterLis
 	return list.out, nil
 }
 
-// registrationsIn returns the clusters whose registrations are among changes, each once; all if every cluster may report elsewhere now.
+// listFrom is how many clusters are listed with all others instead of read one by one.
+const listFrom = 500
+
+// registrationsIn returns the clusters whose registrations are among changes, each once; all if every cluster may report elsewhere now, or so many that a list of all is cheaper.
 func registrationsIn(changes store.Changes) (changed []v2.ClusterKey, all bool) {
 	for _, k := range changes.Keys {
 		if _, ok := route.SyncObjectProvider(k); ok {
@@ -68,7 +71,8 @@ func registrationsIn(changes store.Changes) (changed []v2.ClusterKey, all bool) 
 		}
 	}
 	slices.Sort(changed)
-	return slices.Compact(changed), changes.All
+	changed = slices.Compact(changed)
+	return changed, changes.All || len(changed) >= listFrom
 }
 
 // lister makes a list of clusters.

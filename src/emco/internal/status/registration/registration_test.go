@@ -2,6 +2,7 @@ package registration_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
@@ -85,6 +86,17 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	remove("cluster-providers/edge/cluster-sync-objects/repo")
 	repo("https://git.example.com/moved")
 	want("after the repository moved", false, 4, nil, "edge+b", "edge+c")
+	want("later again", true, 0, nil)
+	many := []string{"b", "c"}
+	for n := range 500 {
+		many = append(many, fmt.Sprintf("n%03d", n))
+	}
+	register(many[2:]...)
+	var names []v2.ClusterKey
+	for _, name := range many {
+		names = append(names, v2.NewClusterKey("edge", name))
+	}
+	want("after a fleet was registered", false, 504, nil, names...)
 	want("at last", true, 0, nil)
 }
 
