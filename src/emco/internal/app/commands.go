@@ -116,9 +116,6 @@ func doctorCommand(args []string, std IO) int {
 
 // checkStores opens the stores as a start does, which completes writes that a crash interrupted.
 func checkStores(ctx context.Context, c config.Config, branches bool, report doctor.Report) (err error) {
-	if _, err := os.Stat(c.Data); err != nil {
-		return fmt.Errorf("data folder: %w", err) // a start would create it
-	}
 	a, p, err := offline(c)
 	if err != nil {
 		return err
@@ -159,9 +156,6 @@ func adoptCommand(args []string, std IO) int {
 }
 
 func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
-	if _, err := os.Stat(c.Data); err != nil {
-		return fmt.Errorf("data folder: %w", err) // a start would create it
-	}
 	a, p, err := offline(c)
 	if err != nil {
 		return err
@@ -198,6 +192,9 @@ const commandPatience = 10 * time.Second
 
 // offline returns an App without services, for commands that open stores while no emco runs.
 func offline(c config.Config) (*App, parts, error) {
+	if _, err := os.Stat(c.Data); err != nil {
+		return nil, parts{}, fmt.Errorf("data folder: %w", err) // a start would create it
+	}
 	p, err := readParts(c)
 	if err != nil {
 		return nil, parts{}, err

@@ -156,3 +156,15 @@ func TestCommandsDoNotWaitForStoresThatAreAway(t *testing.T) {
 		})
 	}
 }
+
+// A command with a data folder that does not exist has the wrong settings. It makes none.
+func TestCommandsMakeNoDataFolder(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"doctor"}, {"adopt"}, {"migrate-store", "-from", "sqlite", "-to", "etcd"}} {
+		folder := filepath.Join(t.TempDir(), "none")
+		code, text := command(append(args, "-data", folder)...)
+		if _, err := os.Stat(folder); code != 1 || !strings.Contains(text, "data folder: ") || !os.IsNotExist(err) {
+			t.Errorf("%s: exit code %d, %s; the folder: %v", args[0], code, text, err)
+		}
+	}
+}
