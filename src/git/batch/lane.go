@@ -11,6 +11,7 @@ import (
 // the outcome of the last batch.
 type Lane struct {
 	URL, Branch string
+	Repo        git.Repo  // as it was reached last
 	Queued      int       // jobs that wait
 	Oldest      time.Time // when the first of them was queued; zero without one
 	Pushed      time.Time // the last commit; zero if there was none
@@ -65,7 +66,7 @@ func (w *Writers) Lanes() []Lane {
 	out := make([]Lane, 0, len(w.lanes)+len(w.queues))
 	for k, l := range w.lanes {
 		out = append(out, Lane{
-			URL: k.url, Branch: k.branch, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, Resting: w.cooldowns.restingUntil(l.repo),
+			URL: k.url, Branch: k.branch, Repo: l.repo, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, Resting: w.cooldowns.restingUntil(l.repo),
 		}.with(w.queues[k]))
 	}
 	for k, q := range w.queues {
@@ -82,6 +83,9 @@ func (l Lane) with(q *branchQueue) Lane {
 		return l
 	}
 	l.Queued = len(q.pending)
+	if l.Queued > 0 {
+		l.Repo = q.pending[0].job.Repo
+	}
 	for _, r := range q.pending {
 		if l.Oldest.IsZero() || r.queued.Before(l.Oldest) {
 			l.Oldest = r.queued

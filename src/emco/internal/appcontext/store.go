@@ -219,6 +219,11 @@ func (s *Store) FindStale(ctx context.Context) ([]shards.Stale, error) {
 	return shards.FindStale(ctx, s.kv)
 }
 
+// ShardOwners returns who owns the shards of a group now, see shards.Owners.
+func (s *Store) ShardOwners(ctx context.Context, g shards.Group) (map[int]string, error) {
+	return shards.Owners(ctx, s.kv, g)
+}
+
 // ShardRunner returns this process' part in a group that shares work, see shards.Runner.
 func (s *Store) ShardRunner(g shards.Group, m shards.Member, work shards.Work) *shards.Runner {
 	return shards.NewRunner(s.kv, g, m, work)

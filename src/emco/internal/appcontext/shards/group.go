@@ -18,10 +18,13 @@
 package shards
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
 // Group is a number of processes that share work. Each shard belongs to the live member
@@ -61,4 +64,20 @@ func winner(members []string, shard string) (best string) {
 func score(member, shard string) uint64 {
 	sum := sha256.Sum256([]byte(member + "\x00" + shard))
 	return binary.BigEndian.Uint64(sum[:])
+}
+
+// Owners returns the holders of the shards of a group, by number. A shard that nobody owns now is missing.
+func Owners(ctx context.Context, kv *etcdkv.Client, g Group) (map[int]string, error) {
+	out := map[int]string{}
+	for one, err := range kv.List(ctx, etcdkv.Scan{Prefix: kv.Key("own", g.Kind+"-")}) {
+		if err != nil {
+			return nil, err
+		}
+		for n := range g.Shards {
+			if string(one.Key) == kv.Key("own", g.Shard(n)) {
+				out[n] = string(one.Value)
+			}
+		}
+	}
+	return out, nil
 }

@@ -189,3 +189,20 @@ func TestReleaseLeavesTheKeyOfASuccessor(t *testing.T) {
 	must(t, next.Release(ctx))
 	must(t, l.end(ctx))
 }
+
+func TestOwnersNamesTheHoldersOfAGroup(t *testing.T) {
+	t.Parallel()
+	kv, g := newKV(t), Group{Kind: "work", Shards: 3}
+	for n, holder := range map[int]string{0: "ann", 2: "bob"} {
+		o, err := Own(t.Context(), kv, g.Shard(n), holder, time.Minute)
+		must(t, err)
+		t.Cleanup(func() { must(t, o.Release(context.Background())) })
+	}
+	other, err := Own(t.Context(), kv, "workers-01", "eve", time.Minute)
+	must(t, err)
+	defer func() { must(t, other.Release(context.Background())) }()
+	got, err := Owners(t.Context(), kv, g)
+	if err != nil || fmt.Sprint(got) != "map[0:ann 2:bob]" {
+		t.Errorf("the owners are %v, %v", got, err)
+	}
+}

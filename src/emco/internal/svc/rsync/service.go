@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
@@ -108,6 +109,15 @@ func (s *Service) Ready() error {
 
 // UsesLastKnown reports whether the documents are away, and deliveries use the settings and credentials that were read last.
 func (s *Service) UsesLastKnown() bool { return s.shared.Routes.LastKnown.Used() }
+
+// OnBranch returns how many clusters this process delivers to on a branch, and the sum of what numbers has for these.
+func (s *Service) OnBranch(url, name string, numbers map[v2.ClusterKey]int) (clusters, sum int) {
+	for _, sh := range s.shards.list() {
+		n, m := sh.OnBranch(route.Branch{URL: url, Name: name}, numbers)
+		clusters, sum = clusters+n, sum+m
+	}
+	return clusters, sum
+}
 
 // State says which part of the work is done by this process.
 func (s *Service) State() string { return s.group.String() }

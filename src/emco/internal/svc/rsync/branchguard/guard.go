@@ -105,6 +105,11 @@ func (g *Guard) Track(t pair.Target, r route.Route) {
 	}
 }
 
+// Count returns how many clusters have targets on a branch, and the sum of what numbers has for these.
+func (g *Guard) Count(b route.Branch, numbers map[v2.ClusterKey]int) (clusters, sum int) {
+	return g.users.count(b, numbers)
+}
+
 // Release notes that a target is gone. If it was the last one on its branch, the record of
 // the branch is removed: what others do to it is no longer our concern.
 func (g *Guard) Release(ctx context.Context, t pair.Target) {

@@ -357,3 +357,31 @@ func TestTheLastTargetReleasesItsBranch(t *testing.T) {
 		t.Error("the record is still there")
 	}
 }
+
+// The guard counts the clusters on a branch, however many deployments they have, and adds up what others counted of them.
+func TestClustersOfABranchAreCounted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, open.Shard())
+	track := func(cluster v2.ClusterKey, deployment v2.DeploymentID) {
+		r, err := f.guard.Routes.Lookup().Route(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.guard.Track(pair.Target{Cluster: cluster, Deployment: deployment}, r)
+	}
+	edits := map[v2.ClusterKey]int{"edge+o1": 2, "edge+h1": 3, "edge+none": 4}
+	track("edge+o1", "7")
+	track("edge+o1", "8")
+	track("edge+own", "7")
+	if clusters, sum := f.guard.Count(open, edits); clusters != 2 || sum != 2 {
+		t.Errorf("%d clusters with %d edits, want 2 and 2", clusters, sum)
+	}
+	f.guard.Release(t.Context(), pair.Target{Cluster: "edge+o1", Deployment: "7"})
+	if clusters, sum := f.guard.Count(open, edits); clusters != 2 || sum != 2 {
+		t.Errorf("one deployment is left: %d clusters with %d edits, want 2 and 2", clusters, sum)
+	}
+	f.guard.Release(t.Context(), pair.Target{Cluster: "edge+o1", Deployment: "8"})
+	if clusters, sum := f.guard.Count(open, edits); clusters != 1 || sum != 0 {
+		t.Errorf("no deployment is left: %d clusters with %d edits, want 1 and 0", clusters, sum)
+	}
+}

@@ -191,6 +191,11 @@ func (s *Shard) Stop() {
 // Report adds a report by an agent. The shard that has the pair stores it; others drop it.
 func (s *Shard) Report(ctx context.Context, r appcontext.Report) { s.reports.Add(ctx, r) }
 
+// OnBranch returns how many clusters the shard delivers to on a branch, and the sum of what numbers has for these.
+func (s *Shard) OnBranch(b route.Branch, numbers map[v2.ClusterKey]int) (clusters, sum int) {
+	return s.guard.Count(b, numbers)
+}
+
 // handleReports stores reports and requeues the targets that go on because of them.
 func (s *Shard) handleReports(ctx context.Context, batch []appcontext.Report) error {
 	due, err := s.storeReports(ctx, batch)
