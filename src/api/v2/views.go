@@ -140,6 +140,25 @@ type DeploymentView struct {
 	Counts    ViewCounts `json:"counts"` // of its pairs
 	Why       string     `json:"why,omitempty"`
 	MovedTo   string     `json:"movedTo,omitempty"` // the group that took its deployment over
+	Foreign   int        `json:"foreign,omitempty"` // pairs whose files in Git others have changed, and nothing has written over that yet
+
+	Conditions []ViewCondition `json:"conditions,omitempty"` // Placed, Rendered, Delivered, Healthy, Stalled; missing if nothing is desired
+}
+
+// Conditions of a deployment in a page, in the order in which a revision meets them.
+const (
+	ConditionPlaced    = "Placed"    // its apps have clusters
+	ConditionRendered  = "Rendered"  // all apps
+	ConditionDelivered = "Delivered" // all pairs are Applied
+	ConditionHealthy   = "Healthy"   // all clusters report this very content as ready
+	ConditionStalled   = "Stalled"   // it does not go on until a user acts
+)
+
+// ViewCondition is a condition of a deployment.
+type ViewCondition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"` // True, False or Unknown
+	Reason string `json:"reason,omitempty"`
 }
 
 // MatrixView is a page of a deployment's clusters with the state of each app.
@@ -253,6 +272,24 @@ type LaneView struct {
 	Commit       string    `json:"commit,omitempty"`  // our last one
 	Queued       int       `json:"queued"`            // changes of targets that wait for a commit
 	OldestQueued time.Time `json:"oldestQueued,omitzero"`
+
+	Clusters int         `json:"clusters"`         // clusters that this process delivers to on it
+	Writer   string      `json:"writer,omitempty"` // the process that writes it now; empty while nobody does
+	Budget   *LaneBudget `json:"budget,omitempty"` // missing if nothing limits requests, or the branch was not written since the start
+	Foreign  int         `json:"foreign"`          // pairs on it whose files others have changed, and nothing has written over that yet
+}
+
+// LaneBudget is what is left of the limits of a branch's Git server, as this process knows it.
+type LaneBudget struct {
+	Pushes *BudgetLeft `json:"pushes,omitempty"` // of the repository
+	API    *BudgetLeft `json:"api,omitempty"`    // calls of the credential, by the limit that is nearest to its end
+}
+
+// BudgetLeft is what is left of a limit.
+type BudgetLeft struct {
+	Left   int       `json:"left"`
+	Of     int       `json:"of"`              // the most that can be saved up
+	Resets time.Time `json:"resets,omitzero"` // when that much is left again; missing if it is
 }
 
 // LaneID returns the name in paths of a branch that EMCO writes.

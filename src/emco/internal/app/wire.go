@@ -269,7 +269,9 @@ func (w *wiring) addRsync() {
 	routes := &route.Resolver{DB: w.st.db, Rules: w.stored}
 	w.lanes = &views.Lanes{Branches: w.st.contexts, Writers: writers, Logs: host.logs(routes, w.panics(w.m)), Now: time.Now}
 	w.branches = doctorOf(w.compared(), host, routes)
-	w.services = append(w.services, reports.writer, reports.refusals, reports.git, w.rsync(w.c, w.p, w.m, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m)))
+	delivering := w.rsync(w.c, w.p, w.m, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m))
+	w.lanes.Users, w.lanes.Owners, w.lanes.Budgets = delivering, w.st.contexts, host.budget
+	w.services = append(w.services, reports.writer, reports.refusals, reports.git, delivering)
 }
 
 // addViews adds the views of the whole fleet, and the mirror that they follow.
@@ -344,6 +346,9 @@ func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mir
 	counts := tally.New(time.Duration(c.Status.Stale), time.Now)
 	seen.Observe(counts)
 	m.fleet(counts.Totals)
+	if lanes != nil {
+		lanes.Edited = counts.Edited
+	}
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
 		Inventory: groups.Inventory(), Planner: groups.Queries(), Events: st.contexts, Commits: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
@@ -396,7 +401,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p parts, m *metrics, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) run.Service {
+func (a *App) rsync(c config.Config, p parts, m *metrics, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) *rsync.Service {
 	admit := rules.Outbound.Check
 	s := rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,

@@ -162,7 +162,7 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/shard":               {module + "/internal/sink/kube"},
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
-	"internal/views": {root + "git/batch", module + "/internal/views/tally", module + "/internal/views/branchlog"},
+	"internal/views": {root + "api/nearest", root + "git", root + "git/batch", root + "git/budget", module + "/internal/views/tally", module + "/internal/views/branchlog"},
 	// It looks for files of nobody on branches.
 	"internal/doctor": {root + "git"},
 	// It reads logs of branches at Git hosts.

@@ -38,7 +38,7 @@ func (v *Views) commits(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx, id := r.Context(), mux.Vars(r)["lane"]
-	all, err := v.Lanes.all(ctx)
+	all, _, err := v.Lanes.all(ctx)
 	if err != nil {
 		return err
 	}

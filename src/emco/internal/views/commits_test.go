@@ -39,7 +39,8 @@ func writing(t *testing.T, log *branchLog) *world {
 	t.Helper()
 	w := newWorld(t)
 	b := branches{records: []gitstate.Branch{{URL: fleetURL, Name: "main", Commit: "c0ffee"}}}
-	w.views.Lanes = &Lanes{Branches: b, Writers: b, Logs: log, Now: func() time.Time { return noon }}
+	w.views.Lanes = b.view(w)
+	w.views.Lanes.Logs = log
 	w.mount()
 	w.tally.Advanced(1)
 	return w

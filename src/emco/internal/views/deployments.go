@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -84,9 +85,9 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s tally.Deployme
 	takenUp := v.takeUps.has(s.Head)
 	out := v2.DeploymentView{
 		Path: path, State: s.State(takenUp).String(), Lifecycle: s.Head.State.String(),
-		Clusters: s.Clusters, Counts: s.Counts.View(), Why: s.Head.Failure,
+		Clusters: s.Clusters, Counts: s.Counts.View(), Why: s.Head.Failure, Foreign: s.Edited,
 	}
-	appFailed := false
+	appFailed := ""
 	if s.Head.Rev > 0 && s.Head.Owns() {
 		rev, err := v.revision(ctx, s.Head.UID, s.Head.Rev)
 		if err != nil && !errs.Is(err, errs.NotFound) {
@@ -95,15 +96,14 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s tally.Deployme
 		out.Revision, out.Kind, out.Author, out.Reason, out.Since = s.Head.Rev, rev.Kind, rev.Author, rev.Reason, rev.At
 		out.Apps = len(rev.Apps)
 		for _, a := range rev.Apps {
-			if a.Failure != nil && !appFailed {
-				appFailed = true
-				if out.Why == "" {
-					out.Why = a.Name + ": " + a.Failure.Reason
-				}
+			if a.Failure != nil && appFailed == "" {
+				appFailed = a.Name + ": " + a.Failure.Reason
+				out.Why = cmp.Or(out.Why, appFailed)
 			}
 		}
 	}
-	out.Deployed = s.Deployed(takenUp, appFailed)
+	out.Deployed = s.Deployed(takenUp, appFailed != "")
+	out.Conditions = conditions(s, takenUp, appFailed)
 	if out.Why == "" && s.Head.Op != nil {
 		out.Why = s.Head.Op.Kind + ": the revision is being made"
 		if s.Head.Op.Hooks {

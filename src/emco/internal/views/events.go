@@ -194,6 +194,11 @@ func (v *Views) events(w http.ResponseWriter, r *http.Request) error {
 	if !whole {
 		return notYet("the events are still being read")
 	}
+	if out.Total == 0 { // apps that were deleted still have events
+		if err := v.checkApps(r.Context(), f.apps); err != nil {
+			return err
+		}
+	}
 	if wantsCSV(r) {
 		return writeCSV(w, out)
 	}

@@ -48,6 +48,9 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 	if err != nil {
 		return out, err
 	}
+	if err := v.checkApps(r.Context(), values["app"]); err != nil {
+		return out, err
+	}
 	keys, known, err := v.registered(r.Context(), readFilter(values))
 	if err != nil {
 		return out, err

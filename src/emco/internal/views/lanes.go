@@ -13,15 +13,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorilla/mux"
-
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
-	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
-	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/batch"
+	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
 // Branches reads the records of the branches that were written.
@@ -36,17 +36,33 @@ type LaneWriters interface {
 	Lanes() []batch.Lane
 }
 
+// LaneUsers knows the clusters whose files this process writes.
+type LaneUsers interface {
+	// OnBranch returns how many clusters are on a branch, and the sum of what numbers has for these.
+	OnBranch(url, branch string, numbers map[v2.ClusterKey]int) (clusters, sum int)
+}
+
+// LaneOwners reads which process writes which branches.
+type LaneOwners interface {
+	// ShardOwners returns the names of the processes that own the shards of a group, by number.
+	ShardOwners(ctx context.Context, g shards.Group) (map[int]string, error)
+}
+
+// LaneBudgets knows what is left of the limits of Git servers.
+type LaneBudgets interface {
+	Left(r git.Repo) (pushes, calls budget.Standing)
+}
+
 // Lanes serves the view of the Git branches, of the process that writes them.
 type Lanes struct {
 	Branches Branches
 	Writers  LaneWriters
 	Logs     BranchLogs
+	Users    LaneUsers
+	Owners   LaneOwners
+	Budgets  LaneBudgets
+	Edited   func() map[v2.ClusterKey]int // clusters with files that others have changed, and of how many pairs
 	Now      func() time.Time
-}
-
-// mount adds the route of the list.
-func (l Lanes) mount(r *mux.Router) {
-	web.Handle(r, http.MethodGet, "/v2/views/git", authz.Permission{Verb: authz.List, Type: "branches"}, l.list)
 }
 
 // laneOrder lists the states of lanes, the worst first.
@@ -64,7 +80,11 @@ func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	lanes, err := l.all(r.Context())
+	lanes, repos, err := l.all(r.Context())
+	if err != nil {
+		return err
+	}
+	owners, err := l.Owners.ShardOwners(r.Context(), route.Group)
 	if err != nil {
 		return err
 	}
@@ -83,8 +103,15 @@ func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := v2.LaneViews{Total: len(rows), Items: []v2.LaneView{}}
 	rows, out.Continue = q.cut(rows)
+	edited := l.Edited()
 	for _, row := range rows {
-		out.Items = append(out.Items, items[row.name])
+		item := items[row.name]
+		item.Writer = owners[route.Branch{URL: item.URL, Name: item.Branch}.Shard()]
+		item.Clusters, item.Foreign = l.Users.OnBranch(item.URL, item.Branch, edited)
+		if repo, reached := repos[item.Lane]; reached {
+			item.Budget = l.budget(repo)
+		}
+		out.Items = append(out.Items, item)
 	}
 	return answer(w, r, &out, func(o *v2.LaneViews) { o.At = l.Now().UTC() })
 }
@@ -98,12 +125,33 @@ func checkLaneStates(states []string) error {
 	return nil
 }
 
-// all returns the branches that were ever written, and those that are written for the first time.
-func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, error) {
-	out := map[string]v2.LaneView{}
+// budget returns what is left of the limits of a repository's server; nil without limits.
+func (l Lanes) budget(repo git.Repo) *v2.LaneBudget {
+	left := func(s budget.Standing) *v2.BudgetLeft {
+		if s == (budget.Standing{}) {
+			return nil
+		}
+		out := &v2.BudgetLeft{Left: s.Left, Of: s.Of}
+		if !s.Full.IsZero() {
+			out.Resets = s.Full.UTC().Truncate(time.Second)
+		}
+		return out
+	}
+	pushes, calls := l.Budgets.Left(repo)
+	out := v2.LaneBudget{Pushes: left(pushes), API: left(calls)}
+	if out == (v2.LaneBudget{}) {
+		return nil
+	}
+	return &out
+}
+
+// all returns the branches that were ever written, and those that are written for the first time. It also returns
+// the repositories of those that this process has written, or will.
+func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, map[string]git.Repo, error) {
+	out, repos := map[string]v2.LaneView{}, map[string]git.Repo{}
 	for b, err := range l.Branches.Branches(ctx) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		item := newLane(b.URL, b.Name)
 		item.Commit = b.Commit
@@ -117,9 +165,9 @@ func (l Lanes) all(ctx context.Context) (map[string]v2.LaneView, error) {
 		if !written {
 			item = newLane(known.URL, known.Branch)
 		}
-		out[item.Lane] = withLane(item, known)
+		out[item.Lane], repos[item.Lane] = withLane(item, known), known.Repo
 	}
-	return out, nil
+	return out, repos, nil
 }
 
 // laneMark returns a text that changes with the states, the queues and the last commits of branches.

@@ -23,6 +23,9 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := v.Tally.Matrix(appcontext.HeadID(doc.UID), values["app"])
+	if err := v.checkGroupApps(r.Context(), values["app"], string(doc.Key), m.Names); err != nil {
+		return err
+	}
 	var rows []row
 	for cluster, states := range m.Rows {
 		name := string(cluster)

@@ -46,6 +46,13 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	var placed []string
+	for _, p := range all {
+		placed = append(placed, p.App)
+	}
+	if err := v.checkGroupApps(r.Context(), values["app"], string(doc.Key), placed); err != nil {
+		return err
+	}
 	out := v2.PlacementViews{Items: []v2.PlacementView{}}
 	var rows []row
 	items, sees := map[string]v2.PlacementView{}, sightOf(r.Context())

@@ -101,7 +101,7 @@ func (v *Views) Mount(r *mux.Router) {
 	get(group+"/placement", deployment, v.placement)
 	get("/events", deployments, v.events)
 	if v.Lanes != nil {
-		v.Lanes.mount(r)
+		get("/git", authz.Permission{Verb: authz.List, Type: "branches"}, v.Lanes.list)
 		get("/git/{lane}/commits", readsBranches, v.commits)
 	}
 	get("/search", authz.Permission{Verb: authz.SignedIn, Type: "views"}, v.search)

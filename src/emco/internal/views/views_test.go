@@ -382,6 +382,84 @@ func TestDeploymentsAreListedWorstFirst(t *testing.T) {
 	}
 }
 
+// The conditions say how far a deployment is, and what it waits for.
+func TestDeploymentsHaveConditions(t *testing.T) {
+	t.Parallel()
+	w, uid := shop(t)
+	of := func() string {
+		var out []string
+		for _, c := range read[v2.DeploymentViews](w, "/deployments?q=prod").Items[0].Conditions {
+			text := c.Type + "=" + c.Status
+			if c.Reason != "" {
+				text += " (" + c.Reason + ")"
+			}
+			out = append(out, text)
+		}
+		return strings.Join(out, ", ")
+	}
+	change := func(change func(*appcontext.Head)) {
+		h := w.heads[uid]
+		change(&h)
+		w.heads[uid] = h
+		w.tally.HeadChanged(uid, &h)
+	}
+	for _, step := range []struct {
+		what, want string
+		do         func()
+	}{
+		{"one has failed", "Placed=True, Rendered=True, Delivered=False (1 failed, 0 blocked, 0 leaving, 0 progressing), Healthy=False (1 of 3 not ready), Stalled=True (1 failed)", func() {}},
+		{"all is well", "Placed=True, Rendered=True, Delivered=True, Healthy=True, Stalled=False", func() { w.put("edge+b", uid, "web", ready(true, noon)) }},
+		{"a cluster has not reported", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=False", func() {
+			e := ready(true, noon)
+			e.Report = nil
+			w.put("edge+b", uid, "web", e)
+		}},
+		{"a new revision", "Placed=True, Rendered=True, Delivered=False (the revision is being taken up), Healthy=Unknown (1 of 3 without a report), Stalled=False", func() { change(func(h *appcontext.Head) { h.Rev = 3 }) }},
+		{"an action that failed", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=True (no cluster)", func() {
+			w.views.takeUp(t.Context())
+			change(func(h *appcontext.Head) { h.Failure = "no cluster" })
+		}},
+		{"nothing is desired", "", func() { change(func(h *appcontext.Head) { h.Failure, h.Gone = "", true }) }},
+	} {
+		step.do()
+		if got := of(); got != step.want {
+			t.Errorf("%s:\n%s, want\n%s", step.what, got, step.want)
+		}
+	}
+}
+
+// An app that does not exist is refused: an empty answer would say that it runs nowhere.
+func TestUnknownAppsAreNamed(t *testing.T) {
+	t.Parallel()
+	w, _ := shop(t)
+	w.views.Planner = planner{}
+	w.document("projects/shop/composite-apps/till/v1/apps/stocks", `{}`)
+	w.document("projects/shop/composite-apps/other/v1/apps/parking", `{}`)
+	w.views.log.apply(appcontext.EventChange{UpTo: 1})
+	group := "/" + groupPath("prod")
+	for path, want := range map[string]string{
+		"/fleet?app=stoks":                   `no app "stoks"; did you mean stocks?`,
+		"/fleet?app=web":                     "",
+		"/fleet?app=parking":                 "",
+		"/fleet/nth?app=moon&group=edge&i=0": `no app "moon"; there are parking, stocks`,
+		"/events?app=stoks":                  `no app "stoks"; did you mean stocks?`,
+		"/events?app=stocks":                 "",
+		group + "/matrix?app=wbe":            `no app "wbe" in shop/till/v1/prod; did you mean web?`,
+		group + "/matrix?app=db&app=parking": `no app "parking" in shop/till/v1/prod; there are db, stocks, web`,
+		group + "/matrix?app=stocks":         "",
+		group + "/placement?app=stoks":       `no app "stoks" in shop/till/v1/prod; did you mean stocks?`,
+		group + "/placement?app=stocks":      "",
+	} {
+		status := http.StatusOK
+		if want != "" {
+			status = http.StatusBadRequest
+		}
+		if got := w.get(path); got.Code != status || !strings.Contains(got.Body.String(), want) {
+			t.Errorf("%s: %d %s, want %q", path, got.Code, got.Body, want)
+		}
+	}
+}
+
 func TestAMatrixShowsAppsByCluster(t *testing.T) {
 	t.Parallel()
 	w, _ := shop(t)

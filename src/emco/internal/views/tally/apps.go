@@ -64,6 +64,18 @@ func (t *Tally) Targets(apps []string) map[v2.DeploymentID][]Member {
 	return out
 }
 
+// HasApp reports whether an app of this name is on a cluster.
+func (t *Tally) HasApp(name string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, d := range t.deployments {
+		if slices.Contains(d.apps, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // columns yields the positions of apps in the cells of a deployment.
 func (d *deploymentTally) columns(apps []string) iter.Seq[int] {
 	return func(yield func(int) bool) {

@@ -12,6 +12,7 @@ type DeploymentSum struct {
 	Head     appcontext.Head
 	Counts   Counts
 	Clusters int
+	Edited   int // pairs whose files others have changed in Git
 }
 
 // Heads returns all heads by id.
@@ -29,11 +30,18 @@ func (t *Tally) DeploymentSums() (map[appcontext.HeadID]DeploymentSum, int64) {
 	for id, h := range t.heads {
 		s := DeploymentSum{Head: h}
 		if d := t.deployments[h.Deployment()]; d != nil && h.Owns() {
-			s.Counts, s.Clusters = d.counts, len(d.targets)
+			s.Counts, s.Clusters, s.Edited = d.counts, len(d.targets), d.edited
 		}
 		out[id] = s
 	}
 	return out, t.mark
+}
+
+// Edited returns the clusters with pairs whose files others have changed in Git, and the numbers of these.
+func (t *Tally) Edited() map[v2.ClusterKey]int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return maps.Clone(t.edited)
 }
 
 // Deployed returns upstream's deployedStatus, by the rules of package statusview.

@@ -23,6 +23,7 @@ type Matrix struct {
 	Counts  Counts
 	Apps    []string // chosen, sorted
 	AllApps int
+	Names   []string // of all apps, sorted
 	Rows    map[v2.ClusterKey]matrixRow
 	Mark    int64
 }
@@ -38,7 +39,8 @@ func (t *Tally) Matrix(head appcontext.HeadID, chosen []string) Matrix {
 		return out
 	}
 	out.Counts, out.AllApps = d.counts, len(d.apps)
-	for _, app := range slices.Sorted(slices.Values(d.apps)) {
+	out.Names = slices.Sorted(slices.Values(d.apps))
+	for _, app := range out.Names {
 		if len(out.Apps) < maxColumns && (len(chosen) == 0 || slices.Contains(chosen, app)) {
 			out.Apps = append(out.Apps, app)
 		}

@@ -76,14 +76,21 @@ func (c Counts) View() v2.ViewCounts {
 }
 
 // cell is the state of a pair, with the bit aging if the pair becomes unknown when its
-// cluster is silent. The zero cell is an app that is not on the cluster.
+// cluster is silent, and the bit edited if others have changed its files. The zero cell is an app
+// that is not on the cluster.
 type cell uint8
 
-const aging cell = 1 << 7
+const (
+	aging  cell = 1 << 7
+	edited cell = 1 << 6
+)
+
+// edits counts the cell: 1 if others have changed its files, else 0.
+func (c cell) edits() int { return int(c & edited / edited) }
 
 // At returns the state of the cell on a cluster that is silent, or is not.
 func (c cell) at(silent bool) State {
-	s := State(c &^ aging)
+	s := State(c &^ (aging | edited))
 	if silent && c&aging != 0 && (s == Ready || s == NotReady) {
 		return Unknown
 	}
@@ -96,6 +103,15 @@ func cellOf(e *mirror.Entry) cell {
 	if e == nil || e.State == nil {
 		return cell(None)
 	}
+	out := stateCell(e)
+	if edit := e.State.Common().Edit; edit != nil && edit.Undone == "" {
+		out |= edited
+	}
+	return out
+}
+
+// stateCell is cellOf without edits. There are records of the pair.
+func stateCell(e *mirror.Entry) cell {
 	switch p := e.State.Common(); {
 	case p.Phase == appcontext.Failed || p.Halted:
 		return cell(Failed)

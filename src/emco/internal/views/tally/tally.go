@@ -27,6 +27,7 @@ type Tally struct {
 	heads       map[appcontext.HeadID]appcontext.Head
 	states      map[appcontext.State]int // number of deployment intent groups
 	silent      int                      // number of clusters
+	edited      map[v2.ClusterKey]int    // number of pairs whose files others have changed; none is zero
 	version     int64                    // changes with each change of a count
 	news        *newsRing
 }
@@ -45,6 +46,7 @@ type deploymentTally struct {
 	apps    []string // in the order of the cells of its targets
 	targets map[v2.ClusterKey]*target
 	counts  Counts
+	edited  int // pairs whose files others have changed
 }
 
 // target is the pairs of one deployment on one cluster, in the order of the deployment's apps.
@@ -65,7 +67,7 @@ var _ mirror.Observer = (*Tally)(nil)
 func (t *Tally) clear() {
 	t.pairs, t.whole = Counts{}, false
 	t.clusters, t.deployments, t.heads = map[v2.ClusterKey]*clusterTally{}, map[v2.DeploymentID]*deploymentTally{}, map[appcontext.HeadID]appcontext.Head{}
-	t.states, t.silent = map[appcontext.State]int{}, 0
+	t.states, t.silent, t.edited = map[appcontext.State]int{}, 0, map[v2.ClusterKey]int{}
 	t.news.restart()
 }
 
@@ -224,6 +226,19 @@ func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, on *target, fro
 	}
 }
 
+// editLocked adds to the pairs whose files others have changed.
+func (t *Tally) editLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, d *deploymentTally, n int) {
+	if n == 0 {
+		return
+	}
+	d.edited += n
+	if t.edited[cluster] += n; t.edited[cluster] == 0 {
+		delete(t.edited, cluster)
+	}
+	t.version++
+	t.news.add(newsItem{deployment: deployment})
+}
+
 // setLocked sets the cell of a pair.
 func (t *Tally) setLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, app string, to cell) {
 	c, d := t.clusterLocked(cluster), t.deployments[deployment]
@@ -251,6 +266,7 @@ func (t *Tally) setLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, app
 		t.news.add(newsItem{cluster: cluster})
 		t.news.add(newsItem{deployment: deployment})
 	}
+	t.editLocked(cluster, deployment, d, to.edits()-from.edits())
 	if !slices.ContainsFunc(on.cells, func(c cell) bool { return c != cell(None) }) {
 		delete(d.targets, cluster)
 		delete(c.targets, deployment)

@@ -39,8 +39,8 @@ const gitBranches = "git/branches"
 func newBranchesCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "branches", Short: "List the Git branches that the server writes to",
-		Long: `Branches lists the Git branches that the server writes to, the worst first: the state of each, the
-changes that wait for a commit, the last push, and the commit that it must hold. With -o json
+		Long: `Branches lists the Git branches that the server writes to, the worst first: the state of each, its
+clusters, the changes that wait for a commit, the last push, and the commit that it must hold. With -o json
 it prints all branches with their commits, without states.`,
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
@@ -71,9 +71,12 @@ func showLanes(ctx context.Context, s *session.Session, server *client.Client) (
 	}
 	now := time.Now()
 	t := output.NewTable(s.Sys.Out)
-	t.Row("REPOSITORY", "BRANCH", "STATE", "QUEUED", "PUSHED", "COMMIT", "WHY")
+	t.Row("REPOSITORY", "BRANCH", "STATE", "CLUSTERS", "QUEUED", "PUSHED", "COMMIT", "WHY")
 	for _, l := range lanes {
-		t.Row(l.URL, l.Branch, l.State, strconv.Itoa(l.Queued), output.Age(l.LastPush, now), cmp.Or(output.Commit(l.Commit), "any"), l.Why)
+		if l.Why == "" && l.Foreign > 0 {
+			l.Why = fmt.Sprintf("others have changed the files of %d apps on its clusters", l.Foreign)
+		}
+		t.Row(l.URL, l.Branch, l.State, strconv.Itoa(l.Clusters), strconv.Itoa(l.Queued), output.Age(l.LastPush, now), cmp.Or(output.Commit(l.Commit), "any"), l.Why)
 	}
 	t.Flush()
 	if more > 0 {
