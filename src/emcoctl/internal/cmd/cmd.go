@@ -53,6 +53,9 @@ and shows the state of clusters and deployments.
 
   emcoctl <command> -f file
 
+To see what EMCO does, run: emcoctl demo. To check a server: emcoctl doctor. For the kinds of
+documents and their members: emcoctl api-resources, and emcoctl explain KIND.
+
 An anchor is a URL below /v2, such as projects/p1/logical-clouds. Flags may precede or
 follow the command. emcoctl prints a line per document: created, configured, unchanged. In a
 pipe with upstream's configuration file, and anywhere with -o emco, it prints the lines of

@@ -86,7 +86,7 @@ func (e Expanded) parse(file string) (ParseResult, error) {
 			return out, nil
 		}
 		if err != nil {
-			return ParseResult{}, e.malformed(Position{file, e.lines.of(lineOf(err))}, err)
+			return ParseResult{}, e.malformed(Position{file, e.lines.of(min(lineOf(err), e.length()))}, err)
 		}
 		if empty(&node) {
 			continue
@@ -99,6 +99,21 @@ func (e Expanded) parse(file string) (ParseResult, error) {
 		out.Documents = append(out.Documents, doc)
 		out.Unknown = append(out.Unknown, unknownMembers(doc.At, doc.Anchor, &node)...)
 	}
+}
+
+// length returns the number of lines: an error at the end of the text is in the last one.
+func (e Expanded) length() int { return 1 + bytes.Count(bytes.TrimRight(e.Text, "\n"), []byte("\n")) }
+
+// kubernetesKind returns the kind of an object of Kubernetes; empty for anything else.
+func kubernetesKind(node *yaml.Node) string {
+	var o struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+	}
+	if node.Decode(&o) != nil || o.APIVersion == "" {
+		return ""
+	}
+	return o.Kind
 }
 
 // empty reports whether a document is empty, as between two lines of dashes or after the
@@ -120,6 +135,11 @@ func read(file string, node *yaml.Node) (Document, Position, error) {
 			at.Line = line
 		}
 		return Document{}, at, err
+	}
+	if r.Resource.Anchor == "" {
+		if kind := kubernetesKind(node); kind != "" {
+			return Document{}, at, fmt.Errorf("this is a Kubernetes %s and no EMCO document; put it into the templates of a Helm chart, and apply the chart as an app (emcoctl explain apps)", kind)
+		}
 	}
 	body, err := r.body()
 	if err != nil {
@@ -207,15 +227,21 @@ func convert[K comparable](in map[K]value, depth int) (Values, error) {
 // yamlLine finds the line in errors of the YAML decoder, which have no field for it.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
+// fromZero matches the errors of the decoder's parser, which count lines from 0; those of its scanner count from 1.
+var fromZero = regexp.MustCompile(`line \d+: did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>|<stream-start>)`)
+
 // lineOf finds the line in an error of the YAML decoder, 0 if it names none.
-func lineOf(err error) int {
-	m := yamlLine.FindStringSubmatch(err.Error())
+func lineOf(fault error) int {
+	m := yamlLine.FindStringSubmatch(fault.Error())
 	if m == nil {
 		return 0
 	}
 	n, err := strconv.Atoi(m[1])
 	if err != nil {
 		return 0
+	}
+	if fromZero.MatchString(fault.Error()) {
+		n++
 	}
 	return n
 }
