@@ -1,5 +1,6 @@
 // Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that are
-// defined beside the objects. Reconcilers that apply on the server, such as Flux, refuse these objects; kubectl and Helm lose the fields without a word.
+// defined beside the objects. Flux, kubectl and Helm lose the fields of Kubernetes' kinds
+// without a word; Flux refuses those of custom kinds, and with them the whole app.
 package fieldcheck
 
 import (
@@ -42,9 +43,20 @@ func Findings(objects []manifest.Object) (out []string) {
 		if more := len(fields) - maxNamed; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		out = append(out, fmt.Sprintf("%s: %s has no field %s: clusters drop it, or refuse the object", o.ID, o.ID.Kind, text))
+		out = append(out, fmt.Sprintf("%s%s: %s has no field %s: clusters drop it, or refuse the object", o.ID, place(o), o.ID.Kind, text))
 	}
 	return out
+}
+
+// place names the file of an object, if it has one.
+func place(o manifest.Object) string {
+	switch {
+	case o.Source == "":
+		return ""
+	case o.Line == 0:
+		return " in " + o.Source
+	}
+	return fmt.Sprintf(" in %s:%d", o.Source, o.Line)
 }
 
 // unknown returns the paths of an object's fields that its kind does not have.

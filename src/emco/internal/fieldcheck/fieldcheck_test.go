@@ -20,15 +20,15 @@ func TestFieldsThatAKindDoesNotHave(t *testing.T) {
 		want []string
 	}{
 		"none":                   {daemon("", ""), nil},
-		"of a DaemonSet":         {daemon("replicas: 3, ", ""), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.replicas: clusters drop it, or refuse the object"}},
-		"of a container":         {daemon("", ", limits: {cpu: 1}"), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.template.spec.containers[0].limits: clusters drop it, or refuse the object"}},
-		"in another case":        {daemon("", ", Command: [a]"), []string{"apps/v1 DaemonSet a: DaemonSet has no field spec.template.spec.containers[0].Command: clusters drop it, or refuse the object"}},
-		"more than are named":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n", []string{"v1 ConfigMap a: ConfigMap has no field a, b, c, d, e and 2 more: clusters drop it, or refuse the object"}},
+		"of a DaemonSet":         {daemon("replicas: 3, ", ""), []string{"apps/v1 DaemonSet a in web/templates/x.yaml:1: DaemonSet has no field spec.replicas: clusters drop it, or refuse the object"}},
+		"of a container":         {daemon("", ", limits: {cpu: 1}"), []string{"apps/v1 DaemonSet a in web/templates/x.yaml:1: DaemonSet has no field spec.template.spec.containers[0].limits: clusters drop it, or refuse the object"}},
+		"in another case":        {daemon("", ", Command: [a]"), []string{"apps/v1 DaemonSet a in web/templates/x.yaml:1: DaemonSet has no field spec.template.spec.containers[0].Command: clusters drop it, or refuse the object"}},
+		"more than are named":    {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\na: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n", []string{"v1 ConfigMap a in web/templates/x.yaml:1: ConfigMap has no field a, b, c, d, e and 2 more: clusters drop it, or refuse the object"}},
 		"quantities and ports":   {"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80, targetPort: http}, {port: 81, targetPort: 8081}]}\n", nil},
-		"beside a digest":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {id: 9e123abc}}\ndate: {}\n", []string{"v1 ConfigMap a: ConfigMap has no field date: clusters drop it, or refuse the object"}},
+		"beside a digest":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {id: 9e123abc}}\ndate: {}\n", []string{"v1 ConfigMap a in web/templates/x.yaml:1: ConfigMap has no field date: clusters drop it, or refuse the object"}},
 		"of a custom kind":       {"apiVersion: example.org/v1\nkind: Widget\nmetadata: {name: a}\nanything: 1\n", nil},
 		"of a wrong type":        {daemon("revisionHistoryLimit: many, what: 1, ", ""), nil},
-		"of one object of three": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndate: {}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: c}\n", []string{"v1 ConfigMap b: ConfigMap has no field date: clusters drop it, or refuse the object"}},
+		"of one object of three": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndate: {}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: c}\n", []string{"v1 ConfigMap b in web/templates/x.yaml:5: ConfigMap has no field date: clusters drop it, or refuse the object"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ spec:
 			got := fieldcheck.Findings(parsed(t, definition+"apiVersion: example.org/"+version+"\nkind: Widget\nmetadata: {name: a, labels: {a: b}}\nspec: "+spec+"\n"))
 			var wanted []string
 			if want != "" && !known {
-				wanted = []string{"example.org/v1 Widget a: Widget has no field " + want + ": clusters drop it, or refuse the object"}
+				wanted = []string{"example.org/v1 Widget a in web/templates/x.yaml:29: Widget has no field " + want + ": clusters drop it, or refuse the object"}
 			}
 			if !slices.Equal(got, wanted) {
 				t.Errorf("%s %s: got %q, want %q", version, spec, got, wanted)

@@ -76,7 +76,7 @@ func TestFieldsThatAKindDoesNotHaveAreFindings(t *testing.T) {
 	g := p.group("v1", "g")
 	g.make("edge")
 	g.acts("approve")
-	want := "v1 ConfigMap default/a: ConfigMap has no field date: clusters drop it, or refuse the object"
+	want := "v1 ConfigMap default/a in web/templates/object.yaml:1: ConfigMap has no field date: clusters drop it, or refuse the object"
 	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !slices.Contains(plan.Apps[0].Findings, want) {
 		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
 	}
@@ -272,7 +272,7 @@ metadata: {name: a}
 spec: {color: red}
 `))
 	g.acts("approve")
-	want := "example.org/v1 Widget default/a: Widget has no field spec.color: clusters drop it, or refuse the object"
+	want := "example.org/v1 Widget default/a in web/templates/object.yaml:10: Widget has no field spec.color: clusters drop it, or refuse the object"
 	if plan := g.planOf("instantiate"); plan.Apps[0].Failure != nil || !slices.Contains(plan.Apps[0].Findings, want) {
 		t.Errorf("the plan: %v, %q", plan.Apps[0].Failure, plan.Apps[0].Findings)
 	}
