@@ -217,8 +217,10 @@ func config(o Options) *embed.Config {
 		c.QuotaBackendBytes = DefaultQuota
 	}
 	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, "10m"
-	c.BootstrapDefragThresholdMegabytes = 256           // free disk space at start, if that is worth it
-	c.TickMs, c.ElectionMs = 20, 200                    // it elects itself when it starts; the default takes up to a second
+	c.BootstrapDefragThresholdMegabytes = 256 // free disk space at start, if that is worth it
+	// It elects itself a tenth of a second after its start. Without this, etcd counts the ticks before its election as over at once,
+	// and the election may come while raft has not noted yet that the log was applied and cut: then etcd panics.
+	c.TickMs, c.ElectionMs, c.InitialElectionTickAdvance = 20, 100, false
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 256, 64 // bounds the log in memory: an entry has up to 1 MiB
 	c.UnsafeNoFsync = o.NoFsync
 	return c
