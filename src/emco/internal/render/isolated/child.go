@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
 	"runtime"
+	"sync/atomic"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/childproc"
@@ -19,26 +21,28 @@ import (
 // answers to stdout. Its error means that it could not read a request or write an answer;
 // a request that cannot be rendered is an answer.
 //
+// If stdin ends while it renders, nobody waits for the answer any more, because the parent was killed: then Main ends the
+// process at once.
+//
 // It silences the process's standard logger, because libraries below r log values of
 // charts.
 func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 	log.SetOutput(io.Discard)
-	questions := json.NewDecoder(stdin)
-	for {
-		var q renderRequest
-		err := questions.Decode(&q)
-		if errors.Is(err, io.EOF) {
+	var rendering atomic.Bool
+	for q := range readRequests(stdin, &rendering) {
+		if errors.Is(q.err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("read the request: %w", err)
+		if q.err != nil {
+			return fmt.Errorf("read the request: %w", q.err)
 		}
 		stop := childproc.Heed(q.Work)
-		a := answer(r, q)
+		a := answer(r, q.renderRequest)
 		a.Fit = memoryInUse() <= q.Keep
 		var text bytes.Buffer
-		err = json.NewEncoder(&text).Encode(a)
+		err := json.NewEncoder(&text).Encode(a)
 		stop() // a child that has answered must not end as if the chart took too long
+		rendering.Store(false)
 		if err == nil {
 			_, err = text.WriteTo(stdout)
 		}
@@ -46,6 +50,36 @@ func Main(r render.Renderer, stdin io.Reader, stdout io.Writer) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// readResult is a request, or why there are no more.
+type readResult struct {
+	renderRequest
+	err error
+}
+
+// readRequests reads requests in a goroutine, which ends with stdin. It sets rendering with each request that it hands over, and
+// ends the process if stdin ends while it is set.
+func readRequests(stdin io.Reader, rendering *atomic.Bool) <-chan readResult {
+	out := make(chan readResult, 1)
+	go func() {
+		defer close(out)
+		questions := json.NewDecoder(stdin)
+		for {
+			var q readResult
+			if q.err = questions.Decode(&q.renderRequest); q.err != nil {
+				if rendering.Load() {
+					os.Exit(1)
+				}
+				out <- q
+				return
+			}
+			rendering.Store(true)
+			out <- q
+		}
+	}()
+	return out
 }
 
 // answer renders a request.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,6 +86,61 @@ func (s starts) render(project, app string) string {
 		s.Errorf("%s rendered to %v", app, res)
 	}
 	return ""
+}
+
+// A child that renders a chart without an end does not outlive a parent that is killed.
+func TestChildrenEndWithAParentThatIsKilled(t *testing.T) {
+	const parentEnv = "ISOLATED_TEST_FIFO" // set in the parent that the test kills
+	if fifo := os.Getenv(parentEnv); fifo != "" {
+		l := isolated.Default()
+		l.Memory, l.Work, l.Time = 1<<40, time.Hour, time.Hour
+		r := isolated.New("byApp", []string{os.Args[0], "render-child", "byApp", fifo}, l)
+		_, err := r.Render(t.Context(), appOf("p", "loops", nil))
+		t.Fatal(err)
+	}
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "starts")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	parent := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChildrenEndWithAParentThatIsKilled$")
+	parent.Env = append(os.Environ(), parentEnv+"="+fifo)
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fifo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id int
+	if _, err := fmt.Sscan(string(text), &id); err != nil {
+		t.Fatal(err)
+	}
+	for processorTicks(t, id) < 50 { // it renders
+		time.Sleep(20 * time.Millisecond)
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	for end := time.Now().Add(time.Minute); syscall.Kill(id, 0) == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			_ = syscall.Kill(id, syscall.SIGKILL)
+			t.Fatal("the child goes on a minute after its parent was killed")
+		}
+	}
+}
+
+// processorTicks returns how long a process has computed, in hundredths of a second.
+func processorTicks(t *testing.T, id int) (ticks int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	if _, err := fmt.Sscan(strings.Fields(rest)[11], &ticks); err != nil {
+		t.Fatal(err)
+	}
+	return ticks
 }
 
 func TestChartsOfAProjectShareAChild(t *testing.T) {
