@@ -16,7 +16,8 @@ var arrows = map[string]struct{ own, modules []string }{
 	".":         {},
 	"transport": {own: []string{"."}},
 	"tree":      {own: []string{"."}},
-	"batch":     {own: []string{"."}},
+	"batch":     {own: []string{".", "cooldown"}},
+	"cooldown":  {own: []string{"."}},
 	"budget":    {own: []string{"."}},
 	"sshsig":    {own: []string{"."}, modules: []string{"golang.org/x/crypto/ssh"}},
 	"plain": {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/cooldown"
 )
 
 const (
@@ -54,12 +54,16 @@ func (q *branchQueue) process(reqs []*jobRequest) {
 func (q *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
 	repo, rests := reqs[0].job.Repo, q.owner.cooldowns
 	asked := slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.job.Interactive })
-	if err := rests.check(repo, asked); err != nil {
+	if err := rests.Check(repo, asked); err != nil {
 		return "", err
 	}
 	commit, err := q.commitContained(ctx, reqs)
 	if q.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
-		rests.record(repo, err)
+		if waitsForMerge(err) {
+			rests.Record(repo, nil) // the repository is well
+		} else {
+			rests.Record(repo, err)
+		}
 	}
 	return commit, err
 }
@@ -158,7 +162,7 @@ func (q *branchQueue) commit(ctx context.Context, reqs []*jobRequest) (git.Hash,
 	t.removeDerived, t.onExternalEdits = removedOf(reqs, t.derived), reqs[0].job.OnExternalEdits
 	t.onOwnCommits = reqs[0].job.OnOwnCommits
 	t.message.Guard, t.message.Signer = t.guard, q.owner.opt.Signer
-	if q.owner.cooldowns.failing(t.repo) {
+	if q.owner.cooldowns.Failing(t.repo) {
 		t.outages = 1
 	}
 	waits, release := whileWanted(ctx, reqs)
@@ -252,16 +256,16 @@ func (t *commitAttempt) run(ctx, waits context.Context) (git.Hash, error) {
 		case errs.Is(err, errs.Conflict):
 			outages = 0
 			t.conflicts++
-			wait = backoff(firstWait, t.conflicts, longestWait)
+			wait = cooldown.Backoff(firstWait, t.conflicts, longestWait)
 		case errs.Is(err, errs.Unavailable):
 			t.retries++
 			if outages++; outages >= t.outages {
 				return "", err
 			}
-			wait = backoff(outageWait, outages, 5*time.Second)
+			wait = cooldown.Backoff(outageWait, outages, 5*time.Second)
 		case errs.Is(err, errs.Throttled):
 			t.retries++
-			wait = errs.RetryAfter(err) + backoff(firstWait, 1, longestWait)
+			wait = errs.RetryAfter(err) + cooldown.Backoff(firstWait, 1, longestWait)
 		default:
 			return "", err
 		}
@@ -361,13 +365,6 @@ func (t *commitAttempt) readHead(ctx context.Context) error {
 	}
 	l.head, l.headKnown, t.headRead = head, true, true
 	return nil
-}
-
-// backoff returns a random wait before try n: between a quarter and all of base doubled n-1 times,
-// at most most.
-func backoff(base time.Duration, n int, most time.Duration) time.Duration {
-	limit := min(base<<min(n-1, 16), most)
-	return limit/4 + rand.N(limit*3/4+1)
 }
 
 // sleep waits. If ctx ends before that, it returns false at once.

@@ -16,7 +16,7 @@
 // Two things stop a writer at once: a later owner of its work has written to the branch
 // (ErrFenced), or the branch lost a commit that was written to it before (RewrittenError).
 // Where a branch is protected, edits of jobs with Propose become a pull or merge request
-// (ProposedError). Repositories that fail are left alone for a while (Cooldown).
+// (ProposedError). Repositories that fail are left alone for a while (package cooldown).
 package batch
 
 import (
@@ -28,6 +28,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/cooldown"
 )
 
 // Options tune Writers. Zero values mean the defaults given here.
@@ -37,7 +38,7 @@ type Options struct {
 	HostedWindow time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
 	Budget       git.Budget          // pays for pushes; git.Free
 	ProposalPoll time.Duration       // after which callers submit jobs again that wait for a proposal; 30 s
-	Cooldown     Cooldown            // how long failing repositories are left alone
+	Cooldown     cooldown.Options    // how long failing repositories are left alone
 	Idle         time.Duration       // time without work after which a branch's goroutine ends; 30 s
 	Deadline     time.Duration       // for one batch with all its tries; 2 minutes
 	Grace        time.Duration       // how long Close waits for queued work; 10 s
@@ -55,7 +56,6 @@ func (o Options) withDefaults() Options {
 	o.HostedWindow = positive(o.HostedWindow, 10*time.Second)
 	o.Idle = positive(o.Idle, 30*time.Second)
 	o.ProposalPoll = positive(o.ProposalPoll, defaultPoll)
-	o.Cooldown = o.Cooldown.withDefaults()
 	o.Deadline = positive(o.Deadline, 2*time.Minute)
 	o.Grace = positive(o.Grace, 10*time.Second)
 	o.MaxBytes = positive(o.MaxBytes, 16<<20)
@@ -162,7 +162,7 @@ type Writers struct {
 	queues        map[branchKey]*branchQueue
 	lanes         map[branchKey]*laneRecord
 	hostedWindows map[string]time.Time // until when hosted repositories are left alone, by URL
-	cooldowns     *repoOutages
+	cooldowns     *cooldown.Repos
 	wg            sync.WaitGroup
 }
 
@@ -175,7 +175,7 @@ func New(host git.Host, o Options) *Writers {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Writers{
 		host: host, opt: o, slots: make(chan struct{}, o.MaxQueue),
-		ctx: ctx, stop: stop, queues: map[branchKey]*branchQueue{}, lanes: map[branchKey]*laneRecord{}, hostedWindows: map[string]time.Time{}, cooldowns: newOutages(o.Cooldown),
+		ctx: ctx, stop: stop, queues: map[branchKey]*branchQueue{}, lanes: map[branchKey]*laneRecord{}, hostedWindows: map[string]time.Time{}, cooldowns: cooldown.New(o.Cooldown),
 	}
 }
 
@@ -261,4 +261,4 @@ func (w *Writers) Active() int {
 }
 
 // CoolingDown returns how many failing repositories are left alone now.
-func (w *Writers) CoolingDown() int { return w.cooldowns.count(time.Now()) }
+func (w *Writers) CoolingDown() int { return w.cooldowns.Count() }

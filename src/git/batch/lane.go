@@ -66,7 +66,7 @@ func (w *Writers) Lanes() []Lane {
 	out := make([]Lane, 0, len(w.lanes)+len(w.queues))
 	for k, l := range w.lanes {
 		out = append(out, Lane{
-			URL: k.url, Branch: k.branch, Repo: l.repo, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, Resting: w.cooldowns.restingUntil(l.repo),
+			URL: k.url, Branch: k.branch, Repo: l.repo, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, Resting: w.cooldowns.Until(l.repo),
 		}.with(w.queues[k]))
 	}
 	for k, q := range w.queues {
@@ -92,14 +92,4 @@ func (l Lane) with(q *branchQueue) Lane {
 		}
 	}
 	return l
-}
-
-// restingUntil returns until when a repository is left alone; zero if it is not.
-func (s *repoOutages) restingUntil(r git.Repo) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one := s.byRepo[r]; one != nil && one.until.After(time.Now()) {
-		return one.until
-	}
-	return time.Time{}
 }

@@ -12,6 +12,7 @@ import (
 	githosts "github.com/emco-orchestrator/emco/src/git/all"
 	"github.com/emco-orchestrator/emco/src/git/batch"
 	"github.com/emco-orchestrator/emco/src/git/budget"
+	"github.com/emco-orchestrator/emco/src/git/cooldown"
 )
 
 // gitHost is the host of all repositories, with the request budget and the signer of commits.
@@ -42,7 +43,7 @@ func (a *App) writers(c config.Config, m *metrics, h gitHost) *batch.Writers {
 		Window: time.Duration(c.Git.Window), HostedWindow: time.Duration(c.Git.Hosted),
 		Hosted: hosted,
 		Budget: h.budget, ProposalPoll: time.Duration(c.Status.Interval),
-		Cooldown: batch.Cooldown{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
+		Cooldown: cooldown.Options{First: time.Duration(c.Retry.First), Longest: time.Duration(c.Git.Rest)},
 		Author:   c.Git.Author, Signer: h.signer, Observe: m.batch, Log: a.log,
 	})
 	m.resting(w.CoolingDown)

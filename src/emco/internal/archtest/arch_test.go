@@ -74,7 +74,7 @@ var groups = map[string]packageGroup{
 	"intake": { // what agents report, whichever way it comes
 		packages: []string{"internal/status/intake"},
 		may:      []string{"ground", "kernel", "port"},
-		outside:  []string{"git", "api/status"},
+		outside:  []string{"git", "git/cooldown", "api/status"},
 	},
 	"registration": { // where clusters report, and what they should hold
 		packages: []string{"internal/status/registration"},
@@ -131,7 +131,7 @@ var groups = map[string]packageGroup{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "maintenance", "service", "seam"},
-		outside:  []string{"api/audit", "api/version", "git", "git/all", "git/batch", "git/budget", "git/plain", "git/sshsig"},
+		outside:  []string{"api/audit", "api/version", "git", "git/all", "git/batch", "git/budget", "git/cooldown", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/", "temporal/cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},
