@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ type gitFixture struct {
 
 	storing  sync.Mutex // guards notifier
 	notifier *intake.Notifier
+	again    atomic.Bool // a history was read
 
 	mu      sync.Mutex
 	now     time.Time
@@ -51,12 +53,14 @@ type gitFixture struct {
 	notes   map[v2.ClusterKey]intake.AgentStatus
 }
 
-// Store does what the store and its readers do with a report.
+// Store does what the store and its readers do with a report, until the histories that it needs are read.
 func (l *gitFixture) Store(ctx context.Context, r intake.Received) error {
 	l.storing.Lock()
 	defer l.storing.Unlock()
-	if err := l.notifier.Notify(ctx, r.Report, r.At); err != nil {
-		return err
+	for l.again.Store(true); l.again.Swap(false); l.notifier.History.Wait() {
+		if err := l.notifier.Notify(ctx, r.Report, r.At); err != nil {
+			return err
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +167,8 @@ func newLab(t *testing.T, mode string, clusters ...v2.ClusterKey) *gitFixture {
 // restart is what a new process knows: nothing but the fleet.
 func (l *gitFixture) restart() {
 	desired := func(context.Context, v2.ClusterKey) (git.Repo, error) { return l.repo, nil }
-	l.notifier = &intake.Notifier{Refresh: time.Minute, Pairs: l.fleet.Pairs, Commits: l.host, Desired: desired, Deliver: l.deliver, Log: slog.New(slog.DiscardHandler)}
+	history := intake.NewHistory(l.host, func(v2.ClusterKey) { l.again.Store(true) }, nil, slog.New(slog.DiscardHandler))
+	l.notifier = &intake.Notifier{Refresh: time.Minute, Pairs: l.fleet.Pairs, History: history, Desired: desired, Deliver: l.deliver, Log: slog.New(slog.DiscardHandler)}
 	contexts := contexttest.New(l)
 	l.source = New(Parts{Git: l.host, Clusters: l.fleet, Store: l, Pushes: contexts, Sharing: contexts, Member: shards.Member{Holder: "one", TTL: 2 * time.Second}},
 		Options{Now: func() time.Time { return l.clock(0) }, Count: l.count, Refused: l.refused, Interval: time.Hour})

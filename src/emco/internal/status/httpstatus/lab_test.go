@@ -25,12 +25,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
+	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // clusterMap is a registry of clusters in memory.
 type clusterMap struct {
 	mu       sync.Mutex
 	clusters map[v2.ClusterKey]Cluster
+	commits  map[v2.ClusterKey]git.Hash // that hold what a cluster should have; guarded by mu
 }
 
 func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, error) {
@@ -45,7 +47,18 @@ func (f *clusterMap) Cluster(_ context.Context, name v2.ClusterKey) (Cluster, er
 
 func (f *clusterMap) Pairs(_ context.Context, cluster v2.ClusterKey) ([]intake.Pair, error) {
 	ref := appcontext.Ref{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "conf"}, Stamp: "aa11"}
-	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, Deployment: "42", App: "web"}, Objects: []appcontext.Ref{ref}}}, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []intake.Pair{{Key: appcontext.PairKey{Cluster: cluster, Deployment: "42", App: "web"}, Objects: []appcontext.Ref{ref}, Commit: string(f.commits[cluster])}}, nil
+}
+
+// holds sets the repository of a cluster, and the commit there that holds what it should have.
+func (f *clusterMap) holds(name v2.ClusterKey, r git.Repo, commit git.Hash) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.clusters[name]
+	c.Desired = r
+	f.clusters[name], f.commits[name] = c, commit
 }
 
 func (f *clusterMap) becomes(name v2.ClusterKey, c Cluster) {
@@ -67,7 +80,7 @@ type etcdFixture struct {
 
 func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {
 	t.Helper()
-	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}}, time: time.Now()}
+	l := &etcdFixture{TB: t, store: contexttest.New(t), fleet: &clusterMap{clusters: map[v2.ClusterKey]Cluster{}, commits: map[v2.ClusterKey]git.Hash{}}, time: time.Now()}
 	l.book = l.store
 	for _, name := range clusters {
 		l.fleet.clusters[name] = Cluster{Registration: "id of " + string(name), Reports: true}
@@ -289,10 +302,16 @@ func (l *etcdFixture) stored(cluster v2.ClusterKey) string {
 // listen runs a source until the end of the test, and keeps what it hands on.
 func (l *etcdFixture) listen(refresh time.Duration) (reports func() []string) {
 	l.Helper()
+	return l.listenWith(nil, refresh)
+}
+
+// listenWith is listen with a reader of histories.
+func (l *etcdFixture) listenWith(commits git.HistoryReader, refresh time.Duration) (reports func() []string) {
+	l.Helper()
 	var mu sync.Mutex
 	var all []string
 	m := mirror.New(l.store, slog.New(slog.DiscardHandler))
-	src := NewSource(m, l.store, nil, l.fleet, Options{Refresh: refresh})
+	src := NewSource(m, l.store, commits, l.fleet, Options{Refresh: refresh})
 	ctx, cancel := context.WithCancel(l.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.Run(ctx) })

@@ -42,11 +42,14 @@ const (
 )
 
 // Run calls deliver from one goroutine with each changed report, until ctx ends. It begins with the
-// last report of every pair.
+// last report of every pair. Reads of Git histories, which prove what agents may not read, have goroutines
+// of their own, which end before Run returns; the newest report of the cluster is processed after a read.
 func (s *Source) Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error {
 	queue := newDocumentQueue(s.options.Refresh)
+	history := intake.NewHistory(s.commits, queue.again, s.options.Panics, s.options.Log)
+	defer history.Wait()
 	notifier := &intake.Notifier{
-		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, Commits: s.commits, Deliver: deliver, Log: s.options.Log,
+		Refresh: s.options.Refresh, Pairs: s.clusters.Pairs, History: history, Deliver: deliver, Log: s.options.Log,
 		Desired: func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) {
 			c, err := s.clusters.Cluster(ctx, cluster)
 			return c.Desired, err
@@ -225,10 +228,22 @@ func (t *documentQueue) putBack(changed []agents.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range changed {
-		if k, there := t.known[a.Cluster]; there && !k.queued {
-			k.queued = true
-			t.queue, t.known[a.Cluster] = append(t.queue, a.Cluster), k
-		}
+		t.queueLocked(a.Cluster)
 	}
 	t.poke()
+}
+
+// again queues the newest document of a cluster.
+func (t *documentQueue) again(cluster v2.ClusterKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queueLocked(cluster)
+	t.poke()
+}
+
+func (t *documentQueue) queueLocked(cluster v2.ClusterKey) {
+	if k, there := t.known[cluster]; there && !k.queued {
+		k.queued = true
+		t.queue, t.known[cluster] = append(t.queue, cluster), k
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type notifierFixture struct {
 	pair      intake.Pair
 	pairsErr  error
 	parents   map[git.Hash][]git.Hash
+	again     atomic.Bool // a history was read
 	fetches   int
 	delivered []appcontext.Report
 }
@@ -45,7 +47,7 @@ func newFixture(t *testing.T) *notifierFixture {
 	f.Notifier = &intake.Notifier{
 		Refresh: time.Minute,
 		Pairs:   func(context.Context, v2.ClusterKey) ([]intake.Pair, error) { return []intake.Pair{f.pair}, f.pairsErr },
-		Commits: f,
+		History: intake.NewHistory(f, func(v2.ClusterKey) { f.again.Store(true) }, nil, slog.New(slog.DiscardHandler)),
 		Desired: func(context.Context, v2.ClusterKey) (git.Repo, error) {
 			return git.Repo{URL: "https://git.example/fleet"}, nil
 		},
@@ -61,12 +63,14 @@ func (f *notifierFixture) History(context.Context, git.Repo, git.Hash, int) (map
 	return f.parents, nil
 }
 
-// notify returns what a document delivers for the pair, "none" if nothing.
+// notify returns what a document delivers for the pair after the histories that it needs are read, "none" if nothing.
 func (f *notifierFixture) notify(r status.Report, at time.Time) string {
 	f.t.Helper()
 	f.delivered = nil
-	if err := f.Notify(f.t.Context(), r, at); err != nil {
-		f.t.Fatal(err)
+	for f.again.Store(true); f.again.Swap(false); f.Notifier.History.Wait() {
+		if err := f.Notify(f.t.Context(), r, at); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 	for _, d := range f.delivered {
 		if d.Key == shop {

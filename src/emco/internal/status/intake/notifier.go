@@ -25,13 +25,12 @@ type Pairs func(ctx context.Context, cluster v2.ClusterKey) ([]Pair, error)
 type Notifier struct {
 	Refresh time.Duration // how long an unchanged report is not repeated
 	Pairs   Pairs
-	Commits git.HistoryReader
+	History *History                                                           // its ready must lead to another Notify with the newest document of the cluster
 	Desired func(ctx context.Context, cluster v2.ClusterKey) (git.Repo, error) // the branch that holds the cluster's desired state
 	Deliver func(context.Context, appcontext.Report)
 	Log     *slog.Logger
 
-	history commitHistory
-	sent    map[v2.ClusterKey]map[appcontext.PairKey]sentReport // by cluster
+	sent map[v2.ClusterKey]map[appcontext.PairKey]sentReport // by cluster
 }
 
 // sentReport identifies the last delivered report of a pair.
@@ -41,8 +40,9 @@ type sentReport struct {
 }
 
 // Notify delivers the reports of a document received at the given time: first one without an
-// app, which means that the cluster has an agent, and then one for each changed pair. It returns
-// an error if it could not read the pairs; the caller tries again.
+// app, which means that the cluster has an agent, and then one for each changed pair. It leaves out
+// a pair whose proof History still reads: its last report stays until Notify is called again. It
+// returns an error if it could not read the pairs; the caller tries again.
 func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Time) error {
 	pairs, err := t.Pairs(ctx, v2.ClusterKey(r.Cluster))
 	if err != nil {
@@ -57,10 +57,17 @@ func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Ti
 	}
 	reading, kept := indexReport(r), make(map[appcontext.PairKey]sentReport, len(pairs))
 	for _, pair := range pairs {
-		report := t.buildReport(ctx, reading, pair)
+		was, told := last[pair.Key]
+		report, known := t.buildReport(ctx, reading, pair)
+		if !known {
+			if told {
+				kept[pair.Key] = was
+			}
+			continue
+		}
 		report.At, report.Seq = received, r.Seq
 		now := sentReport{digestOf(report), received}
-		if was := last[pair.Key]; was.digest == now.digest && received.Sub(was.at) < t.Refresh {
+		if was.digest == now.digest && received.Sub(was.at) < t.Refresh {
 			kept[pair.Key] = was
 			continue
 		}
@@ -76,10 +83,15 @@ func (t *Notifier) Forget(cluster v2.ClusterKey) {
 	delete(t.sent, cluster)
 }
 
-func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) appcontext.Report {
-	r.objectsProved = t.provesContent(ctx, r.report, pair, pair.Commit)
-	r.hooksProved = t.provesContent(ctx, r.report, pair, pair.HookCommit)
-	return r.pairReport(pair)
+// buildReport builds the report of a pair. It is not known yet while History reads what proves unread objects.
+func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) (_ appcontext.Report, known bool) {
+	if r.objectsProved, known = t.provesContent(ctx, r.report, pair, pair.Commit); !known {
+		return appcontext.Report{}, false
+	}
+	if r.hooksProved, known = t.provesContent(ctx, r.report, pair, pair.HookCommit); !known {
+		return appcontext.Report{}, false
+	}
+	return r.pairReport(pair), true
 }
 
 // digestOf identifies the content of a report, without its time and sequence.
@@ -100,21 +112,20 @@ func digestOf(r appcontext.Report) [sha256.Size]byte {
 }
 
 // provesContent reports whether unread objects have the desired content: the reconciler
-// names the commit that it applied, and that commit contains the objects.
-func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair, holds string) bool {
+// names the commit that it applied, and that commit contains the objects. The answer is not known
+// while History reads the commit.
+func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair, holds string) (yes, known bool) {
 	app, ok := appOf(r, pair.Key)
 	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
-		return false
+		return false, true
 	}
-	desired, err := t.Desired(ctx, v2.ClusterKey(r.Cluster))
-	yes := false
-	if err == nil {
-		yes, err = t.history.contains(ctx, t.Commits, desired, git.Hash(app.Commit), git.Hash(holds))
-	}
+	cluster := v2.ClusterKey(r.Cluster)
+	desired, err := t.Desired(ctx, cluster)
 	if err != nil {
-		t.Log.Debug("commit history not readable", "cluster", r.Cluster, "commit", app.Commit, "err", err)
+		t.Log.Debug("repository of a cluster not known", "cluster", r.Cluster, "err", err)
+		return false, true
 	}
-	return yes
+	return t.History.Contains(ctx, cluster, desired, git.Hash(app.Commit), git.Hash(holds))
 }
 
 func appOf(r status.Report, key appcontext.PairKey) (status.App, bool) {

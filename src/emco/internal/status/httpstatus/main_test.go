@@ -1,0 +1,10 @@
+package httpstatus
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Tests that leave goroutines behind fail.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

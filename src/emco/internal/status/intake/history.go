@@ -1,0 +1,212 @@
+package intake
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/git"
+	"github.com/emco-orchestrator/emco/src/git/cooldown"
+)
+
+const (
+	historyDepth = 300              // commits in one fetch
+	maxHistory   = 100_000          // commits of one repository in memory
+	maxRepos     = 10_000           // repositories in memory, besides those that clusters wait for
+	maxReads     = 8                // repositories that are read at a time
+	readTimeout  = 30 * time.Second // for one fetch
+	missingRetry = 30 * time.Second // until a commit that could not be read is asked for again
+	maxMissing   = 1000             // such commits of one repository in memory
+)
+
+// repoRest is how long a repository is left alone whose read failed, or took longer than readTimeout.
+var repoRest = cooldown.Options{First: 10 * time.Second, Longest: 5 * time.Minute}
+
+// History knows which commits contain which. It answers from memory, and reads what it does not know beside its callers:
+// at most maxReads repositories at a time, and one commit at a time of each. Make it with NewHistory.
+type History struct {
+	commits git.HistoryReader
+	ready   func(v2.ClusterKey)
+	panics  *contain.Panics
+	log     *slog.Logger
+	rests   *cooldown.Repos
+	reads   sync.WaitGroup // the goroutines of turn; Wait waits for them
+
+	mu      sync.Mutex
+	repos   map[git.Repo]*repoHistory // guarded by mu
+	due     []*repoHistory            // guarded by mu: they wait for their turn, each once
+	reading int                       // guarded by mu: turns under way, at most maxReads
+}
+
+// repoHistory is what is known of one repository, and the clusters that wait for more. History.mu guards it.
+type repoHistory struct {
+	repo    git.Repo
+	parents map[git.Hash][]git.Hash
+	missing map[git.Hash]time.Time     // commits that could not be read, and when
+	wanted  map[v2.ClusterKey]git.Hash // the last commit that each waiting cluster asked for
+	order   []v2.ClusterKey            // the keys of wanted, first in first out
+	active  bool                       // it is among History.due, or has its turn
+}
+
+// NewHistory returns a history that calls ready with a cluster after it has read, or failed to read, what the cluster
+// waits for. Calls come from several goroutines, and may come without need.
+func NewHistory(commits git.HistoryReader, ready func(v2.ClusterKey), panics *contain.Panics, log *slog.Logger) *History {
+	return &History{commits: commits, ready: ready, panics: panics, log: log, rests: cooldown.New(repoRest), repos: map[git.Repo]*repoHistory{}}
+}
+
+// Contains reports whether commit is ancestor or a descendant of it, at most historyDepth commits later. If known is
+// false, a read of the commit begins, which ends with ctx: call again when the cluster is ready. Of several commits
+// that a cluster asks for, only the last is read. A commit that could not be read contains nothing until it is tried again.
+func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Repo, commit, ancestor git.Hash) (yes, known bool) {
+	if commit == ancestor {
+		return true, true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.repoLocked(r)
+	if !h.unknownLocked(one, commit) {
+		return reaches(one.parents, commit, ancestor), true
+	}
+	if _, waits := one.wanted[cluster]; !waits {
+		one.order = append(one.order, cluster)
+	}
+	one.wanted[cluster] = commit
+	if !one.active {
+		one.active = true
+		h.due = append(h.due, one)
+	}
+	h.startLocked(ctx)
+	return false, false
+}
+
+// Wait waits until no read is under way. Reads end early when the context of Contains ends.
+func (h *History) Wait() { h.reads.Wait() }
+
+// repoLocked returns what is known of a repository.
+func (h *History) repoLocked(r git.Repo) *repoHistory {
+	if one := h.repos[r]; one != nil {
+		return one
+	}
+	if len(h.repos) >= maxRepos {
+		maps.DeleteFunc(h.repos, func(_ git.Repo, one *repoHistory) bool { return !one.active })
+	}
+	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]git.Hash{}}
+	h.repos[r] = one
+	return one
+}
+
+// unknownLocked reports whether a commit must be read, and may be read now.
+func (h *History) unknownLocked(one *repoHistory, commit git.Hash) bool {
+	if _, known := one.parents[commit]; known {
+		return false
+	}
+	if failed, ok := one.missing[commit]; ok && time.Since(failed) < missingRetry {
+		return false
+	}
+	return h.rests.Check(one.repo, false) == nil
+}
+
+// startLocked begins the turns of due repositories.
+func (h *History) startLocked(ctx context.Context) {
+	for h.reading < maxReads && len(h.due) > 0 && ctx.Err() == nil {
+		one := h.due[0]
+		h.due = h.due[1:]
+		h.reading++
+		h.reads.Go(func() { h.turn(ctx, one) })
+	}
+}
+
+// turn reads the commit that the first cluster of a repository waits for. Then it lets the next repository begin, and
+// calls ready for that cluster and those after it that need no other read.
+func (h *History) turn(ctx context.Context, one *repoHistory) {
+	h.mu.Lock()
+	cluster, commit := one.next()
+	h.mu.Unlock()
+	parents, err := h.read(ctx, one.repo, commit)
+
+	h.mu.Lock()
+	one.add(commit, parents, err)
+	answered := []v2.ClusterKey{cluster}
+	for len(one.order) > 0 && !h.unknownLocked(one, one.wanted[one.order[0]]) {
+		cluster, _ := one.next()
+		answered = append(answered, cluster)
+	}
+	h.reading--
+	if one.active = len(one.order) > 0; one.active {
+		h.due = append(h.due, one)
+	}
+	h.startLocked(ctx)
+	h.mu.Unlock()
+	for _, cluster := range answered {
+		h.ready(cluster)
+	}
+}
+
+// read reads a commit and its ancestors. After an outage the repository rests.
+func (h *History) read(ctx context.Context, r git.Repo, commit git.Hash) (parents map[git.Hash][]git.Hash, err error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err = h.panics.Do(contain.Reports, "the history of "+r.URL, func() error {
+		parents, err = h.commits.History(limited, r, commit, historyDepth)
+		return err
+	})
+	if ctx.Err() != nil {
+		return parents, err
+	}
+	h.rests.Record(r, err)
+	if err != nil {
+		h.log.Debug("commit history not readable", "repo", r.URL, "commit", commit, "err", err)
+	}
+	if rests := h.rests.Until(r); !rests.IsZero() {
+		h.log.Warn("commit history not readable; what agents may not read counts as not applied until it is", "repo", r.URL, "again", rests, "err", err)
+	}
+	return parents, err
+}
+
+// next takes the first waiting cluster out, and returns what it waits for.
+func (one *repoHistory) next() (v2.ClusterKey, git.Hash) {
+	cluster := one.order[0]
+	commit := one.wanted[cluster]
+	one.order = one.order[1:]
+	delete(one.wanted, cluster)
+	return cluster, commit
+}
+
+// add records the outcome of a read.
+func (one *repoHistory) add(commit git.Hash, parents map[git.Hash][]git.Hash, err error) {
+	if _, there := parents[commit]; err != nil || !there {
+		if len(one.missing) >= maxMissing {
+			clear(one.missing)
+		}
+		one.missing[commit] = time.Now()
+		return
+	}
+	if len(one.parents)+len(parents) > maxHistory {
+		clear(one.parents)
+	}
+	maps.Copy(one.parents, parents)
+	delete(one.missing, commit)
+}
+
+// reaches walks the parents of a commit until it finds ancestor.
+func reaches(parents map[git.Hash][]git.Hash, commit, ancestor git.Hash) bool {
+	seen := map[git.Hash]bool{commit: true}
+	for todo := []git.Hash{commit}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, p := range parents[at] {
+			if p == ancestor {
+				return true
+			}
+			if !seen[p] {
+				seen[p] = true
+				todo = append(todo, p)
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,231 @@
+package intake_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/git"
+)
+
+// slowServers are Git servers by repository. A read of commit c of a repository that is not in any of the
+// fields takes a second and finds the parent "base".
+type slowServers struct {
+	hanging, broken map[string]bool // by URL; guarded by mu
+
+	mu              sync.Mutex
+	reads           []string       // "URL commit"
+	now             map[string]int // reads under way, by URL
+	most, mostOfOne int            // the highest numbers of reads at a time
+}
+
+func (s *slowServers) History(ctx context.Context, r git.Repo, commit git.Hash, _ int) (map[git.Hash][]git.Hash, error) {
+	s.mu.Lock()
+	s.reads = append(s.reads, r.URL+" "+string(commit))
+	s.now[r.URL]++
+	all := 0
+	for n := range maps.Values(s.now) {
+		all += n
+	}
+	s.most, s.mostOfOne = max(s.most, all), max(s.mostOfOne, s.now[r.URL])
+	hanging, broken := s.hanging[r.URL], s.broken[r.URL]
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now[r.URL]--
+	}()
+	if hanging {
+		<-ctx.Done()
+		return nil, errs.E(errs.Unavailable, "history", r.URL, ctx.Err())
+	}
+	time.Sleep(time.Second) //nolint:forbidigo // of the bubble's clock
+	switch {
+	case broken:
+		panic("a broken host")
+	case commit == "lost":
+		return nil, errs.New(errs.NotFound, "no such commit")
+	}
+	return map[git.Hash][]git.Hash{commit: {"base"}, "base": nil}, nil
+}
+
+func (s *slowServers) takeReads() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.reads
+	s.reads = nil
+	return out
+}
+
+// historyFixture is a history in a bubble.
+type historyFixture struct {
+	*intake.History
+	t       *testing.T
+	ctx     context.Context // of the reads
+	servers *slowServers
+
+	mu    sync.Mutex
+	ready []v2.ClusterKey
+}
+
+// withHistory runs a test in a bubble, which fails if a goroutine remains.
+func withHistory(t *testing.T, test func(*historyFixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &historyFixture{t: t, servers: &slowServers{hanging: map[string]bool{}, broken: map[string]bool{}, now: map[string]int{}}}
+		log := slog.New(slog.DiscardHandler)
+		f.History = intake.NewHistory(f.servers, func(c v2.ClusterKey) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.ready = append(f.ready, c)
+		}, &contain.Panics{Log: log, Count: func(string) {}}, log)
+		var cancel context.CancelFunc
+		f.ctx, cancel = context.WithCancel(t.Context())
+		defer f.Wait()
+		defer cancel()
+		test(f)
+	})
+}
+
+// ask formats what is known of a commit on the branch: "true", "false" or "unknown".
+func (f *historyFixture) ask(cluster v2.ClusterKey, url string, commit git.Hash) string {
+	yes, known := f.Contains(f.ctx, cluster, git.Repo{URL: url}, commit, "base")
+	if !known {
+		return "unknown"
+	}
+	return fmt.Sprint(yes)
+}
+
+func (f *historyFixture) want(what, got, want string) {
+	f.t.Helper()
+	if got != want {
+		f.t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// after lets time pass, and returns the clusters that became ready, in order.
+func (f *historyFixture) after(d time.Duration) string {
+	time.Sleep(d) //nolint:forbidigo // of the bubble's clock
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.ready
+	f.ready = nil
+	return fmt.Sprint(out)
+}
+
+func TestARepositoryThatHangsRests(t *testing.T) {
+	t.Parallel()
+	withHistory(t, func(f *historyFixture) {
+		f.servers.hanging["bad"] = true
+		f.want("bad", f.ask("a", "bad", "c1"), "unknown")
+		f.want("bad for another cluster", f.ask("b", "bad", "c2"), "unknown")
+		f.want("good", f.ask("c", "good", "c1"), "unknown")
+		f.want("ready at once", f.after(2*time.Second), "[c]")
+		f.want("good", f.ask("c", "good", "c1"), "true")
+		f.want("ready after the time limit", f.after(30*time.Second), "[a b]")
+		f.want("bad while it rests", f.ask("a", "bad", "c1")+" "+f.ask("b", "bad", "c2"), "false false")
+		f.want("reads", fmt.Sprint(slices.Sorted(slices.Values(f.servers.takeReads()))), "[bad c1 good c1]")
+		f.servers.hanging["bad"] = false
+		f.after(time.Minute)
+		f.want("bad after its rest", f.ask("a", "bad", "c1"), "unknown")
+		f.want("ready", f.after(2*time.Second), "[a]")
+		f.want("bad, mended", f.ask("a", "bad", "c1"), "true")
+	})
+}
+
+func TestReadsOfHistoryAreBounded(t *testing.T) {
+	t.Parallel()
+	withHistory(t, func(f *historyFixture) {
+		for i := range 100 {
+			for range 3 {
+				f.ask(v2.ClusterKey(fmt.Sprint("x", i)), fmt.Sprint("repo", i), "c1")
+				f.ask(v2.ClusterKey(fmt.Sprint("y", i)), fmt.Sprint("repo", i), "c2")
+			}
+		}
+		f.after(time.Minute)
+		if f.servers.most != 8 || f.servers.mostOfOne != 1 || len(f.servers.takeReads()) != 200 {
+			t.Errorf("%d reads at a time, %d of one repository", f.servers.most, f.servers.mostOfOne)
+		}
+	})
+}
+
+// Clusters that wait for the same commit are ready after one read.
+func TestACommitIsReadOnce(t *testing.T) {
+	t.Parallel()
+	withHistory(t, func(f *historyFixture) {
+		for _, c := range []v2.ClusterKey{"a", "b", "c"} {
+			f.want(string(c), f.ask(c, "repo", "c1"), "unknown")
+		}
+		f.want("ready", f.after(2*time.Second), "[a b c]")
+		f.want("reads", fmt.Sprint(f.servers.takeReads()), "[repo c1]")
+	})
+}
+
+// Of the commits that a cluster asks for while it waits, the last is read; and it gives way to
+// others, however often it asks.
+func TestTheLastCommitOfAClusterIsRead(t *testing.T) {
+	t.Parallel()
+	withHistory(t, func(f *historyFixture) {
+		f.want("first", f.ask("a", "repo", "c0"), "unknown")
+		synctest.Wait() // c0 is being read
+		f.ask("b", "repo", "other")
+		for i := range 50 {
+			f.ask("a", "repo", git.Hash(fmt.Sprint("c", i+1)))
+		}
+		f.want("ready", f.after(10*time.Second), "[a b a]")
+		f.want("reads", fmt.Sprint(f.servers.takeReads()), "[repo c0 repo other repo c50]")
+		f.want("the last", f.ask("a", "repo", "c50"), "true")
+	})
+}
+
+// A commit that the server does not have, or whose read panics, is left alone for a while, and its
+// repository is not.
+func TestALostCommitIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	withHistory(t, func(f *historyFixture) {
+		f.servers.broken["broken"] = true
+		f.ask("a", "repo", "lost")
+		f.ask("b", "broken", "c1")
+		f.after(2 * time.Second)
+		f.want("the commits", f.ask("a", "repo", "lost")+" "+f.ask("b", "broken", "c1"), "false false")
+		f.want("another", f.ask("a", "repo", "c1"), "unknown")
+		f.after(2 * time.Second)
+		f.want("another", f.ask("a", "repo", "c1"), "true")
+		f.after(30 * time.Second)
+		f.want("later", f.ask("a", "repo", "lost"), "unknown")
+		f.after(2 * time.Second)
+		if got := f.servers.takeReads(); len(got) != 4 || !slices.Contains(got, "broken c1") {
+			t.Errorf("reads are %q", got)
+		}
+	})
+}
+
+// Reads end with their context; nothing begins afterwards.
+func TestReadsOfHistoryEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		servers := &slowServers{hanging: map[string]bool{"bad": true}, now: map[string]int{}}
+		h := intake.NewHistory(servers, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		h.Contains(ctx, "a", git.Repo{URL: "bad"}, "c1", "base")
+		h.Contains(ctx, "b", git.Repo{URL: "bad"}, "c2", "base")
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		h.Wait()
+		if took := time.Since(began); took != 0 || len(servers.takeReads()) != 1 {
+			t.Errorf("the end took %s", took)
+		}
+	})
+}
