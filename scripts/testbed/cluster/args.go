@@ -21,9 +21,10 @@ func controllers() string {
 	}, ",")
 }
 
-func (c *Cluster) serverArgs(port int) []string {
+// serverArgs returns the arguments of the API server, which keeps its objects in an etcd.
+func (c *Cluster) serverArgs(etcd string, port int) []string {
 	return []string{
-		"--etcd-servers=" + c.bed.EtcdURL(), "--etcd-prefix=/clusters/" + c.name,
+		"--etcd-servers=" + etcd, "--etcd-prefix=/clusters/" + c.name,
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port),
 		"--cert-dir=" + c.path("certs"), "--tls-cert-file=" + c.keys.ServerCert, "--tls-private-key-file=" + c.keys.Server,
 		"--client-ca-file=" + c.keys.CACert, "--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",

@@ -186,7 +186,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 	if c.client, err = rest.New(c.server, c.tokens.admin, c.keys.CA); err != nil {
 		return err
 	}
-	p, err := process.Start(c.spec("kube-apiserver", c.serverArgs(ports[0])))
+	p, err := process.Start(c.spec("kube-apiserver", c.serverArgs(c.bed.EtcdURL(), ports[0])))
 	if err != nil {
 		return err
 	}

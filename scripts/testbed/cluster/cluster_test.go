@@ -63,9 +63,9 @@ func TestEachRunHasItsOwnTokens(t *testing.T) {
 
 func TestTheArgumentsKeepClustersApart(t *testing.T) {
 	c := still(t)
-	args := c.serverArgs(23456)
+	args := c.serverArgs("http://127.0.0.1:1", 23456)
 	for _, want := range []string{
-		"--etcd-prefix=/clusters/c1", "--bind-address=127.0.0.1", "--secure-port=23456",
+		"--etcd-servers=http://127.0.0.1:1", "--etcd-prefix=/clusters/c1", "--bind-address=127.0.0.1", "--secure-port=23456",
 		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC",
 	} {
 		if !slices.Contains(args, want) {
