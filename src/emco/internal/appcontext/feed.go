@@ -8,7 +8,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
@@ -56,7 +55,7 @@ const (
 // which they were written, across all eight.
 type ChangeFeed struct {
 	s      *Store
-	stream string // gives the watch a stream of its own: other watches cannot delay its UpTo
+	stream string // of the watch, see etcdkv.OwnStream: other watches cannot delay its UpTo
 }
 
 // ChangeFeed returns a feed that has not begun.
@@ -74,7 +73,7 @@ func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
 	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(string(ReportTableSpace))+"/")
 	reports := reportDecoder{}
 	return func(yield func(Record, error) bool) {
-		for c := range f.s.kv.WatchRange(f.ownStream(ctx), from, end) {
+		for c := range f.s.kv.WatchRange(etcdkv.OwnStream(ctx, f.stream), from, end) {
 			out, ok, err := f.s.decodeChange(c, reports)
 			if ok && !yield(out, err) {
 				return
@@ -86,17 +85,11 @@ func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
 // RequestProgress has the feed yield UpTo soon, even if nothing changes. The request may be
 // lost: repeat it.
 func (f *ChangeFeed) RequestProgress(ctx context.Context) error {
-	if err := f.s.kv.Etcd().RequestProgress(clientv3.WithRequireLeader(f.ownStream(ctx))); err != nil {
+	if err := f.s.kv.Etcd().RequestProgress(clientv3.WithRequireLeader(etcdkv.OwnStream(ctx, f.stream))); err != nil {
 		return etcdkv.Classify("watch", "contexts", err)
 	}
 	f.s.kv.CountRequest("watch", 0)
 	return nil
-}
-
-// ownStream gives the watch a stream of its own within the client: etcd answers
-// RequestProgress only when all watches of a stream are up to date.
-func (f *ChangeFeed) ownStream(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, metadata.Pairs("emco-change-feed", f.stream))
 }
 
 // Revision returns etcd's revision; everything written before the call is at or below it.

@@ -352,3 +352,27 @@ func TestReadyAndDeadlines(t *testing.T) {
 		t.Error("a watch without time yields something")
 	}
 }
+
+// Many watches that end at the same time, as they do when a program ends, do not hold each other up.
+func TestWatchesThatEndAtOnce(t *testing.T) {
+	kv := newStore(t).kv
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var begun, ended sync.WaitGroup
+		for i := range 64 {
+			begun.Add(1)
+			ended.Go(func() {
+				for c := range kv.Watch(ctx, kv.Key(fmt.Sprint("watched-", i))) {
+					if c.Synced {
+						begun.Done()
+					}
+				}
+			})
+		}
+		begun.Wait()
+		all := make(chan struct{})
+		go func() { ended.Wait(); close(all) }()
+		cancel()
+		etcdtest.Receive(t, all, "the end of all watches")
+	}
+}

@@ -2,16 +2,18 @@ package etcdkv
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
 	"maps"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 )
 
 // Change is one thing that happened in a range of keys. KV is set, or one of the last
@@ -36,6 +38,26 @@ func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq[Change] {
 // after each revision.
 func (c *Client) WatchRange(ctx context.Context, from, end string) iter.Seq[Change] {
 	return c.watch(ctx, watcher{from: from, end: end, ordered: true})
+}
+
+// streamKey is the metadata that names the stream of a watch.
+const streamKey = "emco-watch"
+
+// OwnStream returns a context whose watches, and requests for progress, use the stream of a name: etcd answers a request for
+// progress only when all watches of its stream are up to date.
+func OwnStream(ctx context.Context, name string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, streamKey, name)
+}
+
+// Stream is etcd's own Watch of keys, which ends when the member that serves it has no leader. Unless ctx is one of OwnStream,
+// it has a stream to etcd that no other watch has. etcd's client sends the watches with equal metadata over one stream, and
+// an etcd in the same process blocks that stream for good when many watches begin and end at once: each side waits until
+// the other one takes an answer.
+func (c *Client) Stream(ctx context.Context, key string, options ...clientv3.OpOption) clientv3.WatchChan {
+	if sent, _ := metadata.FromOutgoingContext(ctx); len(sent.Get(streamKey)) == 0 {
+		ctx = OwnStream(ctx, rand.Text())
+	}
+	return c.etcd.Watch(clientv3.WithRequireLeader(ctx), key, options...)
 }
 
 // watcher is one iteration of Watch or WatchRange; only its goroutine uses it.
@@ -82,7 +104,7 @@ func (c *Client) watch(ctx context.Context, w watcher) iter.Seq[Change] {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(wait/2 + rand.N(wait/2+1)):
+			case <-time.After(wait/2 + mathrand.N(wait/2+1)):
 			}
 		}
 	}
@@ -155,9 +177,9 @@ func (w *watcher) emit(c Change) error {
 }
 
 func (w *watcher) follow(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for r := range w.c.etcd.Watch(ctx, w.from, clientv3.WithRange(w.end), clientv3.WithRev(w.next)) {
+	for r := range w.c.Stream(ctx, w.from, clientv3.WithRange(w.end), clientv3.WithRev(w.next)) {
 		if err := r.Err(); err != nil {
 			return err
 		}

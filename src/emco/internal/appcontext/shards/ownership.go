@@ -159,9 +159,9 @@ func (c claim) evict(ctx context.Context, kv *mvccpb.KeyValue) error {
 // awaitDeletion returns once key was deleted at revision from or later, or can no longer
 // be watched; the caller reads it again in both cases.
 func awaitDeletion(ctx context.Context, kv *etcdkv.Client, key string, from int64) error {
-	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for r := range kv.Etcd().Watch(watching, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
+	for r := range kv.Stream(watching, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
 		if err := r.Err(); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 			return etcdkv.Classify("own", key, err)
 		}

@@ -122,9 +122,9 @@ func (l *changeLog) watch(ctx context.Context) error {
 		from = r.Header.Revision
 		l.begin(from)
 	}
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for r := range l.kv.Etcd().Watch(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(from+1)) {
+	for r := range l.kv.Stream(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(from+1)) {
 		if err := r.Err(); err != nil {
 			return err
 		}
