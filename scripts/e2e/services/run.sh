@@ -39,7 +39,7 @@ S-12 | test      | src/emco/internal/authn/oidc    | Test | forged tokens, unkno
 S-13 | test      | src/emco/internal/authn/oidc    | TestClocksMayDiffer | tokens, when clocks differ
 S-13 | test      | src/emco/internal/store         | TestNoPromiseHangsOnClocks | documents, in all orders of two writers
 S-13 | faults    | scripts/e2e                     | TestS13 | three processes, one of them with a clock that jumps by ten minutes: revocations, changes at once, the audit log, deliveries
-S-13 | test      | src/emco/internal/appcontext/shards | TestProcessesCompare TestADifference | processes tell how far their clocks are apart
+S-13 | test      | src/emco/internal/appcontext/shards | TestProcessesCompare TestADifference | processes report how far their clocks are apart
 S-13 | faults    | scripts/e2e                     | TestClockJumps | leases and deliveries of one process whose clock jumps by a day
 S-14 | test      | src/emco/internal/app           | TestProjectsAreApart TestViewsAreConfined | what belongs to others looks as if it did not exist
 S-15 | test      | src/emco/internal/authz         | Test | nobody gives more than it has

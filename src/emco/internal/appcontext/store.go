@@ -31,7 +31,7 @@
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	spend/<sha256>                      what is left of the limits of a Git credential, see package spend
 //	member/level                        the level of stored data in force, see package shards
-//	clock/<holder>                      what the clock of a process said, on its lease, see package shards
+//	clock/<holder>                      the time of a process, on its lease, see package shards
 //	member/…, own/…                     processes and the shards that they own, see package shards
 //
 // Heads and operations have key spaces of their own, so that a list or a watch of them

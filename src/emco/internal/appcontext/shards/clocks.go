@@ -12,24 +12,24 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
-// clocks is the first part of the keys with which processes tell each other the time.
+// clocks is the first part of the keys with which processes publish the time.
 const clocks = "clock"
 
 // ClockTolerance is the difference between the clocks of two processes above which they log it.
 const ClockTolerance = 2 * time.Second
 
-// clockRecord is what a process tells the others.
+// clockRecord is what a process publishes.
 type clockRecord struct {
 	At time.Time `json:"at"` // by the clock of the process, when it wrote this
 }
 
-// Clocks compares the clock of this process with those of the others: each tells the time regularly, and the others
-// take the time when they hear it. No write depends on clocks that agree, but ages, times in answers, and the end of
+// Clocks compares the clock of this process with those of the others: each publishes its time regularly, and the others
+// compare it with theirs when it arrives. No write depends on clocks that agree, but ages, times in answers, and the end of
 // tokens do. Make it with NewClocks.
 type Clocks struct {
 	kv       *etcdkv.Client
 	member   Member
-	interval time.Duration // between two times that a process tells
+	interval time.Duration // between two times that a process publishes
 	now      func() time.Time
 
 	mu    sync.Mutex
@@ -38,14 +38,14 @@ type Clocks struct {
 
 // difference is how far the clock of another process is ahead of ours.
 type difference struct {
-	last    time.Duration // as heard last
-	heard   time.Time     // when, with the monotonic clock
+	last    time.Duration // by the newest time
+	arrived time.Time     // when that came, with the monotonic clock
 	ahead   time.Duration // the smaller of two that followed each other
-	checked bool          // two were heard
+	checked bool          // two have arrived
 	logged  bool          // that ahead is above the tolerance
 }
 
-// NewClocks returns the comparison for a process, which tells the time as often as its lease lasts.
+// NewClocks returns the comparison for a process, which publishes its time once in each life of its lease.
 func NewClocks(kv *etcdkv.Client, m Member) *Clocks {
 	return &Clocks{kv: kv, member: m, interval: m.TTL, now: time.Now, known: map[string]difference{}}
 }
@@ -56,21 +56,21 @@ func (c *Clocks) Name() string { return "clocks" }
 // Ready returns nil: a process serves whatever its clock says.
 func (c *Clocks) Ready() error { return nil }
 
-// Run tells the time, and listens to the other processes, until ctx ends.
+// Run publishes the time, and watches those of the other processes, until ctx ends.
 func (c *Clocks) Run(ctx context.Context) error {
 	if err := etcdkv.CheckParts(c.member.Holder); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
 		if err := c.compare(ctx); ctx.Err() == nil {
-			c.kv.Log().Warn("telling the time to other processes again", "err", err)
+			c.kv.Log().Warn("publishing the time for other processes again", "err", err)
 			_ = pause.For(ctx, retryPause)
 		}
 	}
 	return nil
 }
 
-// compare tells and listens until ctx ends or the lease of this process' key is lost.
+// compare publishes and watches until ctx ends or the lease of this process' key is lost.
 func (c *Clocks) compare(ctx context.Context) error {
 	lease, err := grantLease(ctx, c.kv, clocks, 2*c.interval)
 	if err != nil {
@@ -78,14 +78,14 @@ func (c *Clocks) compare(ctx context.Context) error {
 	}
 	defer func() { _ = lease.end(ctx) }()
 	ctx, cancel := context.WithCancelCause(ctx)
-	var listening sync.WaitGroup
-	defer listening.Wait()
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel(nil)
-	listening.Go(func() { c.listen(ctx) })
+	watching.Go(func() { c.watch(ctx) })
 	every := time.NewTicker(c.interval)
 	defer every.Stop()
 	for {
-		if err := c.tell(ctx, lease); err != nil {
+		if err := c.publish(ctx, lease); err != nil {
 			return err
 		}
 		select {
@@ -98,7 +98,7 @@ func (c *Clocks) compare(ctx context.Context) error {
 	}
 }
 
-func (c *Clocks) tell(ctx context.Context, l *lease) error {
+func (c *Clocks) publish(ctx context.Context, l *lease) error {
 	key := c.kv.Key(clocks, c.member.Holder)
 	text, err := etcdkv.Encode(key, clockRecord{At: c.now().UTC()})
 	if err != nil {
@@ -108,8 +108,8 @@ func (c *Clocks) tell(ctx context.Context, l *lease) error {
 	return err
 }
 
-// listen hears the other processes until ctx ends. What was written before it listened says nothing about now.
-func (c *Clocks) listen(ctx context.Context) {
+// watch takes the times of the other processes until ctx ends. A time from before the watch began is of no use.
+func (c *Clocks) watch(ctx context.Context) {
 	live := false
 	for change := range c.kv.Watch(ctx, c.kv.Key(clocks)+"/") {
 		if change.Synced {
@@ -124,24 +124,24 @@ func (c *Clocks) listen(ctx context.Context) {
 		case live:
 			r, err := etcdkv.Decode[clockRecord](change.KV)
 			if err != nil {
-				c.kv.Log().Warn("the time that a process told cannot be read", "process", process, "err", err)
+				c.kv.Log().Warn("the time of a process cannot be read", "process", process, "err", err)
 				continue
 			}
-			c.hear(process, r.At)
+			c.observe(process, r.At)
 		}
 	}
 }
 
-// hear takes the difference to a process. etcd, or the network, may have held one message up, and it seems that the process
+// observe notes the difference to a process. etcd, or the network, may have held one message up, and it seems that the process
 // is behind; two messages that came apart from each other were hardly both held up, so the smaller difference counts.
-func (c *Clocks) hear(process string, at time.Time) {
-	heard := time.Now()
+func (c *Clocks) observe(process string, at time.Time) {
+	now := time.Now()
 	ahead := at.Sub(c.now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, again := c.known[process]
-	d := difference{last: ahead, heard: heard, ahead: before.ahead, checked: before.checked, logged: before.logged}
-	if again && heard.Sub(before.heard) >= c.interval/2 {
+	d := difference{last: ahead, arrived: now, ahead: before.ahead, checked: before.checked, logged: before.logged}
+	if again && now.Sub(before.arrived) >= c.interval/2 {
 		d.ahead, d.checked = smaller(before.last, ahead), true
 	}
 	switch wrong := d.ahead.Abs() > ClockTolerance; {
@@ -174,7 +174,7 @@ func (c *Clocks) forget(process string) {
 }
 
 // Skew returns how far the clock of another process is ahead of this one's: of the process whose clock differs most. It is
-// 0 while no other process was heard twice.
+// 0 before two times of another process have arrived.
 func (c *Clocks) Skew() time.Duration {
 	_, most := c.most()
 	return most
@@ -184,7 +184,7 @@ func (c *Clocks) Skew() time.Duration {
 func (c *Clocks) State() string {
 	others, most := c.most()
 	if others == 0 {
-		return "no other process was heard"
+		return "no other process is known"
 	}
 	return fmt.Sprintf("%d other processes, at most %s apart", others, most.Abs().Round(time.Millisecond))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
-// tellInterval is how often the processes of these tests tell the time.
-const tellInterval = 20 * time.Millisecond
+// publishInterval is how often the processes of these tests publish the time.
+const publishInterval = 20 * time.Millisecond
 
 // compareClocks runs the comparison of a process whose clock is ahead, until the test or stop ends it.
 func compareClocks(t *testing.T, prefix, name string, ahead time.Duration) (c *Clocks, stop func()) {
 	t.Helper()
-	c = NewClocks(etcdkv.New(etcd, prefix, etcdkv.Options{}), Member{Holder: name, TTL: tellInterval})
+	c = NewClocks(etcdkv.New(etcd, prefix, etcdkv.Options{}), Member{Holder: name, TTL: publishInterval})
 	c.now = func() time.Time { return time.Now().Add(ahead) }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -50,7 +50,7 @@ func TestProcessesCompareTheirClocks(t *testing.T) {
 // waitFor waits until a condition holds, for a minute at most.
 func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(tellInterval / 2) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(publishInterval / 2) {
 		if time.Now().After(end) {
 			t.Fatalf("it did not happen that %s", what)
 		}
@@ -58,13 +58,13 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 }
 
 // A message that was held up makes a clock look late. One alone does not count.
-func TestADifferenceIsHeardTwice(t *testing.T) {
+func TestADifferenceIsSeenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c := NewClocks(etcdkv.New(nil, "/", etcdkv.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}), Member{Holder: "one", TTL: 10 * time.Second})
-		hear := func(pause, ahead time.Duration) {
+		observe := func(pause, ahead time.Duration) {
 			time.Sleep(pause)
-			c.hear("two", time.Now().Add(ahead))
+			c.observe("two", time.Now().Add(ahead))
 		}
 		wants := func(what string, ahead time.Duration, lines int) {
 			t.Helper()
@@ -75,20 +75,20 @@ func TestADifferenceIsHeardTwice(t *testing.T) {
 				t.Errorf("%s: %d lines are logged, want %d:\n%s", what, got, lines, log.String())
 			}
 		}
-		hear(0, -time.Hour)
-		wants("heard once", 0, 0)
-		hear(time.Second, -time.Hour)
-		wants("heard again at once", 0, 0)
-		hear(10*time.Second, time.Millisecond)
+		observe(0, -time.Hour)
+		wants("seen once", 0, 0)
+		observe(time.Second, -time.Hour)
+		wants("seen again at once", 0, 0)
+		observe(10*time.Second, time.Millisecond)
 		wants("the clocks agree", 0, 0)
-		hear(10*time.Second, -time.Hour)
+		observe(10*time.Second, -time.Hour)
 		wants("one message was held up", 0, 0)
-		hear(10*time.Second, -time.Minute)
-		wants("heard twice", -time.Minute, 1)
-		hear(10*time.Second, -time.Minute)
+		observe(10*time.Second, -time.Minute)
+		wants("seen twice", -time.Minute, 1)
+		observe(10*time.Second, -time.Minute)
 		wants("it lasts", -time.Minute, 1)
-		hear(10*time.Second, 3*time.Millisecond)
-		hear(10*time.Second, 2*time.Millisecond)
+		observe(10*time.Second, 3*time.Millisecond)
+		observe(10*time.Second, 2*time.Millisecond)
 		wants("the clock was set", 2*time.Millisecond, 2)
 		c.forget("two")
 		wants("the process has ended", 0, 2)

@@ -12,9 +12,9 @@
 //	member/process/<holder>  the Program of a process, on its lease
 //	member/level             the level in force; it stays
 //
-// The processes tell each other the time, see Clocks.
+// Processes compare their clocks, see Clocks.
 //
-//	clock/<holder>           what the clock of a process said, on its lease
+//	clock/<holder>           the time of a process, on its lease
 package shards
 
 import (
