@@ -39,22 +39,12 @@ func TestProcessesCompareTheirClocks(t *testing.T) {
 	two, _ := compareClocks(t, prefix, "two", 0)
 	ahead, stop := compareClocks(t, prefix, "ahead", 10*time.Minute)
 	near := func(got, want time.Duration) bool { return (got - want).Abs() < time.Minute }
-	waitFor(t, "each process knows the difference", func() bool {
+	eventually(t, "each process knows the difference", func() bool {
 		return near(one.Skew(), 10*time.Minute) && near(two.Skew(), 10*time.Minute) && near(ahead.Skew(), -10*time.Minute)
 	})
-	waitFor(t, "the state counts the others", func() bool { return strings.HasPrefix(one.State(), "2 other processes, at most 10m") })
+	eventually(t, "the state counts the others", func() bool { return strings.HasPrefix(one.State(), "2 other processes, at most 10m") })
 	stop()
-	waitFor(t, "a process that has ended is forgotten", func() bool { return near(one.Skew(), 0) && near(two.Skew(), 0) })
-}
-
-// waitFor waits until a condition holds, for a minute at most.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(publishInterval / 2) {
-		if time.Now().After(end) {
-			t.Fatalf("it did not happen that %s", what)
-		}
-	}
+	eventually(t, "a process that has ended is forgotten", func() bool { return near(one.Skew(), 0) && near(two.Skew(), 0) })
 }
 
 // A message that was held up makes a clock look late. One alone does not count.
