@@ -180,7 +180,7 @@ func (s *stage) farewell(stays bool) {
 	}
 	fmt.Fprintf(s.out, "\nDone in %.1f s. Everything ran on 127.0.0.1 and %s.\n", time.Since(s.began).Seconds(), left)
 	if !stays {
-		fmt.Fprintln(s.out, "To try more commands, let it stay: emcoctl demo -keep")
+		fmt.Fprintln(s.out, "To try more commands, let it stay: emcoctl demo --keep")
 	}
 }
 
