@@ -94,11 +94,14 @@ bench: build ## compare with other ways to write Git, ten minutes: docs/bench/qu
 	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok
 	cd scripts/bench && GOWORK=off go run . -set quick -bin $(BIN) -out ../../docs/bench
 
+PART ?=
+# only P17 has other real clusters than kubectl's
+BENCH_BED := etcd kube kwok $(if $(and $(PART),$(if $(findstring P17,$(PART)),,other)),,flux karmada)
 .PHONY: bench-full
-bench-full: build ## run the other benchmarks, some hours: docs/bench/full.json; then the whole life of a deployment. What is done (bench-parts/) does not run again
-	cd scripts/testbed && GOWORK=off go run . build etcd kube kwok flux karmada
-	cd scripts/bench && GOWORK=off go run . -set full -bin $(BIN) -out ../../docs/bench -parts $(CURDIR)/bench-parts
-	scripts/e2e/run.sh bench
+bench-full: build ## run the other benchmarks, three hours: docs/bench/full.json, written after each part; then the whole life of a deployment. What is done (bench-parts/) does not run again. PART=P7,P17-00030 runs these parts alone
+	cd scripts/testbed && GOWORK=off go run . build $(BENCH_BED)
+	cd scripts/bench && GOWORK=off go run . -set full -only '$(PART)' -bin $(BIN) -out ../../docs/bench -parts $(CURDIR)/bench-parts
+	$(if $(PART),,scripts/e2e/run.sh bench)
 
 .PHONY: bench-services
 bench-services: build ## compare one process with three on a shared etcd, a quarter of an hour: docs/bench/services.json and its tables

@@ -2,7 +2,7 @@
 // measures the costs of its program. It writes JSON, and tables made from it.
 //
 //	bench -set quick     what `make bench` runs: at most ten minutes
-//	bench -set full      what `make bench-full` runs: some hours
+//	bench -set full      what `make bench-full` runs: three hours, in parts
 //	bench -set services  what `make bench-services` runs: one process beside several, a quarter of an hour
 //	bench -tables FILE   only makes the tables of a JSON file
 package main
@@ -37,6 +37,7 @@ func main() {
 type settings struct {
 	suite.Options
 	set, out, tables, parts string
+	whole                   time.Duration // of the full set
 }
 
 // run returns the exit code: 0 on success, 1 if a sample failed or nothing could be measured, 2 after
@@ -73,9 +74,10 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	f.StringVar(&s.Dir, "dir", "", "folder for data, on the measured disk; default: the system's temporary folder")
 	f.IntVar(&s.Rounds, "rounds", 3, "number of measurements of each cell, if time allows")
 	f.DurationVar(&s.Cap, "cap", 0, "time limit of a cell; half a minute for quick, two minutes for full")
-	f.DurationVar(&s.Budget, "budget", 0, "no cell starts after this time; 9 minutes for quick, 3 hours for full; of each part, if the full set runs in parts")
-	only := f.String("only", "", "metrics, such as P1,P5; default: all")
-	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; default: those of the set")
+	f.DurationVar(&s.Budget, "budget", 0, "no cell starts after this time; 9 minutes for quick, 15 for services; in the full set that of each part, which has its own without this")
+	f.DurationVar(&s.whole, "whole", suite.Whole, "no part of the full set starts if its budget does not fit into this time")
+	only := f.String("only", "", "metrics, such as P1,P5; in the full set also parts, such as P17-00030; default: all")
+	sizes := f.String("sizes", "", "fleets in clusters, such as 10,100; the full set then does not run in parts; default: those of the set")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -88,6 +90,11 @@ func read(args []string, log io.Writer) (s settings, err error) {
 	}
 	if s.Sizes, err = numbers(*sizes); err != nil {
 		return s, err
+	}
+	if s.inParts() {
+		if _, err := choose(suite.FullParts(), s.Only); err != nil {
+			return s, err
+		}
 	}
 	s.parts = cmp.Or(s.parts, filepath.Join(s.out, "full-parts"))
 	limit := 30 * time.Second
@@ -131,8 +138,8 @@ func numbers(list string) (out []int, err error) {
 	return out, nil
 }
 
-// inParts reports whether the whole full set runs, part by part.
-func (s settings) inParts() bool { return s.Full && len(s.Only)+len(s.Sizes) == 0 }
+// inParts reports whether the full set runs, part by part.
+func (s settings) inParts() bool { return s.Full && len(s.Sizes) == 0 }
 
 func measure(ctx context.Context, s settings) error {
 	for _, name := range []string{"emco", "emcoctl"} {
@@ -140,21 +147,21 @@ func measure(ctx context.Context, s settings) error {
 			return fmt.Errorf("%w: run make build first", err)
 		}
 	}
+	publish := func(run figures.Run) error {
+		path := filepath.Join(s.out, s.set+".json")
+		if err := run.Write(path); err != nil {
+			return err
+		}
+		return tables(path)
+	}
 	var run figures.Run
 	var err error
 	if s.inParts() {
-		run, err = measureParts(ctx, s, suite.FullParts(), suite.Run)
-	} else {
-		run, err = suite.Run(ctx, s.Options)
+		run, err = fullSet{s, suite.FullParts(), suite.Run, publish}.run(ctx)
+	} else if run, err = suite.Run(ctx, s.Options); err == nil {
+		err = publish(run)
 	}
 	if err != nil {
-		return err
-	}
-	path := filepath.Join(s.out, s.set+".json")
-	if err := run.Write(path); err != nil {
-		return err
-	}
-	if err := tables(path); err != nil {
 		return err
 	}
 	if failed := run.Failures(); len(failed) > 0 {

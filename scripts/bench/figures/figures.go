@@ -5,11 +5,9 @@ package figures
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -23,7 +21,18 @@ type Run struct {
 	Versions    Versions      `json:"versions"`
 	Calibration []Calibration `json:"calibration"`
 	Samples     []Sample      `json:"samples"`
-	Left        []string      `json:"leftOut,omitempty"` // unmeasured parts of the set, with the reason
+	Left        []string      `json:"leftOut,omitempty"` // unmeasured cells, with the reason
+	Parts       []Part        `json:"parts,omitempty"`   // if the set was measured in parts; Machine and Versions are those of the first
+	Missing     []string      `json:"missing,omitempty"` // parts without a result
+}
+
+// Part is when, where and of what a part of a set was measured.
+type Part struct {
+	Name     string    `json:"name"`
+	When     time.Time `json:"when"`
+	Took     float64   `json:"tookSeconds"`
+	Machine  Machine   `json:"machine"`
+	Versions Versions  `json:"versions"`
 }
 
 // Machine describes the machine of a run.
@@ -85,27 +94,32 @@ func Read(path string) (r Run, err error) {
 	return r, json.Unmarshal(text, &r)
 }
 
-// Merge joins the runs of the parts of a set, by name of part, in order.
-func Merge(names []string, parts []Run) Run {
-	out := parts[0]
-	out.Took, out.Calibration, out.Samples, out.Left = 0, nil, nil, nil
-	commits := map[string]bool{}
-	for i, p := range parts {
-		if p.When.Before(out.When) {
-			out.When = p.When
+// Measured is the run of a part of a set; nil while it has none.
+type Measured struct {
+	Name string
+	Run  *Run
+}
+
+// Merge joins the runs of the parts of a set, in order, and names the parts without one. At least one part must have a run.
+func Merge(parts []Measured) (out Run) {
+	for _, p := range parts {
+		if p.Run == nil {
+			out.Missing = append(out.Missing, p.Name)
+			continue
 		}
-		out.Took += p.Took
-		out.Machine.LoadAfter = p.Machine.LoadAfter
-		for _, c := range p.Calibration {
-			c.Part = names[i]
+		if len(out.Parts) == 0 {
+			out.When, out.Set, out.Cap, out.Machine, out.Versions = p.Run.When, p.Run.Set, p.Run.Cap, p.Run.Machine, p.Run.Versions
+		}
+		if p.Run.When.Before(out.When) {
+			out.When = p.Run.When
+		}
+		out.Took += p.Run.Took
+		out.Parts = append(out.Parts, Part{Name: p.Name, When: p.Run.When, Took: p.Run.Took, Machine: p.Run.Machine, Versions: p.Run.Versions})
+		for _, c := range p.Run.Calibration {
+			c.Part = p.Name
 			out.Calibration = append(out.Calibration, c)
 		}
-		out.Samples, out.Left = append(out.Samples, p.Samples...), append(out.Left, p.Left...)
-		commits[p.Versions.Commit] = true
-		out.Versions.Dirty = out.Versions.Dirty || p.Versions.Dirty
-	}
-	if len(commits) > 1 {
-		out.Left = append(out.Left, "the parts were measured at several commits: "+strings.Join(slices.Sorted(maps.Keys(commits)), ", "))
+		out.Samples, out.Left = append(out.Samples, p.Run.Samples...), append(out.Left, p.Run.Left...)
 	}
 	return out
 }

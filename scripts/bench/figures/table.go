@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Markdown returns the tables of a run. source is the name of the JSON file.
@@ -25,17 +26,64 @@ func (r Run) Markdown(source string) string {
 }
 
 func (r Run) head(out *strings.Builder) {
-	m := r.Machine
-	fmt.Fprintf(out, "%s UTC, %.0f s. %d cores (%s), %d MiB of memory, %s, %s. Load before: %.2f, at the end: %.2f.\n",
-		r.When.UTC().Format("2 January 2006 15:04"), r.Took, m.Cores, m.CPU, m.MemoryMiB, m.OS, m.FileSystem, m.LoadBefore, m.LoadAfter)
-	if m.LoadBefore > float64(m.Cores) {
-		fmt.Fprintf(out, "**Other programs used the cores, with a load of %.0f before the run: the seconds are not those of a quiet machine, and a ratio of few rounds depends on when each peer ran.**\n", m.LoadBefore)
+	if len(r.Parts) > 0 {
+		r.parts(out)
+	} else {
+		r.origin(out)
 	}
-	fmt.Fprintf(out, "Commit %s%s, %s, %s. Cells stop after %.0f s.\n", r.Versions.Commit, map[bool]string{true: " with changes"}[r.Versions.Dirty], r.Versions.Go, r.Versions.Git, r.Cap)
 	fmt.Fprint(out, "\n| round | write and fsync of 4 KiB, ms | SHA-1 and zlib, MB/s | empty push, ms | load |\n|---|---|---|---|---|\n")
 	for _, c := range r.Calibration {
 		fmt.Fprintf(out, "| %s | %.2f | %.0f | %.1f | %.1f |\n", strings.TrimSpace(fmt.Sprintf("%s %d", c.Part, c.Round)), c.FsyncMS, c.HashMBs, c.PushMS, c.LoadThen)
 	}
+}
+
+// origin is when, where and of what a run was measured at once.
+func (r Run) origin(out *strings.Builder) {
+	m := r.Machine
+	fmt.Fprintf(out, "%s UTC, %.0f s. %s. Load before: %.2f, at the end: %.2f.\n", date(r.When), r.Took, m, m.LoadBefore, m.LoadAfter)
+	if m.busy() {
+		fmt.Fprintf(out, "**Other programs used the cores, with a load of %.0f before the run: %s.**\n", m.LoadBefore, doubt)
+	}
+	fmt.Fprintf(out, "Commit %s, %s, %s. Cells stop after %.0f s.\n", r.Versions.commit(), r.Versions.Go, r.Versions.Git, r.Cap)
+}
+
+// doubt is what a busy machine does to figures.
+const doubt = "the seconds are not those of a quiet machine, and a ratio of few rounds depends on when each peer ran"
+
+// parts is when, where and of what each part was measured, and which parts were not.
+func (r Run) parts(out *strings.Builder) {
+	if len(r.Missing) > 0 {
+		fmt.Fprintf(out, "**Not measured yet: %s.**\n\n", strings.Join(r.Missing, ", "))
+	}
+	fmt.Fprintf(out, "Measured in parts, each by itself. Cells stop after %.0f s.\n", r.Cap)
+	if slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Machine.busy() }) {
+		fmt.Fprintf(out, "**Other programs used the cores before the parts whose load is bold: %s.**\n", doubt)
+	}
+	fmt.Fprint(out, "\n| part | UTC | s | commit | machine | load before | at the end | programs |\n|---|---|---|---|---|---|---|---|\n")
+	for _, p := range r.Parts {
+		load := fmt.Sprintf("%.2f", p.Machine.LoadBefore)
+		if p.Machine.busy() {
+			load = "**" + load + "**"
+		}
+		fmt.Fprintf(out, "| %s | %s | %.0f | %s | %s | %s | %.2f | %s, %s |\n", p.Name, date(p.When), p.Took, p.Versions.commit(), p.Machine, load, p.Machine.LoadAfter, p.Versions.Go, p.Versions.Git)
+	}
+}
+
+func date(t time.Time) string { return t.UTC().Format("2 January 2006 15:04") }
+
+// String describes a machine in tables.
+func (m Machine) String() string {
+	return fmt.Sprintf("%d cores (%s), %d MiB of memory, %s, %s", m.Cores, m.CPU, m.MemoryMiB, m.OS, m.FileSystem)
+}
+
+// busy reports whether other programs used the cores before a run.
+func (m Machine) busy() bool { return m.LoadBefore > float64(m.Cores) }
+
+func (v Versions) commit() string {
+	if v.Dirty {
+		return v.Commit + " with changes"
+	}
+	return v.Commit
 }
 
 func (r Run) table(out *strings.Builder, m Metric, groups []caseGroup) {

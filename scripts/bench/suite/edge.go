@@ -23,7 +23,7 @@ const (
 )
 
 // edgeSizes are the fleets of P17, in clusters.
-func edgeSizes() []int { return []int{1, 3, 10, 30} }
+func edgeSizes() []int { return []int{3, 10, 30} }
 
 // edge measures the way of a change to the last of some real clusters: P17. It belongs to the full set.
 func (s *Suite) edge(ctx context.Context) error {

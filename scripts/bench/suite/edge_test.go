@@ -3,6 +3,7 @@ package suite
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestEachFleetOfRealClustersIsAPart(t *testing.T) {
 		}
 		last = p.Budget
 	}
-	if len(sizes) != len(edgeSizes()) {
+	if !slices.Equal(sizes, edgeSizes()) {
 		t.Errorf("the parts measure %v clusters, want %v", sizes, edgeSizes())
 	}
 }

@@ -3,6 +3,7 @@ package suite
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/bench/figures"
 )
@@ -25,6 +26,36 @@ func TestTheFullSetIsComplete(t *testing.T) {
 	for _, group := range parts() {
 		if len(group.metrics) > 1 && !slices.ContainsFunc(FullParts(), func(p Part) bool { return slices.Equal(p.Only, group.metrics) }) {
 			t.Errorf("no part measures %v together", group.metrics)
+		}
+	}
+}
+
+// All parts end within three hours, also if the last cell of each begins at the end of its budget and takes a minute.
+func TestTheFullSetTakesThreeHours(t *testing.T) {
+	t.Parallel()
+	var all time.Duration
+	for _, p := range FullParts() {
+		all += p.Budget + time.Minute
+	}
+	if all > Whole {
+		t.Errorf("the parts take %s, want at most %s", all, Whole)
+	}
+}
+
+// The sizes that goals name are among the parts.
+func TestThePartsHaveTheSizesOfGoals(t *testing.T) {
+	t.Parallel()
+	sizes := map[string][]int{}
+	for _, p := range FullParts() {
+		for _, metric := range p.Only {
+			sizes[metric] = append(sizes[metric], p.Sizes...)
+		}
+	}
+	for metric, want := range map[string][]int{"P1": {1000, 10000}, "P2": {1000, 10000}, "P3": {1000, 10000}, "P13": {10000}, "P17": {3, 10, 30}} {
+		for _, n := range want {
+			if !slices.Contains(sizes[metric], n) {
+				t.Errorf("%s is measured with %v clusters, want %d among them", metric, sizes[metric], n)
+			}
 		}
 	}
 }

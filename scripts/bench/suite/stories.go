@@ -71,9 +71,9 @@ func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker)
 		{peers.Floor(), spec.Clusters},
 		{peers.Process(s.Bin), spec.Clusters},
 		{peers.Changed(), full(100, 1000)},
-		{peers.Universe(), full(100, 1000)},
-		{peers.PerCluster(), full(100, 1000)},
-		{peers.EmcoGit(), full(10, 100)},
+		{peers.Universe(), 100},
+		{peers.PerCluster(), 100},
+		{peers.EmcoGit(), 10},
 		{peers.KubectlApply(), kube},
 	} {
 		ours := m.most == spec.Clusters
