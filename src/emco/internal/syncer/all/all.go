@@ -44,7 +44,7 @@ func On(p Platforms) *syncer.Registry {
 		syncer.Register(r, v2.Exec, p.Plugins.New, syncer.Options{"plugin": names[0]})
 	}
 	syncer.Register(r, v2.FluxCD, flux.New, syncer.Options{
-		"syncInterval": "30", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
+		"syncInterval": "30", "driftInterval": "10m", "retryInterval": "15s", "timeOut": "2m", "secretRef": "emco-git", "serviceAccountName": "tenant",
 		"dependsOn": "native", "decryptionProvider": "sops", "decryptionSecretRef": "sops-age", "suspend": "false",
 	})
 	syncer.Register(r, v2.PureGit, plaingit.New, syncer.Options{"syncInterval": "30"})

@@ -34,6 +34,9 @@ type Options struct {
 	Timeout syncobjects.Duration `json:"timeOut,omitempty"`
 	// Interval is the time between two checks: Flux reads the branch and compares the cluster with it; default 60 s.
 	Interval syncobjects.Duration `json:"syncInterval,omitempty"`
+	// Drift is the time between two comparisons of the cluster with what Flux has read, if that must be longer than
+	// syncInterval; Flux applies a change of the branch without waiting for it; default: syncInterval.
+	Drift syncobjects.Duration `json:"driftInterval,omitempty"`
 	// Retry is the time that Flux waits after a failed attempt; default 60 s.
 	Retry syncobjects.Duration `json:"retryInterval,omitempty"`
 	// SecretRef names the Secret in flux-system on the edge with the credential
@@ -68,6 +71,7 @@ func New(o Options) (syncer.Backend, error) {
 		writer:   syncer.NewWriterWith(syncer.Keep(), map[string][]byte{"kustomization.yaml": []byte(barrier)}),
 		timeout:  o.Timeout.Or(syncobjects.DefaultInterval),
 		interval: o.Interval.Or(syncobjects.DefaultInterval),
+		drift:    o.Drift.Or(o.Interval.Or(syncobjects.DefaultInterval)),
 		retry:    o.Retry.Or(syncobjects.DefaultInterval),
 	}, nil
 }
@@ -95,11 +99,11 @@ func check(o Options) error {
 
 type backend struct {
 	Options
-	shared                   string // source that the cluster was bootstrapped with; empty: each target has a GitRepository
-	sharedKind               string // of that source: OCIRepository or Bucket
-	prefix                   string // of all paths in that source; ends in "/", or is empty
-	writer                   *syncer.Writer
-	timeout, interval, retry time.Duration
+	shared                          string // source that the cluster was bootstrapped with; empty: each target has a GitRepository
+	sharedKind                      string // of that source: OCIRepository or Bucket
+	prefix                          string // of all paths in that source; ends in "/", or is empty
+	writer                          *syncer.Writer
+	timeout, interval, drift, retry time.Duration
 }
 
 // barrier is a kustomization that builds to nothing. It sets an option without effect

@@ -68,6 +68,22 @@ func TestAnAppWithoutObjectsHasNoKustomization(t *testing.T) {
 	}
 }
 
+// Flux reads a branch often at little cost; a comparison of the cluster with all objects can be rare.
+func TestDriftHasAnIntervalOfItsOwn(t *testing.T) {
+	t.Parallel()
+	o := syncertest.Object(manifest.ID{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}, nil)
+	app := []syncer.App{{Name: "a", Objects: []manifest.Object{o}}}
+	for drift, want := range map[syncobjects.Duration]string{0: "interval: 5s\n", syncobjects.Duration(600e9): "interval: 10m0s\n"} {
+		b := open(t, flux.Options{Interval: syncobjects.Duration(5e9), Drift: drift})
+		if source := pointerOf(t, b, app, ""); !strings.Contains(source, "  interval: 5s\n") {
+			t.Errorf("with driftInterval %v the source is not read every 5s:\n%s", time.Duration(drift), source)
+		}
+		if text := pointerOf(t, b, app, "kust"); !strings.Contains(text, "  "+want) {
+			t.Errorf("with driftInterval %v the Kustomization lacks %q:\n%s", time.Duration(drift), want, text)
+		}
+	}
+}
+
 // The schema of a GitRepository takes no hours.
 func TestALongTimeoutIsCutForTheSource(t *testing.T) {
 	t.Parallel()

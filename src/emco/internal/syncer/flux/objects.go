@@ -55,7 +55,7 @@ func (b backend) kustomization(t syncer.Target, a syncer.App, all []syncer.App) 
 		return pointer.Object{}, err
 	}
 	spec := kustomizev1.KustomizationSpec{
-		Interval:           metav1.Duration{Duration: b.interval},
+		Interval:           metav1.Duration{Duration: b.drift},
 		RetryInterval:      &metav1.Duration{Duration: b.retryOf(a, all)},
 		Timeout:            &metav1.Duration{Duration: b.timeout},
 		Path:               "./" + b.prefix + dir,
