@@ -60,6 +60,16 @@ func TestThePartsHaveTheSizesOfGoals(t *testing.T) {
 	}
 }
 
+// A value on a large fleet is several commits, which were requested.
+func TestALargeChangeIsSeveralRequestedCommits(t *testing.T) {
+	t.Parallel()
+	for clusters, want := range map[int]int{100: 1, 1000: 1, 1001: 2, 10_000: 10} {
+		if got := requested(clusters); got != want {
+			t.Errorf("a value on %d clusters is %d commits, want %d", clusters, got, want)
+		}
+	}
+}
+
 // Distances compare samples of one round; Derive replaces what it has computed before.
 func TestDistancesAreThoseOfARound(t *testing.T) {
 	t.Parallel()
