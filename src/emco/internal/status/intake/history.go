@@ -46,6 +46,7 @@ type History struct {
 type repoHistory struct {
 	repo    git.Repo
 	parents map[git.Hash][]git.Hash
+	read    map[git.Hash]bool          // commits that were read themselves, and not as ancestors of others
 	missing map[git.Hash]time.Time     // commits that could not be read, and when
 	wanted  map[v2.ClusterKey]git.Hash // the last commit that each waiting cluster asked for
 	order   []v2.ClusterKey            // the keys of wanted, first in first out
@@ -68,8 +69,12 @@ func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Rep
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.repoLocked(r)
-	if !h.unknownLocked(one, commit) {
-		return reaches(one.parents, commit, ancestor), true
+	found, open := one.walk(commit, ancestor)
+	if found || !open || !h.dueLocked(one, commit) {
+		return found, true
+	}
+	if older, _ := one.walk(ancestor, commit); older {
+		return false, true
 	}
 	if _, waits := one.wanted[cluster]; !waits {
 		one.order = append(one.order, cluster)
@@ -94,14 +99,14 @@ func (h *History) repoLocked(r git.Repo) *repoHistory {
 	if len(h.repos) >= maxRepos {
 		maps.DeleteFunc(h.repos, func(_ git.Repo, one *repoHistory) bool { return !one.active })
 	}
-	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]git.Hash{}}
+	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]bool{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]git.Hash{}}
 	h.repos[r] = one
 	return one
 }
 
-// unknownLocked reports whether a commit must be read, and may be read now.
-func (h *History) unknownLocked(one *repoHistory, commit git.Hash) bool {
-	if _, known := one.parents[commit]; known {
+// dueLocked reports whether a commit was not read itself, and may be read now.
+func (h *History) dueLocked(one *repoHistory, commit git.Hash) bool {
+	if one.read[commit] {
 		return false
 	}
 	if failed, ok := one.missing[commit]; ok && time.Since(failed) < missingRetry {
@@ -131,7 +136,7 @@ func (h *History) turn(ctx context.Context, one *repoHistory) {
 	h.mu.Lock()
 	one.add(commit, parents, err)
 	answered := []v2.ClusterKey{cluster}
-	for len(one.order) > 0 && !h.unknownLocked(one, one.wanted[one.order[0]]) {
+	for len(one.order) > 0 && !h.dueLocked(one, one.wanted[one.order[0]]) {
 		cluster, _ := one.next()
 		answered = append(answered, cluster)
 	}
@@ -187,26 +192,33 @@ func (one *repoHistory) add(commit git.Hash, parents map[git.Hash][]git.Hash, er
 	}
 	if len(one.parents)+len(parents) > maxHistory {
 		clear(one.parents)
+		clear(one.read)
 	}
 	maps.Copy(one.parents, parents)
+	one.read[commit] = true
 	delete(one.missing, commit)
 }
 
-// reaches walks the parents of a commit until it finds ancestor.
-func reaches(parents map[git.Hash][]git.Hash, commit, ancestor git.Hash) bool {
+// walk looks for ancestor behind commit, generation by generation. If it does not find it, open reports that it came to a
+// commit that was not read, less than historyDepth generations back.
+func (one *repoHistory) walk(commit, ancestor git.Hash) (found, open bool) {
 	seen := map[git.Hash]bool{commit: true}
-	for todo := []git.Hash{commit}; len(todo) > 0; {
-		at := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, p := range parents[at] {
-			if p == ancestor {
-				return true
-			}
-			if !seen[p] {
-				seen[p] = true
-				todo = append(todo, p)
+	for generation, back := []git.Hash{commit}, 0; len(generation) > 0; back++ {
+		var older []git.Hash
+		for _, at := range generation {
+			parents, read := one.parents[at]
+			open = open || !read && back < historyDepth
+			for _, p := range parents {
+				if p == ancestor {
+					return true, false
+				}
+				if !seen[p] {
+					seen[p] = true
+					older = append(older, p)
+				}
 			}
 		}
+		generation = older
 	}
-	return false
+	return false, open
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -228,4 +229,47 @@ func TestReadsOfHistoryEnd(t *testing.T) {
 			t.Errorf("the end took %s", took)
 		}
 	})
+}
+
+// longHistory is a server with one line of commits, "1" to "1000", which sends as many as it is asked for.
+type longHistory struct{ reads []string }
+
+func (l *longHistory) History(_ context.Context, _ git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+	l.reads = append(l.reads, string(commit))
+	newest, err := strconv.Atoi(string(commit))
+	out := map[git.Hash][]git.Hash{}
+	for n := newest; n > max(0, newest-depth); n-- {
+		out[git.Hash(strconv.Itoa(n))] = []git.Hash{git.Hash(strconv.Itoa(n - 1))}
+	}
+	return out, err
+}
+
+// What is known of a commit from the read of a later one may end before the other commit: then the commit is read itself, once.
+// One that is known to be older needs no read.
+func TestACommitIsReadAgainWhereItsHistoryEnds(t *testing.T) {
+	t.Parallel()
+	server := &longHistory{}
+	h := intake.NewHistory(server, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+	for _, tt := range []struct{ commit, ancestor, want, reads string }{
+		{"1000", "990", "true", "[1000]"},
+		{"800", "790", "true", "[]"},
+		{"705", "690", "true", "[705]"},
+		{"705", "300", "false", "[]"},
+		{"703", "705", "false", "[]"},
+		{"990", "1000", "false", "[]"},
+		{"402", "1000", "false", "[402]"},
+		{"402", "1000", "false", "[]"},
+	} {
+		server.reads = nil
+		yes, known := false, false
+		for range 3 {
+			if yes, known = h.Contains(t.Context(), "a", git.Repo{URL: "repo"}, git.Hash(tt.commit), git.Hash(tt.ancestor)); known {
+				break
+			}
+			h.Wait()
+		}
+		if got := fmt.Sprint(yes); !known || got != tt.want || fmt.Sprint(server.reads) != tt.reads {
+			t.Errorf("%s contains %s: %s (known: %t) after the reads %v, want %s after %s", tt.commit, tt.ancestor, got, known, server.reads, tt.want, tt.reads)
+		}
+	}
 }
