@@ -97,25 +97,9 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 	if err != nil {
 		return Draft{}, err
 	}
-	placements, err := b.placements(ctx, head, built)
+	placements, found, err := b.place(ctx, head, built, policiesOf(p))
 	if err != nil {
 		return Draft{}, err
-	}
-	now, err := Desired(ctx, b.Contexts, head)
-	if err != nil {
-		return Draft{}, err
-	}
-	found, err := b.duplicates(ctx, b.Blobs, head, now, placements)
-	if err != nil {
-		return Draft{}, err
-	}
-	if policy, refuses := policiesOf(p).RefuseDuplicates(); refuses && refuse(built, refusals(found, policy)) {
-		if placements, err = b.placements(ctx, head, built); err != nil {
-			return Draft{}, err
-		}
-		if found, err = b.duplicates(ctx, b.Blobs, head, now, placements); err != nil {
-			return Draft{}, err
-		}
 	}
 	rev := revisionOf(head.Op)
 	rev.Namespace, rev.Cloud = p.Namespace, p.Cloud
@@ -123,9 +107,7 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 		rev.Apps = append(rev.Apps, a.app)
 	}
 	d := Draft{Revision: rev, Placements: placements}
-	if policiesOf(p).ReportDuplicates() {
-		d.note(found)
-	}
+	d.note(found)
 	d.Use, err = b.use(ctx, d)
 	return d, err
 }
@@ -148,6 +130,29 @@ func (d *Draft) note(found []duplicate) {
 	}
 }
 
+// place returns the placements of built apps, and what must be reported about duplicates. Apps that a policy refuses for duplicates
+// fail. They stay as they run, where others may meet them in turn.
+func (b Builder) place(ctx context.Context, head appcontext.Head, built []builtApp, policies plan.Policies) ([]appcontext.Placement, []duplicate, error) {
+	now, err := Desired(ctx, b.Contexts, head)
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		placements, err := b.placements(ctx, head, built)
+		if err != nil || !policies.ReportDuplicates() {
+			return placements, nil, err
+		}
+		found, err := b.duplicates(ctx, b.Blobs, head, now, placements)
+		if err != nil {
+			return nil, nil, err
+		}
+		policy, refuses := policies.RefuseDuplicates()
+		if !refuses || !refuse(built, refusals(found, policy)) {
+			return placements, found, nil
+		}
+	}
+}
+
 // placements returns the placements of built apps, and where failed ones run.
 func (b Builder) placements(ctx context.Context, head appcontext.Head, built []builtApp) ([]appcontext.Placement, error) {
 	placed, err := b.runningPlacements(ctx, head, built)
@@ -160,14 +165,16 @@ func (b Builder) placements(ctx context.Context, head appcontext.Head, built []b
 	return placementsByCluster(placed), nil
 }
 
-// refuse makes apps fail, by name; false if there are none.
-func refuse(built []builtApp, refused map[string]*appcontext.Failure) bool {
+// refuse makes apps fail, by name; false if none of them fails that did not before.
+func refuse(built []builtApp, refused map[string]*appcontext.Failure) (more bool) {
 	for i := range built {
-		if f := refused[built[i].app.Name]; f != nil {
-			built[i].app.Failure, built[i].app.Bundles, built[i].app.Sizes, built[i].placed = f, nil, nil, nil
+		a := &built[i]
+		if f := refused[a.app.Name]; f != nil && a.app.Failure == nil {
+			a.app.Failure, a.app.Bundles, a.app.Sizes, a.placed = f, nil, nil, nil
+			more = true
 		}
 	}
-	return len(refused) > 0
+	return more
 }
 
 // confirm refuses a draft that removes many placements without confirmation: the documents

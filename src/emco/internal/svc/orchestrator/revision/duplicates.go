@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
@@ -168,7 +169,8 @@ func (s *duplicateSearch) beside(ctx context.Context, is appcontext.Placement, c
 	return nil
 }
 
-// common returns the objects that two bundles have in common.
+// common returns the objects that a bundle and one of another deployment have in common; none if that one cannot be read, which must
+// not hold up this deployment.
 func (s *duplicateSearch) common(ctx context.Context, own, other appcontext.Digest) ([]manifest.ID, error) {
 	key := [2]appcontext.Digest{own, other}
 	if ids, known := s.compared[key]; known {
@@ -179,7 +181,7 @@ func (s *duplicateSearch) common(ctx context.Context, own, other appcontext.Dige
 		return nil, err
 	}
 	b, err := s.bundles.GetBundle(ctx, other)
-	if err != nil {
+	if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Internal) {
 		return nil, err
 	}
 	there := make(map[manifest.ObjectKey]bool, len(b.Objects))

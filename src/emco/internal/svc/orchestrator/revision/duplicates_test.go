@@ -3,6 +3,7 @@ package revision_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/guard"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
 )
 
@@ -47,6 +50,79 @@ func (p *placedEverywhere) Document(d v2.DeploymentID) string {
 	return "projects/shop/composite-apps/till/v1/deployment-intent-groups/" + string(d)
 }
 
+// named is a template of a ConfigMap.
+func named(name string) string { return strings.Replace(sound, "{{ .Release.Name }}", name, 1) }
+
+// An app that is refused for a duplicate stays as it runs. Another app that takes what the refused one gives up is refused, too.
+func TestWhatARefusedAppKeepsIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	policies := plan.Policies{guard.FromSpec("walls", v2.PolicySpec{Mode: v2.PolicyStrict, Allow: []string{"kinds"}})}
+	apps := func(objects ...string) (out []plan.App) {
+		for i, object := range objects {
+			a := s.app(string(rune('a'+i)), named(object), "edge+c1")
+			a.Policies = policies
+			out = append(out, a)
+		}
+		return out
+	}
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), apps("x", "y", "z")...)
+	s.mustPublish(s.wait(head, 2), apps("z", "x", "z")...)
+	rev := s.revision(2)
+	for i, want := range []string{"app c also places this", "app a also places this", ""} {
+		a := rev.Apps[i]
+		if f := a.Failure; (f != nil) != (want != "") || f != nil && !strings.Contains(f.Reason, want) {
+			t.Errorf("app %s fails with %+v, want %q", a.Name, f, want)
+		}
+	}
+	if before, after := s.placed(1), s.placed(2); !maps.Equal(before, after) {
+		t.Errorf("placed are %v, want %v as before", after, before)
+	}
+}
+
+// A rollback notes the duplicates of now, not those of the revision that it restores.
+func TestARollbackNotesTheDuplicatesOfNow(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	head := s.mustPublish(s.wait(appcontext.Head{}, 1), s.app("a", named("x"), "edge+c1"), s.app("b", named("x"), "edge+c1"))
+	if rev := s.revision(1); len(rev.Apps[0].Duplicates) != 1 {
+		t.Fatalf("revision 1 has the apps %+v", rev.Apps)
+	}
+	head = s.mustPublish(s.wait(head, 2), s.app("a", named("x"), "edge+c1"), s.app("b", named("y"), "edge+c1"))
+	head = s.wait(head, 3)
+	head.Op.From = 1
+	for want, allow := range [][]string{{"duplicates"}, nil} {
+		d, err := s.RestoredDraft(t.Context(), head, plan.Policies{guard.FromSpec("walls", v2.PolicySpec{Mode: v2.PolicyReport, Allow: allow})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range d.Revision.Apps {
+			if len(a.Duplicates) != want {
+				t.Errorf("allowed are %q, and app %s has the duplicates %q", allow, a.Name, a.Duplicates)
+			}
+		}
+	}
+}
+
+// What another deployment should hold may be damaged, or removed a moment ago. That holds nobody up.
+func TestAnUnreadableBundleOfAnotherDeploymentIsNotCompared(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	for _, content := range []string{"", "?"} {
+		d := manifest.DigestOf([]byte(content))
+		if content != "" {
+			if err := s.Contexts.PutBlobs(t.Context(), map[appcontext.Digest][]byte{d: []byte(content)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Placed = &placedEverywhere{bundle: d}
+		p := plan.Plan{Namespace: "default", Apps: []plan.App{s.app("web", sound, "edge+c1")}}
+		if got, err := s.Draft(t.Context(), appcontext.Head{UID: "7", Op: &appcontext.Operation{ID: "op", Instance: "7", Rev: 1}}, p); err != nil || len(got.Placements) != 1 {
+			t.Errorf("content %q: %+v, %v", content, got.Placements, err)
+		}
+	}
+}
+
 // The search costs what a change costs: bundles are compared once for all clusters, and clusters where nothing changes are
 // not looked at.
 func TestDuplicatesCostWhatChanges(t *testing.T) {
@@ -58,7 +134,7 @@ func TestDuplicatesCostWhatChanges(t *testing.T) {
 	for i := range 1000 {
 		clusters = append(clusters, v2.ClusterKey(fmt.Sprintf("edge+c%04d", i)))
 	}
-	apps := []plan.App{s.app("web", strings.Replace(sound, "name: {{ .Release.Name }}", "name: web", 1), clusters...), s.app("db", strings.Replace(sound, "name: {{ .Release.Name }}", "name: db", 1), clusters...)}
+	apps := []plan.App{s.app("web", named("web"), clusters...), s.app("db", named("db"), clusters...)}
 	head := s.wait(appcontext.Head{Document: "projects/shop/composite-apps/till/v1/deployment-intent-groups/g"}, 1)
 	head = s.mustPublish(head, apps...)
 	places, err := s.Contexts.Placements(t.Context(), "7", 1)

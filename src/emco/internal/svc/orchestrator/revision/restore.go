@@ -49,6 +49,11 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 
 // noteRestored notes duplicates in the draft of a rollback, and is Invalid if a policy refuses them.
 func (b Builder) noteRestored(ctx context.Context, head appcontext.Head, d *Draft, policies plan.Policies) error {
+	d.Revision.Apps = slices.Clone(d.Revision.Apps)
+	d.note(nil) // in the place of what was found when the revision was made
+	if !policies.ReportDuplicates() {
+		return nil
+	}
 	now, err := Desired(ctx, b.Contexts, head)
 	if err != nil {
 		return err
@@ -58,15 +63,12 @@ func (b Builder) noteRestored(ctx context.Context, head appcontext.Head, d *Draf
 		return err
 	}
 	if policy, refuses := policies.RefuseDuplicates(); refuses {
-		refused := refusals(found, policy)
-		for _, app := range slices.Sorted(maps.Keys(refused)) {
+		if refused := refusals(found, policy); len(refused) > 0 {
+			app := slices.Min(slices.Collect(maps.Keys(refused)))
 			return errs.New(errs.Invalid, fmt.Sprintf("revision %d is not restored: app %s: %s", d.Revision.From, app, refused[app].Reason))
 		}
 	}
-	d.Revision.Apps = slices.Clone(d.Revision.Apps)
-	if policies.ReportDuplicates() {
-		d.note(found)
-	}
+	d.note(found)
 	return nil
 }
 
