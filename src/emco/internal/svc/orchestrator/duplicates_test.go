@@ -26,11 +26,17 @@ func (p *controlPlane) follow(t *testing.T) *mirror.Mirror {
 	return m
 }
 
+// dbChart is a chart of the app "db" with a template.
+func (g testGroup) dbChart(template string) string {
+	g.Helper()
+	return g.pack(map[string]string{"db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n", "db/templates/object.yaml": template})
+}
+
 // withDB adds the app "db" to a composite app, with a template of its chart, and places it like "web".
 func (g testGroup) withDB(template string) {
 	g.Helper()
 	at := "projects/" + g.project + "/composite-apps/till/" + g.version
-	g.upload("POST "+at+"/apps", name("db"), g.pack(map[string]string{"db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n", "db/templates/object.yaml": template}))
+	g.upload("POST "+at+"/apps", name("db"), g.dbChart(template))
 	g.upload("POST "+at+"/composite-profiles/small/profiles", `{"metadata":{"name":"db"},"spec":{"app":"db"}}`, g.pack(map[string]string{
 		"manifest.yaml": "version: v1\ntype:\n  values: v.yaml\n", "v.yaml": "a: b\n",
 	}))
@@ -89,7 +95,7 @@ func TestObjectsOfTwoAppsOfADeployment(t *testing.T) {
 	if f := g.planOf("update").Apps; f[0].Failure != nil || f[1].Failure != nil {
 		t.Errorf("what runs is refused: %+v, %+v", f[0].Failure, f[1].Failure)
 	}
-	p.upload("PUT projects/shop/composite-apps/till/v1/apps/db", name("db"), g.pack(map[string]string{"db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n", "db/templates/object.yaml": settingsOf("web", "2")}))
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/db", name("db"), g.dbChart(settingsOf("web", "2")))
 	g.acts("update")
 	p.work()
 	p.settle()
@@ -108,7 +114,7 @@ func TestObjectsOfTwoAppsOfADeployment(t *testing.T) {
 		t.Errorf("what is allowed is refused: %+v", f)
 	}
 	p.want(204, "DELETE projects/shop/policies/walls", "")
-	p.upload("PUT projects/shop/composite-apps/till/v1/apps/db", name("db"), g.pack(map[string]string{"db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 0.1.0\n", "db/templates/object.yaml": settingsOf("db", "2")}))
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/db", name("db"), g.dbChart(settingsOf("db", "2")))
 	g.acts("update")
 	p.work()
 	p.settle()
