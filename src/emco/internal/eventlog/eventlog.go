@@ -125,6 +125,9 @@ var errSlow = errs.New(errs.Throttled, "the client takes events too slowly; ask 
 // follow sends events until ctx ends. It reads the watch at full speed, however slow the
 // client is.
 func (l *Log) follow(ctx context.Context, head appcontext.HeadID, q eventQuery, send func([]byte) error) error {
+	if err := send(nil); err != nil { // the first event may be far away
+		return err
+	}
 	b := newEventBuffer(ctx)
 	done := make(chan struct{})
 	go func() { // ends with b.ctx

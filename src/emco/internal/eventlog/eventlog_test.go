@@ -140,6 +140,22 @@ func TestAStreamGoesOnUntilTheServerStops(t *testing.T) {
 	}
 }
 
+// A client learns that it follows a deployment of which nothing is to be told yet.
+func TestAStreamWithoutEventsIsAnswered(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	res := s.get("follow=true") // returns when the header is there
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("got %s, %v", res.Status, res.Header)
+	}
+	s.happens(0, "Normal", "Approved")
+	lines := bufio.NewScanner(res.Body)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "Approved") {
+		t.Errorf("the first line is %q, %v", lines.Text(), lines.Err())
+	}
+	s.must(s.stop())
+}
+
 // What waits for a client is bounded; when it is too much, the client gets nothing more.
 func TestAClientThatIsTooSlowIsGivenUp(t *testing.T) {
 	t.Parallel()
@@ -182,7 +198,10 @@ func TestASlowClientHoldsNobodyUp(t *testing.T) {
 	}
 	add(1)
 	stuck, leave := make(chan struct{}, 1), make(chan struct{})
-	endSlow := follow(func([]byte) error {
+	endSlow := follow(func(event []byte) error {
+		if event == nil {
+			return nil // the header
+		}
 		select {
 		case stuck <- struct{}{}:
 		default:
@@ -192,7 +211,12 @@ func TestASlowClientHoldsNobodyUp(t *testing.T) {
 	})
 	<-stuck
 	got := make(chan struct{}, 2*backlog)
-	endSwift := follow(func([]byte) error { got <- struct{}{}; return nil })
+	endSwift := follow(func(event []byte) error {
+		if event != nil {
+			got <- struct{}{}
+		}
+		return nil
+	})
 	add(backlog + 1)
 	for range 1 + backlog + 1 {
 		<-got

@@ -28,6 +28,7 @@ func NewStreams(n int) *Streams { return &Streams{make(chan struct{}, n)} }
 
 // Feed hands the documents of a stream to send, one after the other. It returns nil when all are sent, or when ctx
 // ends and the stream may end anywhere. An error of send means that the client has left or reads too slowly.
+// If the first document may take its time, the feed hands nil to send before: the client gets the header at once, and knows that it is heard.
 type Feed func(ctx context.Context, send func(document []byte) error) error
 
 // Serve answers with the documents of feed, one a line (application/x-ndjson). The
@@ -116,6 +117,7 @@ type stream struct {
 	begun   bool
 }
 
+// send sends a document, or only the header if the document is nil and nothing was sent before.
 func (s *stream) send(document []byte) error {
 	if !s.begun {
 		s.begun = true
@@ -124,6 +126,9 @@ func (s *stream) send(document []byte) error {
 		s.w.WriteHeader(http.StatusOK)
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(patience))
+	if document == nil {
+		return s.control.Flush()
+	}
 	if _, err := s.w.Write(append(document[:len(document):len(document)], '\n')); err != nil {
 		return err
 	}

@@ -121,6 +121,32 @@ func begins(lines *bufio.Reader) bool {
 	return err == nil && line == "1\n"
 }
 
+// A stream without a document so far has a header, so its client knows that it is heard.
+func TestAStreamWithoutADocumentHasItsHeader(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	url, stop := started(t, web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return web.NewStreams(1).Serve(w, r, func(ctx context.Context, send func([]byte) error) error {
+			if err := send(nil); err != nil {
+				return err
+			}
+			<-more
+			return send([]byte("1"))
+		})
+	}))
+	a, lines := open(t, t.Context(), url) // returns when the header is there
+	if kind := a.Header.Get("Content-Type"); a.StatusCode != http.StatusOK || kind != "application/x-ndjson" {
+		t.Errorf("answered %d, %q", a.StatusCode, kind)
+	}
+	close(more)
+	if line, err := lines.ReadString('\n'); line != "1\n" || err != nil {
+		t.Errorf("the first line: %q, %v", line, err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStreamsThatFailBeforeTheyBeginAreAnswered(t *testing.T) {
 	t.Parallel()
 	h := web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {

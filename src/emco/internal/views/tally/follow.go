@@ -27,8 +27,12 @@ type Topic struct {
 }
 
 // Follow sends events until ctx ends, at most one per topic and second. from is the number of
-// the last event that the client has; below zero if it has none.
+// the last event that the client has; below zero if it has none. At first it sends nil, because the first event of a client
+// that goes on may be far away.
 func (t *Tally) Follow(ctx context.Context, about []Topic, from int64, send func([]byte) error) error {
+	if err := send(nil); err != nil {
+		return err
+	}
 	marks := map[string]string{} // last marks, by name of the topic
 	next, _, whole := t.changes(from)
 	if from < 0 { // a client that goes on may have missed any of them

@@ -36,8 +36,9 @@ func pairKey(cluster v2.ClusterKey, app string) appcontext.PairKey {
 
 // follower collects the events of a stream in a bubble of time.
 type follower struct {
-	got  []string
-	stop func()
+	begun bool // the header was sent
+	got   []string
+	stop  func()
 }
 
 func follow(t *testing.T, tally *Tally, from int64, about ...Topic) *follower {
@@ -46,6 +47,10 @@ func follow(t *testing.T, tally *Tally, from int64, about ...Topic) *follower {
 	go func() {
 		defer close(done)
 		_ = tally.Follow(ctx, about, from, func(e []byte) error {
+			if e == nil {
+				f.begun = true
+				return nil
+			}
 			f.got = append(f.got, strings.ReplaceAll(strings.TrimSpace(string(e)), "\n", " | "))
 			return nil
 		})
@@ -90,6 +95,21 @@ func TestAStreamTellsOfChangedMarks(t *testing.T) {
 		defer f.stop()
 		if got := f.tell(); !strings.Contains(got, `event: rows | data: {"topic":"events"}`) {
 			t.Errorf("a client that goes on may have missed a change: %q", got)
+		}
+	})
+}
+
+// A client that goes on where nothing has changed gets the header of its stream at once, as a browser needs it.
+func TestAStreamBeginsBeforeItsFirstEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tally := New(stale, time.Now)
+		next, _, _ := tally.changes(-1)
+		f := follow(t, tally, next, Topic{Name: "fleet"})
+		defer f.stop()
+		synctest.Wait()
+		if !f.begun || len(f.got) > 0 {
+			t.Errorf("begun: %t, events: %q", f.begun, f.got)
 		}
 	})
 }
