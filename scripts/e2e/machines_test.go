@@ -6,12 +6,15 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +25,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/disktest"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 
 	"github.com/emco-orchestrator/emco/scripts/e2e/fleet"
@@ -38,12 +42,17 @@ const (
 	machineClusters = 12
 	machineLease    = 3 * time.Second
 	machineFault    = 2 * machineLease
+	machineDelay    = 100 * time.Millisecond // of a slow disk
+	machineDisk     = 1024                   // MiB
+	memberDisk      = 1024                   // MiB: some files of its log have 64 each
+
+	never = 1 << 62 // the time of an answer that did not come
 )
 
 // S-05: three processes on an etcd of three members, each reaching each member through a network of its own, write for
-// EMCO_STORM (a minute by default), while one of them is killed, paused, or cut off, or a member of etcd is paused. Documents
-// are linearizable, each accepted update is one revision and one commit, what is delivered is what was asked for last, and the
-// audit log is whole.
+// EMCO_STORM (a minute by default). All the time, faults of all kinds strike one process and, at the same time, one member of etcd: they are
+// killed, paused, cut off, their disks are full or slow, and the Git server is away. Documents are linearizable, each accepted update is one revision and one commit, what is delivered
+// is what was asked for last, and the audit log is whole.
 func TestS05FaultsOfSeveralMachines(t *testing.T) {
 	do := steps{TB: t}
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("EMCO_STORM"), "1m"))
@@ -52,11 +61,8 @@ func TestS05FaultsOfSeveralMachines(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	do.next("an etcd of three members, three processes; seed %d", seed)
-	m := newMachines(t, seed)
-	f := m.fleet()
-	m.must("register the fleet", f.Found(t.Context(), m.repository()))
-	m.must("register clusters", f.Register(t.Context(), machineClusters))
-	m.must("open the logical cloud", f.OpenCloud(t.Context()))
+	m := newMachines(t)
+	f, git := m.fleetBehindProxy(machineClusters)
 	d := apps("shared", 1, 3)
 	m.must("onboard", f.Onboard(t.Context(), m.dir, d))
 	m.phase(d, "instantiate", v2.StatusInstantiated)
@@ -69,7 +75,8 @@ func TestS05FaultsOfSeveralMachines(t *testing.T) {
 		load.Go(func() { m.write(ctx, i) })
 	}
 	load.Go(func() { m.update(ctx, d) })
-	m.strike(ctx)
+	load.Go(func() { m.strike(ctx, rand.New(rand.NewPCG(seed, 2)), m.faultsOfEtcd()) })
+	m.strike(ctx, rand.New(rand.NewPCG(seed, 1)), append(m.faultsOfProcesses(), m.faultOfGit(git)))
 	load.Wait()
 	m.heal()
 	m.emco = m.alive() // what follows asks a process that runs
@@ -86,14 +93,14 @@ func TestS05FaultsOfSeveralMachines(t *testing.T) {
 	m.eachOnce(d)
 
 	do.next("the history of documents")
-	result, info := porcupine.CheckOperationsVerbose(registers, m.history, 5*time.Minute)
+	result, info := porcupine.CheckOperationsVerbose(registers, seen(m.history), 5*time.Minute)
 	if result != porcupine.Ok {
 		file := filepath.Join(os.TempDir(), "s05.html")
 		_ = porcupine.VisualizePath(registers, info, file)
 		t.Errorf("the history of documents is %s; see %s", result, file)
 	}
-	never := porcupine.Operation{Input: tag{key: "register-0"}, Output: "never written", Return: 1}
-	if porcupine.CheckOperations(registers, []porcupine.Operation{never}) {
+	wrong := porcupine.Operation{Input: tag{key: "register-0"}, Output: "never written", Return: 1}
+	if porcupine.CheckOperations(registers, []porcupine.Operation{wrong}) {
 		t.Error("the check finds nothing")
 	}
 	for i, e := range m.all {
@@ -111,10 +118,13 @@ func TestS05FaultsOfSeveralMachines(t *testing.T) {
 // machines are three processes and an etcd.
 type machines struct {
 	*testStage
-	args     []string
-	members  []int      // processes of etcd
-	networks [][]*proxy // by process, to each member
-	random   *rand.Rand // only strike
+	args      []string
+	etcd      *etcd.Cluster    // only one goroutine at a time
+	peers     peerNetwork      // of the members of etcd
+	networks  [][]*proxy       // by process, to each member
+	disks     []*disktest.Disk // of the processes; nil: this machine allows none
+	etcdDisks []*disktest.Disk // of the members
+	strace    string           // the program that makes disks slow; empty: this machine has none
 
 	mu      sync.Mutex
 	all     []*program.Emco       // the process of each machine; guarded by mu
@@ -125,29 +135,46 @@ type machines struct {
 	faults         tally
 }
 
-func newMachines(t *testing.T, seed uint64) *machines {
+func newMachines(t *testing.T) *machines {
 	t.Helper()
 	builder, err := build.New(io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := etcd.Start(t.Context(), builder, etcd.Options{Dir: t.TempDir(), Members: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	m := &machines{testStage: newStage(t), members: cluster.PIDs(), random: rand.New(rand.NewPCG(seed, 1)), down: make([]bool, 3)}
+	m := &machines{testStage: newStage(t), down: make([]bool, 3)}
 	m.must("stop the program on embedded stores", m.emco.Stop())
 	m.emco = nil
+	if m.strace, err = exec.LookPath("strace"); err != nil {
+		t.Log("    without slow disks: install strace")
+	}
+	options := etcd.Options{Dir: t.TempDir(), Members: len(m.down), Peers: func(listen []string) (advertised []string) {
+		m.peers, advertised = newPeerNetwork(t, listen)
+		return advertised
+	}}
+	for i := range m.down {
+		data, store := filepath.Join(m.machine(i), "data"), filepath.Join(options.Dir, fmt.Sprint("disk-", i))
+		m.must("make folders", errors.Join(os.MkdirAll(data, 0o700), os.Mkdir(store, 0o700)))
+		disk, etcdDisk := disktest.New(t, data, machineDisk), disktest.New(t, store, memberDisk)
+		if disk == nil || etcdDisk == nil {
+			t.Log("    without full disks: this machine does not allow to mount a tmpfs")
+			m.disks, m.etcdDisks, options.Hosts = nil, nil, nil
+			break
+		}
+		m.disks, m.etcdDisks = append(m.disks, disk), append(m.etcdDisks, etcdDisk)
+		options.Hosts = append(options.Hosts, etcd.Host{Data: store, With: etcdDisk.With()})
+	}
+	m.etcd, err = etcd.Start(t.Context(), builder, options)
+	m.must("start etcd", err)
+	t.Cleanup(m.etcd.Close)
 	kek := filepath.Join(m.dir, "kek")
 	m.must("write a key", os.WriteFile(kek, []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))), 0o600))
 	m.args = []string{
 		"-lease", machineLease.String(), "-encryption.kek", "file://" + kek, "-audit.mode", "strict",
-		"-retry.first=100ms", "-retry.longest=1s", "-git.rest=1s", "-git.timeout=5s",
+		"-retry.first=100ms", "-retry.longest=1s", "-git.rest=1s", "-git.timeout=5s", "-diskReserve=134217728",
 	}
 	for i := range m.down {
 		var networks []*proxy
-		for _, endpoint := range cluster.Endpoints() {
+		for _, endpoint := range m.etcd.Endpoints() {
 			networks = append(networks, newProxy(t, strings.TrimPrefix(endpoint, "http://")))
 		}
 		m.networks = append(m.networks, networks)
@@ -164,6 +191,9 @@ func newMachines(t *testing.T, seed uint64) *machines {
 	return m
 }
 
+// machine is the folder of a process.
+func (m *machines) machine(i int) string { return filepath.Join(m.dir, fmt.Sprint("machine-", i)) }
+
 // run starts the process of a machine, on what it left there.
 func (m *machines) run(i int) {
 	m.Helper()
@@ -171,9 +201,11 @@ func (m *machines) run(i int) {
 	for _, network := range m.networks[i] {
 		endpoints = append(endpoints, "http://"+network.address())
 	}
-	e, err := program.Start(m.Context(), program.Options{
-		Bin: binaries(), Dir: filepath.Join(m.dir, fmt.Sprint("machine-", i)), Args: append([]string{"-etcd.endpoints", strings.Join(endpoints, ",")}, m.args...),
-	})
+	options := program.Options{Bin: binaries(), Dir: m.machine(i), Args: append([]string{"-etcd.endpoints", strings.Join(endpoints, ",")}, m.args...)}
+	if m.disks != nil {
+		options.With = m.disks[i].With()
+	}
+	e, err := program.Start(m.Context(), options)
 	m.must("start a process", err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,25 +237,30 @@ func (m *machines) setDown(i int, down bool) {
 	m.down[i] = down
 }
 
-// strike lets one fault follow the other until ctx ends.
-func (m *machines) strike(ctx context.Context) {
+// fault is a kind of fault. strike lets it strike one of three, and ends it.
+type fault struct {
+	kind   string
+	strike func(ctx context.Context, i int)
+}
+
+// strike lets one fault follow the other until ctx ends, each kind as often as the others.
+func (m *machines) strike(ctx context.Context, random *rand.Rand, faults []fault) {
 	for ctx.Err() == nil {
-		i := m.random.IntN(len(m.all))
-		m.setDown(i, true)
-		switch m.random.IntN(5) {
-		case 0:
-			m.faults.add("kills of a process")
-			m.all[i].Kill()
-			m.run(i)
-		case 1:
-			m.faults.add("pauses of a process")
-			m.pause(ctx, m.all[i].PID())
-		case 2:
-			m.faults.add("pauses of a member of etcd")
-			m.pause(ctx, m.members[i])
-		default:
-			silent := m.random.IntN(2) == 0
-			m.faults.add(fmt.Sprintf("cuts (silent: %t) between a process and etcd", silent))
+		for _, kind := range random.Perm(len(faults)) {
+			if ctx.Err() != nil {
+				return
+			}
+			m.faults.add(faults[kind].kind)
+			faults[kind].strike(ctx, random.IntN(len(m.down)))
+			sleep(ctx, time.Second)
+		}
+	}
+}
+
+// faultsOfProcesses are the faults of the machine of a process.
+func (m *machines) faultsOfProcesses() []fault {
+	cut := func(silent bool) func(context.Context, int) {
+		return func(ctx context.Context, i int) {
 			for _, network := range m.networks[i] {
 				network.cut(silent)
 			}
@@ -232,16 +269,165 @@ func (m *machines) strike(ctx context.Context) {
 				network.heal()
 			}
 		}
-		m.setDown(i, false)
-		sleep(ctx, time.Second)
+	}
+	all := []fault{
+		{"kills of a process", func(_ context.Context, i int) {
+			m.all[i].Kill()
+			m.run(i)
+		}},
+		{"pauses of a process", func(ctx context.Context, i int) { m.pause(ctx, m.all[i].PID()) }},
+		{"cuts between a process and etcd", cut(false)},
+		{"silent cuts between a process and etcd", cut(true)},
+	}
+	if m.strace != "" {
+		all = append(all, fault{"slow disks of a process", func(ctx context.Context, i int) { m.slow(ctx, m.all[i].PID()) }})
+	}
+	if m.disks != nil {
+		all = append(all, fault{"full disks of a process", func(ctx context.Context, i int) {
+			m.fill(ctx, m.disks[i], func() {
+				if ask(ctx, m.all[i].URL()+"/readyz") == nil {
+					m.Errorf("process %d is ready with a full disk", i+1)
+				}
+			})
+		}})
+	}
+	for at, f := range all {
+		all[at].strike = func(ctx context.Context, i int) {
+			m.setDown(i, true)
+			defer m.setDown(i, false)
+			f.strike(ctx, i)
+			if err := m.all[i].Exited(); err != nil {
+				m.Errorf("%s: process %d: %v", f.kind, i+1, err)
+				m.run(i)
+			}
+		}
+	}
+	return all
+}
+
+// faultOfGit is the fault of the Git server.
+func (m *machines) faultOfGit(network *proxy) fault {
+	return fault{"cuts of the Git server", func(ctx context.Context, i int) {
+		network.cut(i == 0)
+		sleep(ctx, machineFault)
+		network.heal()
+	}}
+}
+
+// faultsOfEtcd are the faults of the machine of a member of etcd, and of the network between members.
+func (m *machines) faultsOfEtcd() []fault {
+	others := func(i int) (next, last int) { return (i + 1) % len(m.down), (i + 2) % len(m.down) }
+	isolate := func(silent bool) func(context.Context, int) {
+		return func(ctx context.Context, i int) {
+			next, last := others(i)
+			m.peers.cut(i, next, silent)
+			m.peers.cut(i, last, silent)
+			sleep(ctx, machineFault)
+			if ctx.Err() == nil && ask(ctx, m.etcd.Endpoints()[i]+"/health") == nil {
+				m.Errorf("member %d of etcd is healthy without the others", i+1)
+			}
+			m.peers.heal()
+		}
+	}
+	all := []fault{
+		{"kills of a member of etcd", func(_ context.Context, i int) { m.restart(i) }},
+		{"pauses of a member of etcd", func(ctx context.Context, i int) { m.pause(ctx, m.etcd.PIDs()[i]) }},
+		{"cuts between a member of etcd and both others", isolate(false)},
+		{"silent cuts between a member of etcd and both others", isolate(true)},
+		{"cuts between two members of etcd", func(ctx context.Context, i int) {
+			next, _ := others(i)
+			m.peers.cut(i, next, false)
+			sleep(ctx, machineFault)
+			m.peers.heal()
+		}},
+	}
+	if m.strace != "" {
+		all = append(all, fault{"slow disks of a member of etcd", func(ctx context.Context, i int) {
+			before, err := m.waits(i)
+			m.slow(ctx, m.etcd.PIDs()[i])
+			after, errAfter := m.waits(i)
+			if err := errors.Join(err, errAfter); ctx.Err() == nil && (err != nil || after-before < machineDelay) {
+				m.Errorf("member %d of etcd waited %s for its disk, %v", i+1, after-before, err)
+			}
+		}})
+	}
+	if m.disks != nil {
+		all = append(all, fault{"full disks of a member of etcd", func(ctx context.Context, i int) {
+			m.fill(ctx, m.etcdDisks[i], func() {})
+			if m.etcd.Exited() != nil { // as etcd does without space
+				m.faults.add("members of etcd that ended by a full disk")
+				m.restart(i)
+			}
+		}})
+	}
+	return all
+}
+
+// restart starts a member of etcd again, which it kills before.
+func (m *machines) restart(i int) {
+	ctx, cancel := context.WithTimeout(m.Context(), patience)
+	defer cancel()
+	if err := m.etcd.Restart(ctx, i); err != nil {
+		m.Errorf("restart member %d of etcd: %v", i+1, err)
 	}
 }
 
 // pause stops a process for a while.
 func (m *machines) pause(ctx context.Context, pid int) {
-	m.must("pause", syscall.Kill(pid, syscall.SIGSTOP))
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		m.Errorf("pause process %d: %v", pid, err)
+	}
 	sleep(ctx, machineFault)
-	m.must("wake up", syscall.Kill(pid, syscall.SIGCONT))
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		m.Errorf("wake up process %d: %v", pid, err)
+	}
+}
+
+// slow has a process wait for its disk, for a while: each time that it stores, or opens, renames or removes a file.
+func (m *machines) slow(ctx context.Context, pid int) {
+	const calls = "fsync,fdatasync,openat,mkdirat,renameat,renameat2,unlinkat,ftruncate,fallocate"
+	ctx, cancel := context.WithTimeout(ctx, machineFault)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, m.strace, "-f", "-qq", "-o", "/dev/null", "-p", fmt.Sprint(pid), "-e", "trace="+calls, "-e", fmt.Sprintf("inject=%s:delay_enter=%d", calls, machineDelay.Microseconds()))
+	cmd.Stderr = &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it detaches
+	cmd.WaitDelay = machineFault
+	if err := cmd.Run(); ctx.Err() == nil {
+		m.Errorf("strace ended: %v\n%s", err, &said)
+	}
+}
+
+// waits is how long a member of etcd has waited until its log was on the disk.
+func (m *machines) waits(i int) (time.Duration, error) {
+	res, err := http.Get(m.etcd.Endpoints()[i] + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, value, _ := strings.Cut(string(text), "\netcd_disk_wal_fsync_duration_seconds_sum ")
+	value, _, _ = strings.Cut(value, "\n")
+	seconds, err := strconv.ParseFloat(value, 64)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// fill lets a disk be full for a while, at whose end it calls meanwhile.
+func (m *machines) fill(ctx context.Context, disk *disktest.Disk, meanwhile func()) {
+	if err := disk.Leave(0); err != nil {
+		m.Errorf("fill a disk: %v", err)
+	}
+	sleep(ctx, machineFault)
+	if ctx.Err() == nil {
+		meanwhile()
+	}
+	if err := disk.Leave(-1); err != nil {
+		m.Errorf("empty a disk: %v", err)
+	}
 }
 
 // heal waits until all processes are ready.
@@ -287,6 +473,22 @@ var registers = porcupine.Model{
 	},
 }
 
+// seen leaves out writes without an answer whose value nobody read: they may come after all others, so they exclude no order.
+func seen(history []porcupine.Operation) (out []porcupine.Operation) {
+	read := map[string]bool{}
+	for _, op := range history {
+		if in := op.Input.(tag); !in.write {
+			read[op.Output.(string)] = true
+		}
+	}
+	for _, op := range history {
+		if in := op.Input.(tag); op.Return != never || read[in.value] {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
 // write writes and reads documents at any process until ctx ends. A write without a clear answer may be made at any later
 // time; a read without an answer says nothing.
 func (m *machines) write(ctx context.Context, writer int) {
@@ -299,7 +501,7 @@ func (m *machines) write(ctx context.Context, writer int) {
 		ended := time.Now().UnixNano()
 		if !clear {
 			m.open.Add(1)
-			ended = 1 << 62
+			ended = never
 		}
 		if clear || op.write {
 			m.mu.Lock()

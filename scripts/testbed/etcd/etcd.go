@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,23 @@ type Options struct {
 	Dir          string // has the logs, and the data in the folder etcd-data; Start drops that of an earlier run
 	Members      int
 	WithoutFsync bool // the members do not wait for the disk, as they do in production
+
+	Hosts []Host // where the members run, one each; nil: on this machine, with their data in Dir
+	// Peers returns the URLs by which the members reach each other, for those where they listen, as a network between
+	// them needs; nil: the same. Start calls it again if it picks other ports.
+	Peers func(listen []string) (advertised []string)
 }
 
-// Cluster is a running etcd.
+// Host is where a member runs.
+type Host struct {
+	Data string   // folder of its data, which exists
+	With []string // a command that becomes the member, such as nsenter with its arguments
+}
+
+// Cluster is a running etcd. Its methods are not safe for concurrent use with Restart and Close.
 type Cluster struct {
 	members   []*process.Process
+	specs     []process.Spec
 	endpoints []string
 }
 
@@ -59,23 +72,43 @@ func start(ctx context.Context, path string, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{}
-	for _, m := range o.plan(ports) {
-		p, err := process.Start(process.Spec{Name: m.name, Path: path, Dir: o.Dir, Args: m.args})
+	for i, m := range o.plan(ports) {
+		command := append([]string{path}, m.args...)
+		if o.Hosts != nil {
+			command = slices.Concat(o.Hosts[i].With, command)
+		}
+		spec := process.Spec{Name: m.name, Path: command[0], Dir: o.Dir, Args: command[1:]}
+		p, err := process.Start(spec)
 		if err != nil {
 			c.Close()
 			return nil, err
 		}
-		c.members, c.endpoints = append(c.members, p), append(c.endpoints, m.endpoint)
+		c.members, c.specs, c.endpoints = append(c.members, p), append(c.specs, spec), append(c.endpoints, m.endpoint)
 	}
 	var all error
-	for i, p := range c.members {
-		all = errors.Join(all, p.Ready(ctx, func(ctx context.Context) error { return probe.HTTP(ctx, c.endpoints[i]+"/health", http.StatusOK) }))
+	for i := range c.members {
+		all = errors.Join(all, c.ready(ctx, i))
 	}
 	if all != nil {
 		c.Close()
 		return nil, all
 	}
 	return c, nil
+}
+
+func (c *Cluster) ready(ctx context.Context, i int) error {
+	return c.members[i].Ready(ctx, func(ctx context.Context) error { return probe.HTTP(ctx, c.endpoints[i]+"/health", http.StatusOK) })
+}
+
+// Restart kills a member, unless it has ended, and starts it again on its data. It returns once the member is healthy.
+func (c *Cluster) Restart(ctx context.Context, i int) error {
+	c.members[i].Kill()
+	p, err := process.Start(c.specs[i])
+	if err != nil {
+		return err
+	}
+	c.members[i] = p
+	return c.ready(ctx, i)
 }
 
 // member is how a member is started.
@@ -88,16 +121,27 @@ type member struct {
 func (o Options) plan(ports []int) (members []member) {
 	url := func(i int) string { return "http://" + port.Address(ports[i]) }
 	name := func(i int) string { return fmt.Sprintf("etcd%d", i+1) }
-	var initial []string
+	var listen []string
 	for i := range o.Members {
-		initial = append(initial, name(i)+"="+url(o.Members+i))
+		listen = append(listen, url(o.Members+i))
 	}
-	for i := range o.Members {
-		client, peer := url(i), url(o.Members+i)
+	peers := listen
+	if o.Peers != nil {
+		peers = o.Peers(listen)
+	}
+	var initial []string
+	for i, peer := range peers {
+		initial = append(initial, name(i)+"="+peer)
+	}
+	for i, peer := range peers {
+		client, data := url(i), filepath.Join(o.data(), name(i))
+		if o.Hosts != nil { // a folder of this start: nobody here sees what an earlier one left there
+			data = filepath.Join(o.Hosts[i].Data, fmt.Sprint(ports[i]))
+		}
 		args := []string{
-			"--name=" + name(i), "--data-dir=" + filepath.Join(o.data(), name(i)), "--log-level=warn",
+			"--name=" + name(i), "--data-dir=" + data, "--log-level=warn",
 			"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(initial, ","),
+			"--listen-peer-urls=" + listen[i], "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(initial, ","),
 		}
 		if o.WithoutFsync {
 			args = append(args, "--unsafe-no-fsync")

@@ -73,12 +73,20 @@ func (d *Disk) Run(command string) (last string, err error) {
 	return "", errors.Join(errors.New("the shell has ended"), d.answer.Err())
 }
 
+// fills tries to fill a disk while programs take and free space on it: an attempt that asks for too much allocates nothing.
+const fills = `for try in 1 2 3 4 5 6 7 8 9; do free=$(df -k --output=avail %[1]s | tail -1); ` +
+	`if [ $free -le %[2]d ] || fallocate -l $(( free - %[2]d ))k %[1]s/filler 2>/dev/null; then echo filled; break; fi; done`
+
 // Leave fills the disk with a file until so many MiB are free. -1 removes the file.
 func (d *Disk) Leave(mebibytes int) error {
 	command := "rm -f " + d.dir + "/filler"
-	if mebibytes >= 0 {
-		command += fmt.Sprintf(`; free=$(df -k --output=avail %[1]s | tail -1); [ $free -le %[2]d ] || fallocate -l $(( free - %[2]d ))k %[1]s/filler`, d.dir, mebibytes<<10)
+	if mebibytes < 0 {
+		_, err := d.Run(command)
+		return err
 	}
-	_, err := d.Run(command)
+	last, err := d.Run(command + "; " + fmt.Sprintf(fills, d.dir, mebibytes<<10))
+	if err == nil && last != "filled" {
+		err = fmt.Errorf("%s cannot be filled: programs take its space at the same time", d.dir)
+	}
 	return err
 }

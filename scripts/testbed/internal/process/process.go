@@ -129,6 +129,12 @@ func (p *Process) Stop() {
 	}
 }
 
+// Kill ends the process and its group as kill -9 does, and returns when the process is gone.
+func (p *Process) Kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
 // signal sends to the group only before the child is waited for, because its id may belong to another
 // process afterwards.
 func (p *Process) signal(s syscall.Signal) {
