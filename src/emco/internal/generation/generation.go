@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -110,11 +111,13 @@ func (s Stores) Advance(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return s.begin(ctx, p, now)
+	_, err = s.begin(ctx, p, now)
+	return err
 }
 
 // Adopt joins stores of different generations in a new one. Where the AppContext is the older store, the numbers of
-// revisions jump: those after its backup were given. No process may run.
+// revisions jump: those after its backup were given. No process may run; the error is Conflict if one was faster, and the
+// stores are still of different generations.
 func (s Stores) Adopt(ctx context.Context, now time.Time) error {
 	p, err := s.read(ctx)
 	if err != nil {
@@ -133,33 +136,41 @@ func (s Stores) Adopt(ctx context.Context, now time.Time) error {
 	if p.check() != nil {
 		p.contexts.Next = appcontext.Generation{}
 	}
-	return s.begin(ctx, p, now)
+	done, err := s.begin(ctx, p, now)
+	if err != nil || done {
+		return err
+	}
+	err = s.Compare(ctx)
+	if _, apart := errors.AsType[*Apart](err); apart {
+		return errs.E(errs.Conflict, "adopt", "the stores", fmt.Errorf("another process changes their generations at the same time; stop all processes, and adopt them again: %w", err))
+	}
+	return err
 }
 
-// begin takes the steps that are left of the next generation.
-func (s Stores) begin(ctx context.Context, p pair, now time.Time) error {
+// begin takes the steps that are left of the next generation; done is false if another process was faster at one of them.
+func (s Stores) begin(ctx context.Context, p pair, now time.Time) (done bool, err error) {
 	next := p.contexts.Next
 	if next.IsZero() {
 		next = appcontext.Generation{Number: max(p.documents.Number, p.contexts.Number) + 1, Token: rand.Text(), Begun: now.UTC().Truncate(time.Second)}
 		announced, ok, err := s.Contexts.SetGenerations(ctx, p.contexts, appcontext.Generations{Generation: p.documents, Next: next})
 		if err != nil || !ok {
-			return err
+			return false, err
 		}
 		p.contexts = announced
 	}
 	if !same(p.documents, next) {
 		body, err := json.Marshal(next)
 		if err != nil {
-			return err
+			return false, err
 		}
 		err = store.PutGeneration(ctx, s.Documents, p.doc, body)
 		if errs.Is(err, errs.Conflict) || errs.Is(err, errs.Exists) {
-			return nil
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	_, _, err := s.Contexts.SetGenerations(ctx, p.contexts, appcontext.Generations{Generation: next})
-	return err
+	_, done, err = s.Contexts.SetGenerations(ctx, p.contexts, appcontext.Generations{Generation: next})
+	return done, err
 }

@@ -225,6 +225,50 @@ func TestAGenerationThatIsLeftHalfWayIsCompleted(t *testing.T) {
 	})
 }
 
+// overtaken is a driver whose first Put comes after what another process does.
+type overtaken struct {
+	store.Driver
+	first func()
+}
+
+func (o *overtaken) Put(ctx context.Context, d store.Doc, at int64) error {
+	if first := o.first; first != nil {
+		o.first = nil
+		first()
+	}
+	return o.Driver.Put(ctx, d, at)
+}
+
+// Who adopts stores while another process changes their generations is told when they are still apart, and not that it has joined them.
+func TestAnAdoptionThatIsOvertakenIsNoSuccess(t *testing.T) {
+	onEveryDriver(t, func(b *bed) {
+		for name, joins := range map[string]bool{"by one that joins them too": true, "by one that does not": false} {
+			documents := b.documents()
+			contexts, prefix := b.contexts()
+			b.advance(generation.Stores{Documents: documents, Contexts: contexts})
+			older := b.restored(b.backup(documents))
+			b.advance(generation.Stores{Documents: documents, Contexts: contexts})
+			apart := generation.Stores{Documents: older, Contexts: b.copied(prefix)}
+			mine := apart
+			mine.Documents = &overtaken{older, func() {
+				if joins {
+					b.must(apart.Adopt(b.Context(), time.Now()))
+					return
+				}
+				was, err := store.Generation(b.Context(), older)
+				b.must(err)
+				b.must(store.PutGeneration(b.Context(), older, was, []byte(`{"number":40,"token":"another","begun":"2026-11-23T12:00:00Z"}`)))
+			}}
+			err := mine.Adopt(b.Context(), time.Now())
+			if left := apart.Compare(b.Context()); joins && (err != nil || left != nil) {
+				b.Errorf("%s: %v, and the stores: %v", name, err, left)
+			} else if !joins && (!errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "stop all processes") || left == nil) {
+				b.Errorf("%s: %v, and the stores: %v", name, err, left)
+			}
+		}
+	})
+}
+
 // Processes that begin and compare generations at the same time never see stores apart.
 func TestProcessesBeginGenerationsTogether(t *testing.T) {
 	onEveryDriver(t, func(b *bed) {
