@@ -19,7 +19,7 @@ S-01 | mongo     | scripts/e2e                     | TestMongoContract | the con
 S-02 | test      | src/emco/internal/app           | TestF22ASecondDataFolder TestF10LostDocuments TestTwoFoldersShareDocuments | stores that do not belong together are refused
 S-03 | services  | scripts/e2e                     | TestS03 | three processes without a common disk give the same bytes
 S-04 | services  | scripts/e2e                     | TestReplicasWithSeparateFolders | one process takes a large package in and is killed, another delivers it
-S-05 | machines  | scripts/e2e                     | TestS05 | three processes on three members of etcd: kills, pauses and partitions; documents are linearizable, updates come once, the audit log is whole
+S-05 | machines  | scripts/e2e                     | TestS05 | three processes on three members of etcd: kills, pauses, partitions, slow and full disks; documents are linearizable, updates come once, the audit log is whole
 S-05 | services  | scripts/e2e                     | TestReplicasShareWork TestAMoveIsFinished | processes that are killed or paused are replaced
 S-05 | git       | scripts/e2e                     | TestFaultsAtOnce | faults of all kinds at once, on one process
 S-05 | test      | src/emco/internal/appcontext    | TestHeadsAreLinearizable TestH34 | concurrent steps have one order; the leader of etcd is paused and killed
