@@ -100,10 +100,12 @@ type Page struct {
 	Continue string            `json:"continue,omitempty"`
 }
 
-// Note is what an export holds besides lines: Anchor before the first line of a stream whose older lines were
+// Note is what an export holds besides lines: Begin with the names of all streams as the first line, so that a part of an export is told from a
+// file of lines; Anchor before the first line of a stream whose older lines were
 // removed, Spoilt before the lines of a stream of which a record cannot be read, Head after the last line of each stream, and
 // End with the names of all streams as the last line.
 type Note struct {
+	Begin  []string `json:"begin,omitzero"`
 	Anchor *Head    `json:"anchor,omitempty"`
 	Spoilt *Spoilt  `json:"spoilt,omitempty"`
 	Head   *Head    `json:"head,omitempty"`
@@ -125,7 +127,7 @@ func IsEnd(line []byte) bool { return bytes.HasPrefix(line, []byte(endNote)) }
 
 // isNote reports whether a line of an export is a note.
 func isNote(line []byte) bool {
-	for _, name := range []string{`{"anchor":`, `{"spoilt":`, `{"head":`, endNote} {
+	for _, name := range []string{`{"begin":`, `{"anchor":`, `{"spoilt":`, `{"head":`, endNote} {
 		if bytes.HasPrefix(line, []byte(name)) {
 			return true
 		}

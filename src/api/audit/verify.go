@@ -44,6 +44,7 @@ type Verifier struct {
 	marks   []mention       // heads that lines name
 	removed map[string]Head // the last line of each stream that a line permits to remove
 	spoilt  *Spoilt         // the first record that cannot be read; nil: none
+	export  bool            // the input has notes, so it is an export
 	end     []string
 	ended   bool
 	lines   int64
@@ -198,7 +199,15 @@ func (v *Verifier) note(text []byte) error {
 	if err := json.Unmarshal(text, &n); err != nil {
 		return v.unreadable(text)
 	}
+	v.export = true
 	switch {
+	case n.Begin != nil:
+		if len(v.streams) > 0 {
+			return errors.New("an export begins within the input; verify each export by itself")
+		}
+		for _, name := range n.Begin {
+			v.chain(name)
+		}
 	case n.Anchor != nil:
 		c := v.chain(n.Anchor.Stream)
 		if c.seq > 0 || c.anchor != nil {
@@ -237,6 +246,12 @@ func (c *chain) ends(h Head) error {
 
 // Finish checks what concerns several streams, after the last line.
 func (v *Verifier) Finish() (Report, error) {
+	if !v.export && v.lines == 0 {
+		return v.report(), errors.New("there is no line of the audit log")
+	}
+	if v.export && !v.ended {
+		return v.report(), v.cut()
+	}
 	for _, name := range slices.Sorted(maps.Keys(v.streams)) {
 		c := v.streams[name]
 		if err := v.whole(name, c); err != nil {
@@ -259,12 +274,28 @@ func (v *Verifier) Finish() (Report, error) {
 	return v.report(), nil
 }
 
+// cut says where an export without its end was cut: in the first stream of which it has lines and no head, or else before the first of
+// which it has nothing.
+func (v *Verifier) cut() error {
+	const why = "the export is cut: its last line is missing"
+	names := slices.Sorted(maps.Keys(v.streams))
+	at := slices.IndexFunc(names, func(name string) bool { c := v.streams[name]; return c.head == nil && c.seq > 0 })
+	if at < 0 {
+		at = slices.IndexFunc(names, func(name string) bool { return v.streams[name].head == nil })
+	}
+	if at < 0 {
+		return errors.New(why)
+	}
+	c := v.streams[names[at]]
+	if c.seq == 0 && c.anchor != nil {
+		return &Broken{names[at], c.anchor.Seq + 1, why}
+	}
+	return &Broken{names[at], c.seq + 1, why}
+}
+
 // whole checks the ends of a stream. Only an export knows them.
 func (v *Verifier) whole(name string, c *chain) error {
 	if !v.ended {
-		if c.head != nil || c.anchor != nil {
-			return &Broken{name, c.seq + 1, "the export is cut: its last line is missing"}
-		}
 		return nil
 	}
 	switch r := v.removed[name]; {

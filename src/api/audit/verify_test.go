@@ -47,7 +47,8 @@ func (l *log) note(n audit.Note) string {
 }
 
 // export is the whole log with its notes.
-func (l *log) export() (out []string) {
+func (l *log) export() []string {
+	out := []string{l.note(audit.Note{Begin: []string{"00", "01"}})}
 	for _, s := range []string{"00", "01"} {
 		h := l.heads[s]
 		out = append(append(out, l.lines[s]...), l.note(audit.Note{Head: &h}))
@@ -82,7 +83,7 @@ func TestAWholeLogIsWhole(t *testing.T) {
 // Each way to spoil an export is found, and the first line that is wrong is named.
 func TestSpoiltLogsAreFound(t *testing.T) {
 	t.Parallel()
-	// The export: 00 is lines 0 to 5, its head 6; 01 is 7 to 12, its head 13; the end 14.
+	// The export without its first line: 00 is lines 0 to 5, its head 6; 01 is 7 to 12, its head 13; the end 14.
 	for name, c := range map[string]struct {
 		spoil  func(l []string) []string
 		stream string
@@ -95,7 +96,7 @@ func TestSpoiltLogsAreFound(t *testing.T) {
 		"swapped":             {func(l []string) []string { l[2], l[3] = l[3], l[2]; return l }, "00", 3},
 		"cut":                 {func(l []string) []string { return slices.Delete(l, 4, 6) }, "00", 5},
 		"cut with head":       {func(l []string) []string { return slices.Delete(l, 4, 7) }, "00", 5},
-		"export cut":          {func(l []string) []string { return l[:10] }, "00", 7},
+		"export cut":          {func(l []string) []string { return l[:10] }, "01", 4},
 		"line cut":            {func(l []string) []string { l[3] = l[3][:40]; return l }, "unknown", 0},
 		"garbage":             {func(l []string) []string { l[3] = "{}"; return l }, "unknown", 0},
 		"stream dropped":      {func(l []string) []string { return l[7:] }, "00", 1},
@@ -104,7 +105,7 @@ func TestSpoiltLogsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := verify(c.spoil(two(t).export()))
+			_, err := verify(c.spoil(two(t).export()[1:]))
 			b, ok := errors.AsType[*audit.Broken](err)
 			if !ok || b.Stream != c.stream || b.Seq != c.seq {
 				t.Errorf("got %v, want stream %s, line %d", err, c.stream, c.seq)
@@ -185,6 +186,26 @@ func TestAFileOfLines(t *testing.T) {
 	}
 	if _, err := verify(slices.Delete(slices.Clone(lines), 1, 3)); err == nil {
 		t.Error("a gap passed")
+	}
+}
+
+// An export that ends anywhere before its end, also within a line, is not taken for a part of a log.
+func TestACutExportIsFoundWhereverItWasCut(t *testing.T) {
+	t.Parallel()
+	text := strings.Join(two(t).export(), "\n")
+	for n := range len(text) - len(`{"end":["00","01"]}`) {
+		if _, err := audit.Verify(strings.NewReader(text[:n])); err == nil {
+			t.Fatalf("the first %d bytes pass:\n%s", n, text[:n])
+		}
+	}
+	lines := two(t).export()
+	for n, want := range map[int]string{1: "stream 00, line 1: the export is cut", 4: "stream 00, line 4: the export is cut", 8: "stream 01, line 1: the export is cut"} {
+		if _, err := verify(lines[:n]); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d lines: %v, want %s", n, err, want)
+		}
+	}
+	if _, err := verify(append(two(t).export()[1:4:4], two(t).export()...)); err == nil || !strings.Contains(err.Error(), "begins within the input") {
+		t.Errorf("an export after lines: %v", err)
 	}
 }
 

@@ -47,6 +47,9 @@ func (s *testStage) wholeLog() string {
 	if r, err := audit.Verify(strings.NewReader(text)); err != nil || !r.Whole {
 		s.Errorf("the log is not whole: %v", err)
 	}
+	if _, err := audit.Verify(strings.NewReader(text[:strings.IndexByte(text, '\n')+1])); err == nil || !strings.Contains(err.Error(), "the export is cut") {
+		s.Errorf("the first line of the export alone: %v", err)
+	}
 	return text
 }
 

@@ -66,7 +66,13 @@ func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	end := []string{}
+	names := append([]string{}, v.spoilt...)
+	for _, h := range v.heads {
+		names = append(names, h.Stream)
+	}
+	if err := note(audit.Note{Begin: names}, send); err != nil {
+		return err
+	}
 	for _, name := range v.spoilt {
 		err := note(audit.Note{Spoilt: &audit.Spoilt{Stream: name, Key: headKey(t.o.KV, name)}}, send)
 		if a, ok := anchors[name]; ok {
@@ -78,7 +84,6 @@ func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 		if err != nil {
 			return err
 		}
-		end = append(end, name)
 	}
 	for _, h := range v.heads {
 		if a, ok := anchors[h.Stream]; ok {
@@ -93,9 +98,8 @@ func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 		if err != nil {
 			return err
 		}
-		end = append(end, h.Stream)
 	}
-	return note(audit.Note{End: end}, send)
+	return note(audit.Note{End: names}, send)
 }
 
 // exportStream hands the lines of a stream to send, after notes that name what of it cannot be read.

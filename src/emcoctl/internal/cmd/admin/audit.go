@@ -176,7 +176,8 @@ func newAuditVerifyCommand(s *session.Session) *cobra.Command {
 		Use: "verify [FILE]...", Short: "Check that no line of the audit log was changed or removed",
 		Long: `Verify checks the chain of hashes of all lines: of the server, or of files, which need no server: those of
 emcoctl audit export, and copies that the server writes (audit.file). It exits with 1 and names
-the first line that is wrong or missing. A copy does not prove where it begins and ends.
+the first line that is wrong or missing. An export that was cut is found; a copy does not prove
+where it begins and ends.
 
 What can write etcd can write the whole log again. Keep the output of "verify -o json" elsewhere:
 --heads FILE checks that the lines which were there then are there unchanged.`,
