@@ -88,7 +88,9 @@ func (l *lister) add(c route.FedCluster, err error) error {
 		return err
 	case c.Err != nil:
 		l.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
-		l.out.Mark = 0 // it may have been out of reach for a moment
+		if !errs.Is(c.Err, errs.NotFound) && !errs.Is(c.Err, errs.Invalid) { // those are mended by writes, which the mark shows
+			l.out.Mark = 0
+		}
 	case err == nil && c.Settings.Status.Repo.URL != "": // else it reports by HTTPS, or not at all
 		l.out.Clusters = append(l.out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status})
 		return nil

@@ -87,6 +87,11 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	repo("https://git.example.com/moved")
 	want("after the repository moved", false, 4, nil, "edge+b", "edge+c")
 	want("later again", true, 0, nil)
+	var lost v2.Cluster
+	lost.Metadata.Name, lost.Spec.GitOps = "lost", v2.GitOps{Type: "fluxcd", Reference: "none"}
+	put("cluster-providers/edge/clusters/lost", lost)
+	want("after a cluster without its sync object", true, 2, []v2.ClusterKey{"edge+lost"})
+	want("while the sync object is missing", true, 0, nil)
 	many := []string{"b", "c"}
 	for n := range 500 {
 		many = append(many, fmt.Sprintf("n%03d", n))
@@ -96,7 +101,7 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	for _, name := range many {
 		names = append(names, v2.NewClusterKey("edge", name))
 	}
-	want("after a fleet was registered", false, 504, nil, names...)
+	want("after a fleet was registered", false, 506, nil, names...)
 	want("at last", true, 0, nil)
 }
 
