@@ -593,6 +593,28 @@ func TestAListUntilATimeSkipsNewerSegments(t *testing.T) {
 	}
 }
 
+// storeLines stores intents as the stream "01", in groups of a size; line returns the nth, from 1.
+func (b *bed) storeLines(groups, size int, line func(n int) audit.Line) {
+	b.Helper()
+	var ops []clientv3.Op
+	for first := 1; first <= groups*size; first += size {
+		var lines []string
+		for n := first; n < first+size; n++ {
+			l := line(n)
+			l.Stream, l.Seq, l.Phase = "01", int64(n), audit.Intent
+			text, err := json.Marshal(l)
+			b.must(err)
+			lines = append(lines, string(text))
+		}
+		ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "line", "01", etcdkv.Number(int64(first))), strings.Join(lines, "\n")))
+	}
+	ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "head", "01"), fmt.Sprintf(`{"seq":%d,"hash":""}`, groups*size)))
+	for some := range slices.Chunk(ops, 20) {
+		_, _, err := b.kv.Commit(b.Context(), "lines", nil, some)
+		b.must(err)
+	}
+}
+
 // An export of a long log holds a portion of it in memory: what was read from etcd and is not sent yet.
 func TestAnExportHoldsAPortionInMemory(t *testing.T) {
 	b := newBed(t)
@@ -602,22 +624,7 @@ func TestAnExportHoldsAPortionInMemory(t *testing.T) {
 		most = max(most, held)
 	}})
 	const groups, size = 300, 50
-	var ops []clientv3.Op
-	for g := range groups {
-		text := []string{}
-		for i := range size {
-			n := g*size + i + 1
-			line, err := json.Marshal(audit.Line{Stream: "01", Seq: int64(n), Phase: audit.Intent, Path: strings.Repeat("x", 1000), Time: time.Now()})
-			b.must(err)
-			text = append(text, string(line))
-		}
-		ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "line", "01", etcdkv.Number(int64(g*size+1))), strings.Join(text, "\n")))
-	}
-	ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "head", "01"), fmt.Sprintf(`{"seq":%d,"hash":""}`, groups*size)))
-	for some := range slices.Chunk(ops, 20) {
-		_, _, err := b.kv.Commit(b.Context(), "lines", nil, some)
-		b.must(err)
-	}
+	b.storeLines(groups, size, func(n int) audit.Line { return audit.Line{Path: strings.Repeat("x", 1000), Time: time.Now()} })
 	log, err := auditlog.New(b.options("a")) // it writes nothing: it does not run
 	b.must(err)
 	held, most, total = 0, 0, 0
@@ -655,23 +662,12 @@ func TestAPageReadsFewLinesThatAreInNoSegment(t *testing.T) {
 	}})
 	const groups, missing, size = 700, 100, 50 // more than 20,000 lines; those of some groups are missing
 	begun := time.Now().Add(-time.Hour)
-	var ops []clientv3.Op
-	for g := range groups {
-		if g >= 300 && g < 300+missing {
-			continue
-		}
-		text := []string{}
-		for i := range size {
-			n := g*size + i + 1
-			line, err := json.Marshal(audit.Line{Stream: "01", Seq: int64(n), Phase: audit.Intent, Path: fmt.Sprint(n), Time: begun.Add(time.Duration(n) * time.Millisecond)})
-			b.must(err)
-			text = append(text, string(line))
-		}
-		ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "line", "01", etcdkv.Number(int64(g*size+1))), strings.Join(text, "\n")))
-	}
-	ops = append(ops, clientv3.OpPut(b.kv.Key("audit", "head", "01"), fmt.Sprintf(`{"seq":%d,"hash":""}`, groups*size)))
-	for some := range slices.Chunk(ops, 100) {
-		_, _, err := b.kv.Commit(b.Context(), "lines", nil, some)
+	b.storeLines(groups, size, func(n int) audit.Line {
+		return audit.Line{Path: fmt.Sprint(n), Time: begun.Add(time.Duration(n) * time.Millisecond)}
+	})
+	for g := range missing {
+		key := b.kv.Key("audit", "line", "01", etcdkv.Number(int64((300+g)*size+1)))
+		_, _, err := b.kv.Commit(b.Context(), "lines", nil, []clientv3.Op{clientv3.OpDelete(key)})
 		b.must(err)
 	}
 	log, _ := b.start(b.options("a")) // it writes another stream

@@ -73,6 +73,19 @@ func (a *api) Close() {
 	a.closed++
 }
 
+// silence is an API server that does not answer.
+func silence(ctx context.Context) (status.Capacity, error) {
+	<-ctx.Done()
+	return status.Capacity{}, ctx.Err()
+}
+
+func directClusters(n int) (out []v2.ClusterKey) {
+	for range n {
+		out = append(out, v2.NewClusterKey("p", "direct"+strings.Repeat("x", len(out))))
+	}
+	return out
+}
+
 func TestReportsCountWhileTheirAgentLives(t *testing.T) {
 	t.Parallel()
 	three := status.Capacity{Nodes: 3}
@@ -122,15 +135,8 @@ func TestReportsAreShown(t *testing.T) {
 func TestDirectClustersAreReadOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := &api{answer: func(ctx context.Context) (status.Capacity, error) {
-			<-ctx.Done()
-			return status.Capacity{}, ctx.Err()
-		}}
-		r := freeresources.New(said{}, a.connect, time.Minute, time.Now, slog.New(slog.DiscardHandler))
-		var clusters []v2.ClusterKey
-		for range 40 {
-			clusters = append(clusters, v2.NewClusterKey("p", "direct"+strings.Repeat("x", len(clusters))))
-		}
+		a := &api{answer: silence}
+		r, clusters := freeresources.New(said{}, a.connect, time.Minute, time.Now, slog.New(slog.DiscardHandler)), directClusters(40)
 		began := time.Now()
 		got, err := r.Of(t.Context(), clusters)
 		if took := time.Since(began); err != nil || took != 30*time.Second || len(got) != 40 || got["p+direct"].Problem != "the API server does not answer" {
@@ -170,15 +176,8 @@ func TestAStoreThatDoesNotAnswerIsAnError(t *testing.T) {
 func TestClustersThatWereNotAskedAreNotBlamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := &api{answer: func(ctx context.Context) (status.Capacity, error) {
-			<-ctx.Done()
-			return status.Capacity{}, ctx.Err()
-		}}
-		r := freeresources.New(said{}, a.connect, time.Minute, time.Now, slog.New(slog.DiscardHandler))
-		var clusters []v2.ClusterKey
-		for range 100 {
-			clusters = append(clusters, v2.NewClusterKey("p", "direct"+strings.Repeat("x", len(clusters))))
-		}
+		a := &api{answer: silence}
+		r, clusters := freeresources.New(said{}, a.connect, time.Minute, time.Now, slog.New(slog.DiscardHandler)), directClusters(100)
 		got, err := r.Of(t.Context(), clusters)
 		count := map[string]int{}
 		for _, c := range got {
