@@ -1,10 +1,7 @@
 package inventory_test
 
 import (
-	"context"
 	"errors"
-	"iter"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
 )
 
 const (
@@ -24,64 +21,36 @@ const (
 	memberKey           = cloudKey + "/cluster-references/"
 )
 
-var errBroken = errors.New("the disk is broken")
-
-// faultyDriver is a driver that fails as the test requires.
-type faultyDriver struct {
-	*sqlite.Driver
-	get  store.Key // reading it fails
-	list store.Key // listing below it fails after the first document
-	all  bool      // it does not know what has changed
-}
-
-func (d *faultyDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
-	if k == d.get {
-		return store.Doc{}, errBroken
-	}
-	return d.Driver.Get(ctx, k)
-}
-
-func (d *faultyDriver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
-	if d.list == "" || !strings.HasPrefix(string(under), string(d.list)) {
-		return d.Driver.List(ctx, under, q)
-	}
-	return func(yield func(store.Doc, error) bool) {
-		for doc, err := range d.Driver.List(ctx, under, q) {
-			if !yield(doc, err) {
-				return
-			}
-			yield(store.Doc{}, errBroken)
-			return
-		}
-	}
-}
-
-func (d *faultyDriver) Changes(ctx context.Context, mark int64) (store.Changes, error) {
-	changes, err := d.Driver.Changes(ctx, mark)
-	if d.all {
-		changes = store.Changes{All: true, Mark: changes.Mark}
-	}
-	return changes, err
-}
-
-// faultyInventory is an inventory on a faultyDriver, with another store for writing.
+// faultyInventory is an inventory whose reads can fail, with another store for writing.
 type faultyInventory struct {
 	*testing.T
 	*inventory.Inventory
-	driver *faultyDriver
+	driver *resourcetest.Reads
 	db     *store.DB
 }
 
 func newFaultyInventory(t *testing.T) *faultyInventory {
 	t.Helper()
-	d, err := sqlite.Open(filepath.Join(t.TempDir(), "docs.db"), sqlite.WithoutFsync())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	f := &faultyInventory{T: t, driver: &faultyDriver{Driver: d}, db: store.New(d, nil, seal.New(seal.NewKey()))}
+	d, _ := resourcetest.Driver(t)
+	f := &faultyInventory{T: t, driver: &resourcetest.Reads{Driver: d}, db: store.New(d, nil, seal.New(seal.NewKey()))}
 	f.Inventory = inventory.New(store.New(f.driver, nil, seal.New(seal.NewKey())), cloud.New)
 	return f
+}
+
+// breaks makes the read of a document fail.
+func (f *faultyInventory) breaks(k store.Key) {
+	f.driver.Fails = func(read store.Key) bool { return read == k }
+}
+
+// breaksAfterOne makes reads below a key fail after the first document.
+func (f *faultyInventory) breaksAfterOne(under store.Key) {
+	n := 0
+	f.driver.Fails = func(read store.Key) bool {
+		if strings.HasPrefix(string(read), string(under)) {
+			n++
+		}
+		return n > 1
+	}
 }
 
 func (f *faultyInventory) create(keys ...store.Key) {
@@ -117,7 +86,7 @@ func (f *faultyInventory) wantFleet(clusters ...store.Key) {
 
 func (f *faultyInventory) wantBroken() {
 	f.Helper()
-	if fleet, err := f.Fleet(f.Context()); !errors.Is(err, errBroken) {
+	if fleet, err := f.Fleet(f.Context()); !errors.Is(err, resourcetest.ErrBroken) {
 		f.Errorf("Fleet = %v, %v, want the error of the driver", fleet, err)
 	}
 }
@@ -145,9 +114,9 @@ func TestAClusterThatCannotBeReadStaysInTheFleet(t *testing.T) {
 	if _, err := f.db.Replace(t.Context(), store.Write{Key: c0, Body: []byte(`{"a":1}`)}, 0); err != nil {
 		t.Fatal(err)
 	}
-	f.driver.get = c0
+	f.breaks(c0)
 	f.wantBroken()
-	f.driver.get = ""
+	f.driver.Fails = nil
 	f.wantFleet(c0, c1)
 }
 
@@ -158,9 +127,9 @@ func TestAChangeThatCouldNotBeReadIsReadLater(t *testing.T) {
 	f.create(c0)
 	f.wantFleet(c0)
 	f.create(c1)
-	f.driver.get = c1
+	f.breaks(c1)
 	f.wantBroken()
-	f.driver.get = ""
+	f.driver.Fails = nil
 	f.wantFleet(c0, c1)
 }
 
@@ -169,14 +138,15 @@ func TestAFleetThatWasReadInPartIsNotUsed(t *testing.T) {
 	t.Parallel()
 	f := newFaultyInventory(t)
 	f.create(c0, c1)
-	f.driver.list = "cluster-providers"
+	f.breaksAfterOne("cluster-providers")
 	f.wantBroken()
-	f.driver.list = ""
+	f.driver.Fails = nil
 	f.wantFleet(c0, c1)
 
-	f.driver.all, f.driver.list = true, "cluster-providers"
+	f.driver.Blind = true
+	f.breaksAfterOne("cluster-providers")
 	f.wantBroken()
-	f.driver.all, f.driver.list = false, ""
+	f.driver.Blind, f.driver.Fails = false, nil
 	f.wantFleet(c0, c1)
 }
 
@@ -190,7 +160,7 @@ func TestMembersAreReadAgainWithTheFleet(t *testing.T) {
 	if err := f.db.Delete(t.Context(), memberKey+"c0", nil); err != nil {
 		t.Fatal(err)
 	}
-	f.driver.all = true
+	f.driver.Blind = true
 	f.wantMember(false)
 }
 
@@ -199,10 +169,10 @@ func TestMembersThatWereReadInPartAreNotUsed(t *testing.T) {
 	t.Parallel()
 	f := newFaultyInventory(t)
 	f.create(c0, c1, memberKey+"c1", memberKey+"c0")
-	f.driver.list = memberKey[:len(memberKey)-1]
-	if _, err := f.Cloud(t.Context(), cloudKey, "lc"); !errors.Is(err, errBroken) {
+	f.breaksAfterOne(memberKey)
+	if _, err := f.Cloud(t.Context(), cloudKey, "lc"); !errors.Is(err, resourcetest.ErrBroken) {
 		t.Errorf("Cloud = %v, want the error of the driver", err)
 	}
-	f.driver.list = ""
+	f.driver.Fails = nil
 	f.wantMember(true)
 }

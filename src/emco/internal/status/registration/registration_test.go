@@ -1,12 +1,9 @@
 package registration_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -25,7 +22,7 @@ import (
 func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	t.Parallel()
 	driver, blobs := resourcetest.Driver(t)
-	reads := &countedReads{Driver: driver}
+	reads := &resourcetest.Reads{Driver: driver}
 	db := store.New(reads, blobs, seal.New(seal.NewKey()))
 	r := &registration.Reader{Routes: &route.Resolver{DB: db}, Log: slog.New(slog.DiscardHandler)}
 	put := func(key store.Key, doc any) {
@@ -53,7 +50,8 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	mark := int64(0)
 	want := func(what string, since bool, most int64, gone []v2.ClusterKey, names ...v2.ClusterKey) {
 		t.Helper()
-		reads.n.Store(0)
+		reads.Got.Store(0)
+		reads.Listed.Store(0)
 		list, err := r.Clusters(t.Context(), mark)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +63,7 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 		if list.Since != since || !slices.Equal(got, names) || !slices.Equal(list.Gone, gone) {
 			t.Errorf("%s: since is %v, clusters are %v, gone are %v, want %v, %v and %v", what, list.Since, got, list.Gone, since, names, gone)
 		}
-		if n := reads.n.Load(); n > most {
+		if n := reads.Got.Load() + reads.Listed.Load(); n > most {
 			t.Errorf("%s: %d documents were read, want %d at most", what, n, most)
 		}
 		mark = list.Mark
@@ -103,32 +101,6 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	}
 	want("after a fleet was registered", false, 506, nil, names...)
 	want("at last", true, 0, nil)
-}
-
-// countedReads counts the documents that are read.
-type countedReads struct {
-	store.Driver
-	n atomic.Int64
-}
-
-func (c *countedReads) Get(ctx context.Context, k store.Key) (store.Doc, error) {
-	c.n.Add(1)
-	return c.Driver.Get(ctx, k)
-}
-
-func (c *countedReads) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
-	return func(yield func(store.Doc, error) bool) {
-		for d, err := range c.Driver.List(ctx, under, q) {
-			c.n.Add(1)
-			if !yield(d, err) {
-				return
-			}
-		}
-	}
-}
-
-func (c *countedReads) Changes(ctx context.Context, mark int64) (store.Changes, error) {
-	return c.Driver.(store.Follower).Changes(ctx, mark)
 }
 
 // A report of a commit proves the objects of a pair only if the commit holds all of them.

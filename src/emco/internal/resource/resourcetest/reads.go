@@ -1,0 +1,56 @@
+package resourcetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// ErrBroken is an error of a driver.
+var ErrBroken = errors.New("the disk is broken")
+
+// Reads is a driver that counts the documents that are read, and fails as a test requires. A test sets its members while nothing is read.
+type Reads struct {
+	store.Driver // a store.Follower, as that of Driver
+
+	Got, Listed atomic.Int64               // documents that were read one by one, and by lists
+	Fails       func(store.Key) (yes bool) // whether the read of a document ends with ErrBroken; nil: none does
+	Blind       bool                       // it does not know what has changed
+}
+
+// Get is that of the driver.
+func (r *Reads) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	if r.Fails != nil && r.Fails(k) {
+		return store.Doc{}, ErrBroken
+	}
+	r.Got.Add(1)
+	return r.Driver.Get(ctx, k)
+}
+
+// List is that of the driver.
+func (r *Reads) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for doc, err := range r.Driver.List(ctx, under, q) {
+			if err == nil && r.Fails != nil && r.Fails(doc.Key) {
+				yield(store.Doc{}, ErrBroken)
+				return
+			}
+			r.Listed.Add(1)
+			if !yield(doc, err) {
+				return
+			}
+		}
+	}
+}
+
+// Changes is that of the driver.
+func (r *Reads) Changes(ctx context.Context, mark int64) (store.Changes, error) {
+	changes, err := r.Driver.(store.Follower).Changes(ctx, mark)
+	if r.Blind {
+		changes = store.Changes{All: true, Mark: changes.Mark}
+	}
+	return changes, err
+}
