@@ -74,7 +74,7 @@ func unknownApp(app, where string, known []string) error {
 	slices.Sort(known)
 	known = slices.Compact(known)
 	if len(app) > maxName {
-		return errs.New(errs.Invalid, "Invalid query app: there is no app "+strconv.Quote(app[:maxName])+"… "+where)
+		return errs.New(errs.Invalid, "Invalid query app: there is no app "+strconv.Quote(app[:maxName])+"…"+where)
 	}
 	text := "Invalid query app: there is no app " + strconv.Quote(app) + where
 	near, found := nearest.To(app, known)

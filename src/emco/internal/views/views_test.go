@@ -438,17 +438,18 @@ func TestUnknownAppsAreNamed(t *testing.T) {
 	w.views.log.apply(appcontext.EventChange{UpTo: 1})
 	group := "/" + groupPath("prod")
 	for path, want := range map[string]string{
-		"/fleet?app=stoks":                   `no app "stoks"; did you mean stocks?`,
-		"/fleet?app=web":                     "",
-		"/fleet?app=parking":                 "",
-		"/fleet/nth?app=moon&group=edge&i=0": `no app "moon"; there are parking, stocks`,
-		"/events?app=stoks":                  `no app "stoks"; did you mean stocks?`,
-		"/events?app=stocks":                 "",
-		group + "/matrix?app=wbe":            `no app "wbe" in shop/till/v1/prod; did you mean web?`,
-		group + "/matrix?app=db&app=parking": `no app "parking" in shop/till/v1/prod; there are db, stocks, web`,
-		group + "/matrix?app=stocks":         "",
-		group + "/placement?app=stoks":       `no app "stoks" in shop/till/v1/prod; did you mean stocks?`,
-		group + "/placement?app=stocks":      "",
+		"/fleet?app=stoks":                                `no app "stoks"; did you mean stocks?`,
+		"/fleet?app=web":                                  "",
+		"/fleet?app=parking":                              "",
+		"/fleet/nth?app=moon&group=edge&i=0":              `no app "moon"; there are parking, stocks`,
+		"/events?app=stoks":                               `no app "stoks"; did you mean stocks?`,
+		"/events?app=stocks":                              "",
+		group + "/matrix?app=wbe":                         `no app "wbe" in shop/till/v1/prod; did you mean web?`,
+		group + "/matrix?app=db&app=parking":              `no app "parking" in shop/till/v1/prod; there are db, stocks, web`,
+		group + "/matrix?app=stocks":                      "",
+		group + "/matrix?app=" + strings.Repeat("x", 100): `no app "` + strings.Repeat("x", 64) + `"… in shop/till/v1/prod`,
+		group + "/placement?app=stoks":                    `no app "stoks" in shop/till/v1/prod; did you mean stocks?`,
+		group + "/placement?app=stocks":                   "",
 	} {
 		status := http.StatusOK
 		if want != "" {
