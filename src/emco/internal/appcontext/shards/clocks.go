@@ -77,10 +77,10 @@ func (c *Clocks) compare(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = lease.end(ctx) }()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	defer cancel(nil)
+	defer cancel()
 	watching.Go(func() { c.watch(ctx) })
 	every := time.NewTicker(c.interval)
 	defer every.Stop()
@@ -90,7 +90,7 @@ func (c *Clocks) compare(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
 		case <-lease.lost:
 			return errLeaseLost
 		case <-every.C:
