@@ -235,6 +235,36 @@ func TestUnreadObjectsNeedAProof(t *testing.T) {
 	}
 }
 
+// The repository of a cluster is read once for a document, however many pairs need a proof; and not at all if none does.
+func TestARepositoryIsReadOnceForADocument(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.parents = map[git.Hash][]git.Hash{"c3": {"c2"}, "c2": nil}
+	other := intake.Pair{Key: shop, Objects: []appcontext.Ref{secret}, Commit: "c2", HookCommit: "c2"}
+	other.Key.App = "other"
+	f.pair.Commit, f.pair.HookCommit = "c2", "c2"
+	f.Pairs = func(context.Context, v2.ClusterKey) ([]intake.Pair, error) { return []intake.Pair{f.pair, other}, nil }
+	reads, desired := 0, f.Desired
+	f.Desired = func(ctx context.Context, c v2.ClusterKey) (git.Repo, error) {
+		reads++
+		return desired(ctx, c)
+	}
+	r := document(1, object(secret, status.Current))
+	f.notify(r, start)
+	if reads != 0 {
+		t.Errorf("%d reads for objects that the agent reads", reads)
+	}
+	r.Apps[0].Commit, r.Apps[0].Objects[0].Content, r.Apps[0].Objects[0].Unread = "c3", "", true
+	_, label := manifest.DeploymentLabel(other.Key.Deployment, other.Key.App)
+	r.Apps = append(r.Apps, status.App{Label: label, Commit: "c3", Objects: r.Apps[0].Objects})
+	f.notify(r, start)
+	reads = 0
+	r.Apps[0].Objects[0].Reason = "new"
+	if got := f.notify(r, start); got == "none" || reads != 1 {
+		t.Errorf("%d reads, delivered %s", reads, got)
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
 	text := func(r status.Report) []byte {

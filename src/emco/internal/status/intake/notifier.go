@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
@@ -55,7 +55,7 @@ func (t *Notifier) Notify(ctx context.Context, r status.Report, received time.Ti
 	if !introduced {
 		t.Deliver(ctx, appcontext.Report{Key: appcontext.PairKey{Cluster: v2.ClusterKey(r.Cluster)}, Seq: r.Seq, At: received})
 	}
-	reading, kept := indexReport(r), make(map[appcontext.PairKey]sentReport, len(pairs))
+	reading, kept := t.index(ctx, r), make(map[appcontext.PairKey]sentReport, len(pairs))
 	for _, pair := range pairs {
 		was, told := last[pair.Key]
 		report, known := t.buildReport(ctx, reading, pair)
@@ -83,12 +83,19 @@ func (t *Notifier) Forget(cluster v2.ClusterKey) {
 	delete(t.sent, cluster)
 }
 
+// index indexes a report. The repository of its cluster is read when a pair needs it, once.
+func (t *Notifier) index(ctx context.Context, r status.Report) *indexedReport {
+	x := indexReport(r)
+	x.desired = sync.OnceValues(func() (git.Repo, error) { return t.Desired(ctx, v2.ClusterKey(r.Cluster)) })
+	return x
+}
+
 // buildReport builds the report of a pair. It is not known yet while History reads what proves unread objects.
 func (t *Notifier) buildReport(ctx context.Context, r *indexedReport, pair Pair) (_ appcontext.Report, known bool) {
-	if r.objectsProved, known = t.provesContent(ctx, r.report, pair, pair.Commit); !known {
+	if r.objectsProved, known = t.provesContent(ctx, r, pair, pair.Commit); !known {
 		return appcontext.Report{}, false
 	}
-	if r.hooksProved, known = t.provesContent(ctx, r.report, pair, pair.HookCommit); !known {
+	if r.hooksProved, known = t.provesContent(ctx, r, pair, pair.HookCommit); !known {
 		return appcontext.Report{}, false
 	}
 	return r.pairReport(pair), true
@@ -114,28 +121,17 @@ func digestOf(r appcontext.Report) [sha256.Size]byte {
 // provesContent reports whether unread objects have the desired content: the reconciler
 // names the commit that it applied, and that commit contains the objects. The answer is not known
 // while History reads the commit.
-func (t *Notifier) provesContent(ctx context.Context, r status.Report, pair Pair, holds string) (yes, known bool) {
-	app, ok := appOf(r, pair.Key)
+func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pair, holds string) (yes, known bool) {
+	app, ok := r.app(pair.Key)
 	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
 		return false, true
 	}
-	cluster := v2.ClusterKey(r.Cluster)
-	desired, err := t.Desired(ctx, cluster)
+	desired, err := r.desired()
 	if err != nil {
-		t.Log.Debug("repository of a cluster not known", "cluster", r.Cluster, "err", err)
+		t.Log.Debug("repository of a cluster not known", "cluster", r.report.Cluster, "err", err)
 		return false, true
 	}
-	return t.History.Contains(ctx, cluster, desired, git.Hash(app.Commit), git.Hash(holds))
-}
-
-func appOf(r status.Report, key appcontext.PairKey) (status.App, bool) {
-	_, label := manifest.DeploymentLabel(key.Deployment, key.App)
-	for _, a := range r.Apps {
-		if a.Label == label {
-			return a, true
-		}
-	}
-	return status.App{}, false
+	return t.History.Contains(ctx, v2.ClusterKey(r.report.Cluster), desired, git.Hash(app.Commit), git.Hash(holds))
 }
 
 func anyUnread(a status.App) bool {

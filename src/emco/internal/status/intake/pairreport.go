@@ -6,6 +6,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/git"
 )
 
 // indexedReport is a report with indexes for look-ups by pair.
@@ -14,6 +15,7 @@ type indexedReport struct {
 	apps          map[string]status.App // by label
 	unseen        map[manifest.GroupKind]string
 	clusterScoped map[manifest.ObjectKey]status.Object // cluster-scoped objects of all apps
+	desired       func() (git.Repo, error)             // the repository with the cluster's desired state
 
 	objectsProved, hooksProved bool // objects, or hooks, that the agent may not read have the desired content
 }
@@ -47,11 +49,17 @@ func indexReport(r status.Report) *indexedReport {
 	return x
 }
 
+// app returns what the report has of a pair.
+func (x *indexedReport) app(key appcontext.PairKey) (app status.App, known bool) {
+	_, label := manifest.DeploymentLabel(key.Deployment, key.App)
+	app, known = x.apps[label]
+	return app, known
+}
+
 // pairReport builds the report of a pair: first the objects of its bundle in their order,
 // then other objects with its label.
 func (x *indexedReport) pairReport(p Pair) appcontext.Report {
-	_, label := manifest.DeploymentLabel(p.Key.Deployment, p.Key.App)
-	app, known := x.apps[label]
+	app, known := x.app(p.Key)
 	have := map[manifest.ObjectKey]status.Object{}
 	for _, o := range app.Objects {
 		have[keyOf(o)] = o
