@@ -38,12 +38,16 @@ type Options struct {
 	Bed   *bed.Bed
 	Name  string // lower case letters, digits and dashes; unique in the bed
 	Nodes int    // 0 means DefaultNodes, a negative number means none
+	// Bare leaves out the controllers, the scheduler and the nodes, which take half of a cluster's memory: an API server is
+	// enough for objects that nothing in the cluster acts on.
+	Bare bool
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	name, dir string
 	nodes     int
+	bare      bool
 	bed       *bed.Bed
 	programs  programDirs
 	server    string // URL of the API server
@@ -57,7 +61,7 @@ type Cluster struct {
 type programDirs struct{ kube, kwok string }
 
 // Start builds missing parts, starts a cluster and waits until it accepts work: the API server and the
-// nodes are ready, and the service account of namespace default exists. The caller stops the cluster
+// nodes are ready, and the service account of namespace default exists, or in a bare cluster that namespace. The caller stops the cluster
 // before closing its bed. When Start fails nothing is left running.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c, err := prepare(ctx, o)
@@ -132,7 +136,10 @@ func prepare(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Nodes == 0 {
 		o.Nodes = DefaultNodes
 	}
-	c := &Cluster{name: o.Name, dir: filepath.Join(o.Bed.Dir(), o.Name), nodes: max(o.Nodes, 0), bed: o.Bed, tokens: newTokens()}
+	c := &Cluster{name: o.Name, dir: filepath.Join(o.Bed.Dir(), o.Name), nodes: max(o.Nodes, 0), bare: o.Bare, bed: o.Bed, tokens: newTokens()}
+	if o.Bare {
+		c.nodes = 0
+	}
 	var err error
 	if c.programs.kube, err = o.Bed.Part(ctx, "kube"); err != nil {
 		return nil, err
@@ -163,7 +170,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := process.Retry(func() error { return c.startServer(ctx) }); err != nil {
 		return err
 	}
-	for _, s := range c.clients() {
+	clients := c.clients()
+	if c.bare {
+		clients = nil
+	}
+	for _, s := range clients {
 		p, err := process.Start(s)
 		if err != nil {
 			return err

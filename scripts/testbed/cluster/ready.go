@@ -33,6 +33,9 @@ func (c *Cluster) ready(ctx context.Context) error {
 }
 
 func (c *Cluster) takesWork(ctx context.Context) error {
+	if c.bare {
+		return c.client.Get(ctx, "/api/v1/namespaces/default", nil)
+	}
 	if err := c.client.Get(ctx, "/api/v1/namespaces/default/serviceaccounts/default", nil); err != nil {
 		return err
 	}

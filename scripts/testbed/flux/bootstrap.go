@@ -1,6 +1,7 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,8 @@ type Sync struct {
 	URL      string        // http or https
 	Branch   string        // empty means main
 	Path     string        // folder in the repository; empty means its root
-	Interval time.Duration // 0 means 1 s
+	Interval time.Duration // between two looks at the branch; 0 means 1 s
+	Drift    time.Duration // between two comparisons with the cluster; 0 means Interval
 	User     string        // basic auth; empty means none
 	Password string
 }
@@ -60,7 +62,7 @@ func (s Sync) secret() jsonObject {
 
 func (s Sync) repository() jsonObject {
 	spec := jsonObject{
-		"url": s.URL, "interval": s.interval(), "timeout": "60s",
+		"url": s.URL, "interval": inMillis(s.Interval), "timeout": "60s",
 		"ref": jsonObject{"branch": s.Branch},
 	}
 	if s.User != "" {
@@ -73,13 +75,13 @@ func (s Sync) kustomization() jsonObject {
 	return jsonObject{
 		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": meta(),
 		"spec": jsonObject{
-			"interval": s.interval(), "retryInterval": s.interval(), "prune": true, "path": "./" + s.Path,
+			"interval": inMillis(cmp.Or(s.Drift, s.Interval)), "retryInterval": inMillis(s.Interval), "prune": true, "path": "./" + s.Path,
 			"sourceRef": jsonObject{"kind": "GitRepository", "name": Namespace},
 		},
 	}
 }
 
-// interval returns the interval in Flux's format, in milliseconds.
-func (s Sync) interval() string { return fmt.Sprintf("%dms", s.Interval.Milliseconds()) }
+// inMillis returns a time in Flux's format.
+func inMillis(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 func meta() jsonObject { return jsonObject{"name": Namespace, "namespace": Namespace} }

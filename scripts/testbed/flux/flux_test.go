@@ -25,7 +25,13 @@ func TestTheManifestOfABootstrap(t *testing.T) {
 			"with nothing but a repository",
 			Sync{URL: "http://h/r.git"},
 			[]string{"GitRepository", "Kustomization"},
-			[]string{`"branch":"main"`, `"path":"./"`, `"interval":"1000ms"`},
+			[]string{`"branch":"main"`, `"path":"./"`, `"interval":"1000ms"`, `"interval":"1000ms","path"`},
+		},
+		{
+			"with rare comparisons",
+			Sync{URL: "http://h/r.git", Interval: 2 * time.Second, Drift: 10 * time.Minute},
+			[]string{"GitRepository", "Kustomization"},
+			[]string{`"interval":"2000ms","ref"`, `"interval":"600000ms","path"`, `"retryInterval":"2000ms"`},
 		},
 	} {
 		text, err := c.sync.manifest()

@@ -3,18 +3,21 @@ package karmada
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/addon"
-	"github.com/emco-orchestrator/emco/scripts/testbed/internal/poll"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
 // memberTimeout limits the time until a member is ready.
 const memberTimeout = 3 * time.Minute
+
+// tokenLife is how long the control plane's token of a member is valid: no bed lives longer. The API server of the member
+// issues it, so that a bare cluster can be a member.
+const tokenLife = 24 * time.Hour
 
 // Join makes a cluster a member that the control plane writes to, as "karmadactl join" does: it gets a service account
 // with all rights. It returns when the member is ready.
@@ -24,15 +27,11 @@ func (k *Karmada) Join(ctx context.Context, name string, member *cluster.Cluster
 	if err := member.Apply(ctx, account); err != nil {
 		return err
 	}
-	var token string
-	err := poll.Until(ctx, 50*time.Millisecond, func(ctx context.Context) (err error) {
-		token, err = accountToken(ctx, member)
-		return err
-	})
+	token, err := member.Kubectl(ctx, "create", "token", "karmada", "--namespace="+members, "--duration="+tokenLife.String())
 	if err != nil {
 		return fmt.Errorf("member %s: %w", name, err)
 	}
-	text, err := json.Marshal(pushed(name, member.Server(), token, member.CA()))
+	text, err := json.Marshal(pushed(name, member.Server(), strings.TrimSpace(token), member.CA()))
 	if err != nil {
 		return err
 	}
@@ -51,14 +50,6 @@ apiVersion: v1
 kind: ServiceAccount
 metadata: {name: karmada, namespace: karmada-cluster}
 ---
-apiVersion: v1
-kind: Secret
-metadata:
-  name: karmada
-  namespace: karmada-cluster
-  annotations: {kubernetes.io/service-account.name: karmada}
-type: kubernetes.io/service-account-token
----
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: karmada}
@@ -66,21 +57,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects:
 - {kind: ServiceAccount, name: karmada, namespace: karmada-cluster}
 `
-
-func accountToken(ctx context.Context, member *cluster.Cluster) (string, error) {
-	out, err := member.Kubectl(ctx, "get", "secret", "karmada", "-n", members, "-o", "json")
-	if err != nil {
-		return "", err
-	}
-	var secret struct{ Data map[string][]byte }
-	if err := json.Unmarshal([]byte(out), &secret); err != nil {
-		return "", err
-	}
-	if len(secret.Data["token"]) == 0 {
-		return "", errors.New("the secret karmada has no token yet")
-	}
-	return string(secret.Data["token"]), nil
-}
 
 type jsonObject map[string]any
 
