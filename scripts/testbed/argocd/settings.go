@@ -2,8 +2,25 @@ package argocd
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 )
+
+type jsonObject map[string]any
+
+// registration is the Secret of a cluster that Argo CD writes to.
+func registration(name, server, token string, ca []byte) (string, error) {
+	access, err := json.Marshal(jsonObject{"bearerToken": token, "tlsClientConfig": jsonObject{"caData": ca}})
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(jsonObject{
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata":   jsonObject{"name": "cluster-" + name, "namespace": Namespace, "labels": jsonObject{"argocd.argoproj.io/secret-type": "cluster"}},
+		"stringData": jsonObject{"name": name, "server": server, "config": string(access)},
+	})
+	return string(text), err
+}
 
 // settings are the objects of Argo CD's installation that the controllers read. They define the health
 // of Applications, as docs/backends/argocd.md recommends for waves of Applications.

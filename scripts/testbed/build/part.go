@@ -135,9 +135,11 @@ func parts() []partRecipe {
 			programs: []binaryRecipe{{name: "caddy", pkg: "github.com/caddyserver/caddy/v2/cmd/caddy"}},
 		},
 		{
-			name: "argocd", about: "Argo CD's application controller and repository server, a Redis in memory, and the CRDs", ldflags: strip,
-			programs: []binaryRecipe{{name: "argocd", pkg: ".", links: []string{"argocd-application-controller", "argocd-repo-server", "argocd-redis"}}},
-			copies:   []textExtract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
+			name: "argocd", about: "Argo CD's controllers, repository server and API server, a Redis in memory, and the CRDs", ldflags: strip,
+			programs: []binaryRecipe{{name: "argocd", pkg: ".", links: []string{
+				"argocd-application-controller", "argocd-applicationset-controller", "argocd-repo-server", "argocd-server", "argocd-redis",
+			}}},
+			copies: []textExtract{{name: "crds.yaml", module: "github.com/argoproj/argo-cd/v3", files: []string{"manifests/crds/*-crd.yaml"}}},
 		},
 		{
 			name: "karmada", about: "Karmada's control plane, the agent of its members, its CRDs and webhooks", ldflags: strip,

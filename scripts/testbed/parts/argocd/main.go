@@ -1,6 +1,6 @@
-// Command argocd is what a cluster that pulls with Argo CD needs, in one binary: the
-// application controller, the repository server, what Git asks for passwords, and a Redis
-// in memory. The name it is called by says which it is.
+// Command argocd is Argo CD in one binary: the application controller, the repository server, the
+// ApplicationSet controller, the API server, which receives webhooks, what Git asks for passwords, and a
+// Redis in memory. The name it is called by says which it is.
 package main
 
 import (
@@ -14,15 +14,17 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	controller "github.com/argoproj/argo-cd/v3/cmd/argocd-application-controller/commands"
+	applicationset "github.com/argoproj/argo-cd/v3/cmd/argocd-applicationset-controller/commands"
 	askpass "github.com/argoproj/argo-cd/v3/cmd/argocd-git-ask-pass/commands"
 	reposerver "github.com/argoproj/argo-cd/v3/cmd/argocd-repo-server/commands"
+	server "github.com/argoproj/argo-cd/v3/cmd/argocd-server/commands"
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	build := command(filepath.Base(os.Args[0]))
 	if build == nil {
-		fmt.Fprintln(os.Stderr, "argocd: call it as argocd-application-controller, argocd-repo-server or argocd-redis")
+		fmt.Fprintln(os.Stderr, "argocd: call it as argocd-application-controller, argocd-repo-server, argocd-applicationset-controller, argocd-server or argocd-redis")
 		os.Exit(2)
 	}
 	if err := build().Execute(); err != nil {
@@ -38,6 +40,10 @@ func command(name string) func() *cobra.Command {
 		return controller.NewCommand
 	case "argocd-repo-server":
 		return reposerver.NewCommand
+	case "argocd-applicationset-controller":
+		return applicationset.NewCommand
+	case "argocd-server":
+		return server.NewCommand
 	case "argocd", "argocd-git-ask-pass":
 		return askpass.NewCommand
 	case "argocd-redis":
