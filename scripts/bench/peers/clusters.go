@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -38,31 +38,51 @@ type agent interface {
 // startAgent starts the agent of the cluster of a number; without one it returns nil.
 type startAgent func(ctx context.Context, i int, c *cluster.Cluster) (agent, error)
 
-// realClusters are real clusters that a peer changes.
+// realClusters are real clusters that a peer changes. They share an etcd and are bare: nothing in a cluster acts on the
+// objects of a world.
 type realClusters struct {
-	dir string
-	all []*realCluster
+	dir      string
+	patience time.Duration // until a change is in a cluster; 0: three minutes
+	bed      *bed.Bed      // nil before start
+	all      []*realCluster
 }
 
+// starting is the number of clusters that start at once.
+const starting = 3
+
 // start starts n clusters with their agents.
-func (l *realClusters) start(ctx context.Context, n int, start startAgent) error {
-	for i := range n {
-		one := &realCluster{dir: filepath.Join(l.dir, "cluster"+strconv.Itoa(i))}
-		l.all = append(l.all, one)
-		if err := one.start(ctx); err != nil {
-			return err
-		}
-		var err error
-		if one.agent, err = start(ctx, i, one.cluster); err != nil {
-			return err
-		}
+func (l *realClusters) start(ctx context.Context, n int, start startAgent) (err error) {
+	if l.bed, err = bed.Open(ctx, bed.Options{Dir: filepath.Join(l.dir, "clusters")}); err != nil {
+		return err
 	}
-	return nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, starting)
+	var all sync.WaitGroup
+	for i := range n {
+		one := &realCluster{}
+		l.all = append(l.all, one)
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if ctx.Err() != nil {
+				return
+			}
+			if err := one.join(ctx, l.bed, i, start); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
 }
 
 func (l *realClusters) stop() {
 	for _, one := range l.all {
 		one.stop()
+	}
+	if l.bed != nil {
+		l.bed.Close()
 	}
 }
 
@@ -78,24 +98,27 @@ func (l *realClusters) agents() (ids []int) {
 
 // live waits until all clusters have the desired objects, and returns the time since a moment.
 func (l *realClusters) live(ctx context.Context, w *world.World, since time.Time) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.patience, 3*time.Minute))
+	defer cancel()
 	failed := make([]error, len(l.all))
 	var all sync.WaitGroup
 	for i, one := range l.all {
-		all.Go(func() { failed[i] = one.live(ctx, w) })
+		all.Go(func() { failed[i] = program.Poll(ctx, look, func() error { return one.holds(ctx, w) }) })
 	}
 	all.Wait()
 	return time.Since(since), errors.Join(failed...)
 }
 
-// realCluster is a cluster with its own etcd.
+// realCluster is a cluster, and what a peer runs in it.
 type realCluster struct {
-	dir     string
-	bed     *bed.Bed
+	dir     string   // of its own bed
+	bed     *bed.Bed // its own; nil if it shares one
 	cluster *cluster.Cluster
 	client  *http.Client // kubectl would take longer than the measured time
 	agent   agent        // nil without one
 }
 
+// start starts a cluster with its own bed, and all programs of a control plane.
 func (l *realCluster) start(ctx context.Context) (err error) {
 	if err = os.MkdirAll(l.dir, 0o700); err != nil {
 		return err
@@ -103,10 +126,24 @@ func (l *realCluster) start(ctx context.Context) (err error) {
 	if l.bed, l.cluster, err = OpenCluster(ctx, l.dir); err != nil {
 		return err
 	}
+	l.connect()
+	return nil
+}
+
+// join starts the cluster of a number in a bed, with its agent.
+func (l *realCluster) join(ctx context.Context, b *bed.Bed, i int, start startAgent) (err error) {
+	if l.cluster, err = cluster.Start(ctx, cluster.Options{Bed: b, Name: world.Cluster(i), Bare: true}); err != nil {
+		return err
+	}
+	l.connect()
+	l.agent, err = start(ctx, i, l.cluster)
+	return err
+}
+
+func (l *realCluster) connect() {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(l.cluster.CA())
 	l.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}, Timeout: 10 * time.Second}
-	return nil
 }
 
 func (l *realCluster) stop() {
@@ -115,6 +152,8 @@ func (l *realCluster) stop() {
 	}
 	if l.cluster != nil {
 		l.cluster.Stop()
+	}
+	if l.bed != nil {
 		l.bed.Close()
 	}
 }
@@ -125,13 +164,6 @@ func (l *realCluster) control() []int {
 	kube := l.cluster.PIDs()
 	ids := []int{l.bed.EtcdPID(), kube["kube-apiserver"], kube["kube-controller-manager"]}
 	return slices.AppendSeq(ids, maps.Values(l.agent.PIDs()))
-}
-
-// live waits until the cluster has the desired objects.
-func (l *realCluster) live(ctx context.Context, w *world.World) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	return program.Poll(ctx, look, func() error { return l.holds(ctx, w) })
 }
 
 const configMaps = "/api/v1/namespaces/default/configmaps"

@@ -18,6 +18,11 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/bench/world"
 )
 
+// drift is the time after which Flux compares a cluster with what it has read, as Flux's documentation has it. A change of the
+// branch does not wait for it. With a comparison each second, ten apps would take more than half a processor in each
+// cluster.
+const drift = 10 * time.Minute
+
 // Edge brings changes to real clusters.
 type Edge interface {
 	// Prepare starts everything. Flux checks its branch once per interval every.
@@ -32,8 +37,10 @@ type Edge interface {
 
 // EdgeMaker makes an Edge with its data below a folder.
 type EdgeMaker struct {
-	Name string
-	New  func(dir string) Edge
+	Name    string
+	Changes int // that are measured; 0: as many as for all
+	Most    int // clusters; 0: no limit
+	New     func(dir string) Edge
 }
 
 // Processes are the ids of the processes of an Edge, without the Git server.
@@ -44,7 +51,7 @@ type Processes struct {
 
 // EmcoEdge is the program emco with its backend for Flux.
 func EmcoEdge(bin string) EdgeMaker {
-	return EdgeMaker{figures.Process, func(dir string) Edge {
+	return EdgeMaker{Name: figures.Process, New: func(dir string) Edge {
 		return &emcoEdge{Emco: NewEmco(bin, dir, Setup{}), clusters: realClusters{dir: dir}}
 	}}
 }
@@ -55,12 +62,12 @@ type emcoEdge struct {
 }
 
 func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
-	e.Flux = map[string]v2.Scalar{"syncInterval": v2.Scalar(every.String()), "retryInterval": v2.Scalar(every.String()), "secretRef": flux.Namespace}
+	e.Flux = map[string]v2.Scalar{"syncInterval": v2.Scalar(every.String()), "driftInterval": v2.Scalar(drift.String()), "retryInterval": v2.Scalar(every.String()), "secretRef": flux.Namespace}
 	if err := e.Emco.Prepare(ctx, s, nil); err != nil {
 		return err
 	}
 	return e.clusters.start(ctx, s.Clusters, fluxOf(e.Site(), flux.Options{}, func(i int) flux.Sync {
-		return flux.Sync{Path: "clusters/" + v2.NewClusterKey(fleet.Provider, world.Cluster(i)).String(), Interval: every}
+		return flux.Sync{Path: "clusters/" + v2.NewClusterKey(fleet.Provider, world.Cluster(i)).String(), Interval: every, Drift: drift}
 	}))
 }
 
@@ -83,7 +90,7 @@ func (e *emcoEdge) Close(ctx context.Context) error {
 // HandEdge is the layout of Flux's documentation: a Kustomization for each app that points to a folder
 // of the bootstrapped repository. All clusters read the same.
 func HandEdge() EdgeMaker {
-	return EdgeMaker{"a repository written by hand", func(dir string) Edge {
+	return EdgeMaker{Name: "a repository written by hand", New: func(dir string) Edge {
 		return &handEdge{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, clusters: realClusters{dir: dir}}
 	}}
 }
@@ -99,12 +106,12 @@ func (e *handEdge) Prepare(ctx context.Context, s world.Spec, every time.Duratio
 	}
 	files := map[string]gittest.File{}
 	for a := range s.Apps {
-		files["clusters/one/"+world.App(a)+".yaml"] = gittest.File{Content: fmt.Sprintf(kustomization, world.App(a), flux.Namespace, every, every, world.App(a), flux.Namespace)}
+		files["clusters/one/"+world.App(a)+".yaml"] = gittest.File{Content: fmt.Sprintf(kustomization, world.App(a), flux.Namespace, drift, every, world.App(a), flux.Namespace)}
 	}
 	if _, err := e.site.Bare.CommitExternal(ctx, site.Branch, files); err != nil {
 		return err
 	}
-	return e.clusters.start(ctx, s.Clusters, fluxOf(e.site, flux.Options{}, func(int) flux.Sync { return flux.Sync{Path: "clusters/one", Interval: every} }))
+	return e.clusters.start(ctx, s.Clusters, fluxOf(e.site, flux.Options{}, func(int) flux.Sync { return flux.Sync{Path: "clusters/one", Interval: every, Drift: drift} }))
 }
 
 func (e *handEdge) Processes() Processes { return Processes{Clusters: e.clusters.agents()} }
@@ -146,7 +153,7 @@ func (e *handEdge) Close(ctx context.Context) error {
 // HubEdge is the layout of Flux's documentation with a hub: the Flux of one cluster writes to all others, by a
 // Kustomization for each app on each cluster, with the kubeconfig of the cluster. The others run nothing for it.
 func HubEdge() EdgeMaker {
-	return EdgeMaker{"Flux with a hub, by hand", func(dir string) Edge {
+	return EdgeMaker{Name: "Flux with a hub, by hand", New: func(dir string) Edge {
 		return &hubEdge{
 			handEdge: handEdge{siteOrigin: siteOrigin{dir: filepath.Join(dir, "origin")}, clusters: realClusters{dir: dir}},
 			hub:      realCluster{dir: filepath.Join(dir, "hub")},
@@ -161,10 +168,6 @@ type hubEdge struct {
 
 // hubConcurrent is the number of concurrent reconciliations of a hub, as in what Flux's documentation says of scaling up.
 const hubConcurrent = 10
-
-// hubInterval is the time after which a Kustomization of a hub corrects its cluster. A change of the branch does not
-// wait for it.
-const hubInterval = 10 * time.Minute
 
 func (e *hubEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
 	if err := e.open(ctx, nil); err != nil {
@@ -189,7 +192,7 @@ func (e *hubEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration
 	if err != nil {
 		return err
 	}
-	e.hub.agent, err = fluxOf(e.site, flux.Options{Concurrent: hubConcurrent}, func(int) flux.Sync { return flux.Sync{Path: "clusters/hub", Interval: every} })(ctx, 0, e.hub.cluster)
+	e.hub.agent, err = fluxOf(e.site, flux.Options{Concurrent: hubConcurrent}, func(int) flux.Sync { return flux.Sync{Path: "clusters/hub", Interval: every, Drift: drift} })(ctx, 0, e.hub.cluster)
 	return err
 }
 
@@ -213,7 +216,7 @@ spec:
     kind: GitRepository
     name: %s
     namespace: %s
-`, name, app, hubInterval, every, app, name, flux.Namespace, flux.Namespace)
+`, name, app, drift, every, app, name, flux.Namespace, flux.Namespace)
 }
 
 func (e *hubEdge) Processes() Processes { return Processes{Control: e.hub.control()} }

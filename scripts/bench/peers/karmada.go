@@ -19,12 +19,12 @@ import (
 // Karmada's API server has acknowledged its last object. An app is a PropagationPolicy that names its objects and all
 // members.
 func KarmadaPush() EdgeMaker {
-	return EdgeMaker{"Karmada, push", func(dir string) Edge { return newKarmadaEdge(dir, false) }}
+	return EdgeMaker{Name: "Karmada, push", New: func(dir string) Edge { return newKarmadaEdge(dir, false) }}
 }
 
 // KarmadaPull is Karmada with an agent in each member. Otherwise as KarmadaPush.
 func KarmadaPull() EdgeMaker {
-	return EdgeMaker{"Karmada, pull", func(dir string) Edge { return newKarmadaEdge(dir, true) }}
+	return EdgeMaker{Name: "Karmada, pull", New: func(dir string) Edge { return newKarmadaEdge(dir, true) }}
 }
 
 type karmadaEdge struct {

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,15 @@ import (
 )
 
 const (
-	converged  = 10 // measured changes
-	edgePeriod = time.Second
-	resting    = time.Minute
-	// memoryOfCluster is what a real cluster with Flux takes, in MiB.
-	memoryOfCluster = 800
+	converged = 10 // measured changes
+	resting   = time.Minute
+	// memoryOfCluster is what a bare cluster with Flux takes, in MiB.
+	memoryOfCluster = 600
 )
+
+// edgePeriod is how often each Flux looks at Git: together at most ten times a second, which the Git server of the same
+// machine can answer.
+func edgePeriod(clusters int) time.Duration { return time.Second * time.Duration(max(1, clusters/10)) }
 
 // edgeSizes are the fleets of P17, in clusters.
 func edgeSizes() []int { return []int{3, 10, 30} }
@@ -38,9 +42,12 @@ func (s *Suite) edge(ctx context.Context) error {
 	if s.built(ctx, "P17, Karmada", "karmada") {
 		makers = append(makers, peers.KarmadaPush(), peers.KarmadaPull())
 	}
+	if s.built(ctx, "P17, Argo CD", "argocd") {
+		makers = append(makers, peers.ArgoWebhook(), peers.ArgoPolling())
+	}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
-		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod)
+		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod(clusters))
 		if free, need := availableMiB(), clusters*memoryOfCluster; free < need {
 			if s.round == 1 {
 				s.time.omit(fmt.Sprintf("P17 %s: it needs %d MiB of memory, %d are available", of, need, free))
@@ -48,6 +55,9 @@ func (s *Suite) edge(ctx context.Context) error {
 			continue
 		}
 		for _, m := range shuffled(s, makers) {
+			if m.Most > 0 && clusters > m.Most {
+				continue
+			}
 			s.turn("P17 "+of+", "+m.Name, func() {
 				sample := s.converge(ctx, m, spec)
 				sample.Metric, sample.Peer, sample.Case = "P17", m.Name, of
@@ -70,8 +80,9 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 	e := m.New(dir)
 	w := world.New(spec)
 	var took []float64
-	err := e.Prepare(ctx, spec, edgePeriod)
-	for i := 0; i <= converged && err == nil; i++ {
+	every := edgePeriod(spec.Clusters)
+	err := e.Prepare(ctx, spec, every)
+	for i := 0; i <= cmp.Or(m.Changes, converged) && err == nil; i++ {
 		change := world.Change{Kind: world.Value, App: i % apps}
 		if i == 0 {
 			change.Kind = world.Install
@@ -80,7 +91,7 @@ func (s *Suite) converge(ctx context.Context, m peers.EdgeMaker, spec world.Spec
 		var live time.Duration
 		live, err = e.Converge(ctx, peers.Turn{Change: change, Pairs: pairs, World: w})
 		took = append(took, live.Seconds())
-		pace.Until(ctx, time.Now().Add(time.Duration(s.draw.Int64N(int64(edgePeriod))))) // otherwise all changes come at the same phase of Flux's period
+		pace.Until(ctx, time.Now().Add(time.Duration(s.draw.Int64N(int64(every))))) // otherwise all changes come at the same phase of Flux's period
 	}
 	values := map[string]float64{}
 	if err == nil {

@@ -73,8 +73,8 @@ func FullParts() (out []Part) {
 		{6, []string{"P7"}, nil},
 		{10, []string{"P1", "P2", "P3", "P9", "P12"}, []int{1000}},
 		{12, []string{"P1", "P2", "P3", "P9", "P12"}, []int{10000}},
-		{10, []string{"P17"}, []int{3}},
-		{16, []string{"P17"}, []int{10}},
+		{16, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes ten
+		{18, []string{"P17"}, []int{10}},
 		{35, []string{"P17"}, []int{30}},
 		{10, []string{"P15"}, nil},
 		{6, []string{"P10", "P11", "P13"}, nil},
