@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/scripts/testbed/cluster"
+	"github.com/emco-orchestrator/emco/scripts/testbed/internal/poll"
 	"github.com/emco-orchestrator/emco/scripts/testbed/internal/process"
 )
 
@@ -83,11 +84,22 @@ func (a *Addon) Define(ctx context.Context, files ...string) error {
 		if _, err := a.cluster.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", path); err != nil {
 			return err
 		}
-		if _, err := a.cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "-f", path); err != nil {
+		if err := a.established(ctx, path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// established waits until the cluster knows the definitions of a file. kubectl's wait fails on a definition that is so new
+// that it has no conditions.
+func (a *Addon) established(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return poll.Until(ctx, 200*time.Millisecond, func(ctx context.Context) error {
+		_, err := a.cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "-f", path)
+		return err
+	})
 }
 
 // Program is a program of an add-on.
