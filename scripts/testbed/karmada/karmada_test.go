@@ -38,3 +38,16 @@ func TestAMemberHasItsOwnCredential(t *testing.T) {
 		}
 	}
 }
+
+// The Secret of an account is complete, so that nobody waits for a controller.
+func TestTheSecretOfAnAccountHasItsToken(t *testing.T) {
+	text, err := json.Marshal(tokenSecret("karmada-m1", "token of m1", []byte("authority")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"token":"` + base64.StdEncoding.EncodeToString([]byte("token of m1")), `"kubernetes.io/service-account.name":"karmada-m1"`, `"namespace":"karmada-cluster"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the Secret lacks %q:\n%s", want, text)
+		}
+	}
+}

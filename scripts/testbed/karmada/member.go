@@ -24,14 +24,14 @@ const tokenLife = 24 * time.Hour
 func (k *Karmada) Join(ctx context.Context, name string, member *cluster.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	if err := member.Apply(ctx, account); err != nil {
-		return err
-	}
-	token, err := member.Kubectl(ctx, "create", "token", "karmada", "--namespace="+members, "--duration="+tokenLife.String())
+	token, err := grant(ctx, member, "karmada")
 	if err != nil {
 		return fmt.Errorf("member %s: %w", name, err)
 	}
-	text, err := json.Marshal(pushed(name, member.Server(), strings.TrimSpace(token), member.CA()))
+	if err := member.Apply(ctx, binding); err != nil {
+		return err
+	}
+	text, err := json.Marshal(pushed(name, member.Server(), token, member.CA()))
 	if err != nil {
 		return err
 	}
@@ -41,22 +41,49 @@ func (k *Karmada) Join(ctx context.Context, name string, member *cluster.Cluster
 	return k.ready(ctx, name)
 }
 
-// account is the control plane's account in a member.
-const account = `apiVersion: v1
-kind: Namespace
-metadata: {name: karmada-cluster}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: karmada, namespace: karmada-cluster}
----
-apiVersion: rbac.authorization.k8s.io/v1
+// binding gives the control plane's account all rights in a member.
+const binding = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: karmada}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects:
 - {kind: ServiceAccount, name: karmada, namespace: karmada-cluster}
 `
+
+// grant makes a service account of a member with a token, and a Secret that has it. In a bare cluster no controller writes the
+// Secret.
+func grant(ctx context.Context, member *cluster.Cluster, account string) (token string, err error) {
+	if err := member.Apply(ctx, fmt.Sprintf(accountObjects, account)); err != nil {
+		return "", err
+	}
+	if token, err = member.Kubectl(ctx, "create", "token", account, "--namespace="+members, "--duration="+tokenLife.String()); err != nil {
+		return "", err
+	}
+	token = strings.TrimSpace(token)
+	text, err := json.Marshal(tokenSecret(account, token, member.CA()))
+	if err != nil {
+		return "", err
+	}
+	return token, member.Apply(ctx, string(text))
+}
+
+const accountObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: karmada-cluster}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: %s, namespace: karmada-cluster}
+`
+
+// tokenSecret is what the token controller of a whole cluster writes for an account.
+func tokenSecret(account, token string, ca []byte) jsonObject {
+	return jsonObject{
+		"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+		"metadata": jsonObject{"name": account, "namespace": members, "annotations": jsonObject{"kubernetes.io/service-account.name": account}},
+		"data":     map[string][]byte{"token": []byte(token), "ca.crt": ca, "namespace": []byte(members)},
+	}
+}
 
 type jsonObject map[string]any
 
@@ -85,6 +112,11 @@ type Agent struct{ *addon.Addon }
 // stops the agent before its cluster. When StartAgent fails nothing is left running.
 func (k *Karmada) StartAgent(ctx context.Context, name string, member *cluster.Cluster) (*Agent, error) {
 	a, err := addon.Start(ctx, member, part, func(ctx context.Context, a *addon.Addon) error {
+		for _, account := range []string{"karmada-impersonator", "karmada-" + name} { // whose tokens the agent hands to the control plane
+			if _, err := grant(ctx, member, account); err != nil {
+				return err
+			}
+		}
 		err := process.Retry(func() error {
 			return controller(ctx, a, "karmada-agent", "--karmada-kubeconfig="+k.Cluster().Kubeconfig(),
 				"--cluster-name="+name, "--cluster-api-endpoint="+member.Server())
