@@ -668,6 +668,9 @@ func TestEveryRouteAnswersAsItsDescriptionSays(t *testing.T) {
 	if documented != of.statuses {
 		t.Errorf("the description has %d statuses, and %d are counted", documented, of.statuses)
 	}
+	if told := countCoverage(*declared(t)); told != of {
+		t.Errorf("the page of compatibility counts %+v of the declared routes, the program has %+v", told, of)
+	}
 	if unread := x.typed.unread(); len(unread) > 0 {
 		t.Errorf("no answer was read into these types of package rest:\n%s", strings.Join(unread, "\n"))
 	}

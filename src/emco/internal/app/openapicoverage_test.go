@@ -197,13 +197,20 @@ func away(t *testing.T, d openapi.Document, seen map[string]bool, typed typedAns
 	x.ask(d.Paths[reads]["get"], "GET", reads, inner+"/cluster-references/direct/kubeconfig", "")
 }
 
-// coverageText is the part of the page of compatibility about what the test asks.
-func coverageText(t *testing.T) string {
+// declared returns the description of the routes that need no running program.
+func declared(t *testing.T) *openapi.Document {
 	t.Helper()
 	d, err := openapi.Of(declaredRoutes(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+// coverageText is the part of the page of compatibility about what the test asks.
+func coverageText(t *testing.T) string {
+	t.Helper()
+	d := declared(t)
 	c, forms := countCoverage(*d), 0
 	for _, q := range upstream.Queries() {
 		if _, ok := described(*d, q); ok {

@@ -54,8 +54,9 @@ func declaredRoutes() *mux.Router {
 	placementintent.Resources{}.Mount(r)
 	cacert.Resources{}.Mount(r)
 	cacert.New(nil, nil, nil).Mount(r)
-	dcm.Resources{}.Mount(r)
-	dcm.NewClouds(nil, nil).Mount(r)
+	clouds := dcm.NewClouds(nil, nil)
+	dcm.NewResources(nil, clouds).Mount(r) // what guards documents is part of their description
+	clouds.Mount(r)
 	orchestrator.Resources{}.Mount(r)
 	orchestrator.NewGroups(nil, nil, nil).Mount(r)
 	gac.Resources{}.Mount(r)
@@ -234,24 +235,20 @@ func describeDocument(t *testing.T, d resource.Description) string {
 		get += "; 406. `Accept: application/octet-stream` gives the file, `multipart/form-data` both"
 	}
 	row("GET "+item, get, quoted(d.OnItem)...)
-	forbidden := ""
+	refused, undeletable := "", "others change it"
 	if d.Guarded {
-		forbidden = " or what runs forbids it"
+		refused, undeletable = " what runs forbids it", "what runs forbids it"
 	}
 	switch put := map[resource.Put]string{resource.PutOK: "200", resource.PutCreated: "201", resource.PutUpsert: "200, or 201 if it is new"}[d.Put]; put {
 	case "":
 		row("PUT "+item, "405")
 	default:
-		text := put + "; 400; 409"
-		if d.Guarded {
-			text += forbidden
-		}
-		row("PUT "+item, text+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
+		row("PUT "+item, put+"; 400; 409"+refused+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
 	}
 	if d.Clear {
 		row("DELETE "+collection+", all of it", "204; 404 the parent is missing; 409 one has children", "`dryRun=true`")
 	}
-	row("DELETE "+item, map[bool]string{false: "204", true: "200"}[d.AtItem]+"; 404; 409 it has children, something refers to it,"+cmp.Or(forbidden, " or others change it")+"; 412", "`dryRun=true`")
+	row("DELETE "+item, map[bool]string{false: "204", true: "200"}[d.AtItem]+"; 404; 409 it has children, something refers to it, or "+undeletable+"; 412", "`dryRun=true`")
 	if d.Masked {
 		b.WriteString("\nAnswers show `***` for secrets. Send `***` back to keep the stored value; a sync object that names another server (scheme, host or port) needs the value itself, otherwise 400.\n")
 	}
