@@ -163,9 +163,7 @@ func TestS27EtcdThatIsNotTrusted(t *testing.T) {
 			defer cancel()
 			if c.waits {
 				go func() { // until the log says what is wrong
-					for ctx.Err() == nil && !strings.Contains(log.String(), c.want) {
-						time.Sleep(20 * time.Millisecond)
-					}
+					log.await(ctx, c.want)
 					cancel()
 				}()
 			}

@@ -150,6 +150,12 @@ func (s *testStage) must(what string, err error) {
 // because other tests need the processors.
 func (s *testStage) eventually(what string, complaint func() string) {
 	s.Helper()
+	eventually(s.T, what, complaint)
+}
+
+// eventually is as the method of a stage, for tests without one.
+func eventually(t *testing.T, what string, complaint func() string) {
+	t.Helper()
 	const often, seldom = 10 * time.Millisecond, 100 * time.Millisecond
 	limit := time.After(patience)
 	for pause := often; ; pause = min(pause*5/4, seldom) {
@@ -160,7 +166,7 @@ func (s *testStage) eventually(what string, complaint func() string) {
 		select {
 		case <-time.After(pause):
 		case <-limit:
-			s.Fatalf("%s: %s", what, last)
+			t.Fatalf("%s: %s", what, last)
 		}
 	}
 }
@@ -218,15 +224,41 @@ func (s *testStage) upload(method, path, doc string, file []byte) {
 
 // logBuffer keeps the log.
 type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu    sync.Mutex
+	text  bytes.Buffer
+	grown chan struct{} // closed by the next Write; nil: no goroutine waits for it; guarded by mu
 }
 
 // Write adds to the log.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.grown != nil {
+		close(l.grown)
+		l.grown = nil
+	}
 	return l.text.Write(b)
+}
+
+// await returns when the log contains a text, or ctx has ended.
+func (l *logBuffer) await(ctx context.Context, text string) {
+	for {
+		l.mu.Lock()
+		if strings.Contains(l.text.String(), text) {
+			l.mu.Unlock()
+			return
+		}
+		if l.grown == nil {
+			l.grown = make(chan struct{})
+		}
+		grown := l.grown
+		l.mu.Unlock()
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // String returns all that was logged.

@@ -55,17 +55,28 @@ func newTLSStage(t *testing.T, change func(*config.Config)) *tlsStage {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	s.stop = func() error { cancel(); return <-ended }
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if res, err := http.Get("http://" + a.OpsAddress() + "/readyz"); err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == 200 {
-				return s
-			}
+	eventually(t, "it is ready", func() string {
+		if code, text := s.readyz(); code != 200 {
+			return text
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("it does not become ready")
-		}
+		return ""
+	})
+	return s
+}
+
+// readyz asks the ops address whether the program is ready.
+func (s *tlsStage) readyz() (code int, text string) {
+	s.Helper()
+	res, err := http.Get("http://" + s.app.OpsAddress() + "/readyz")
+	if err != nil {
+		s.Fatal(err)
 	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return res.StatusCode, string(body)
 }
 
 // get reads projects over a new connection, and returns the name of the server's certificate.
@@ -135,18 +146,13 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	mine := s.clients.Issue(s.T, "gateway")
 	serves := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		eventually(t, "the certificate is "+want, func() string {
 			name, _, err := s.get(mine)
 			if err != nil {
 				t.Fatalf("while the files change: %v", err)
 			}
-			if name == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the server still shows %s, want %s", name, want)
-			}
-		}
+			return unless(name, want)
+		})
 	}
 	serves("first")
 	if err := os.WriteFile(filepath.Join(s.dir, "tls.crt"), []byte("spoilt"), 0o600); err != nil {
@@ -187,21 +193,19 @@ func TestH67CertificatesThatAreNotGood(t *testing.T) {
 		t.Errorf("a good certificate beside bad ones: %v", err)
 	}
 	const line = "the TLS handshake of a client failed"
-	if n := strings.Count(s.log.String(), line); n == 0 || n == 16 {
+	if n := strings.Count(s.log.String(), line); n != 1 && n != 2 { // two if a minute ends meanwhile
 		t.Errorf("%d lines are about 16 refused clients, want one in a minute: %s", n, s.log.tail(20))
 	}
 
 	next := certtest.New(t)
 	next.Write(t, filepath.Join(s.dir, "ca.crt"))
 	theirs := next.Issue(t, "gateway")
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if _, _, err := s.get(theirs); err == nil {
-			break
+	eventually(t, "a certificate of the new authority is accepted", func() string {
+		if _, _, err := s.get(theirs); err != nil {
+			return err.Error()
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("a certificate of the new authority is not accepted")
-		}
-	}
+		return ""
+	})
 	if _, _, err := s.get(mine); err == nil {
 		t.Error("a certificate of the former authority is still accepted")
 	}
@@ -221,17 +225,11 @@ func TestAStoppingProcessLingers(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.stop() }()
 	var ready string
-	for deadline := time.Now().Add(patience); ready == "" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		res, err := http.Get("http://" + s.app.OpsAddress() + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if res.StatusCode == 503 {
-			ready = string(text)
-		}
-	}
+	eventually(t, "it answers that it is not ready", func() string {
+		code, text := s.readyz()
+		ready = text
+		return unless(code, 503)
+	})
 	if !strings.Contains(ready, "stops") {
 		t.Errorf("/readyz says %q", ready)
 	}
