@@ -12,11 +12,16 @@ export GOFLAGS ?= -trimpath
 # Tests mostly wait for servers and programs, so more packages than processors run at the same time.
 TESTFLAGS := -p 4
 # A link takes a twelfth less processor time, and no more memory; so do tests that allocate much.
-test test-times: export GOGC ?= 400
+test-work test-scripts test-times: export GOGC ?= 400
 # On a disk, files and folders of tests cost a third of the tests' processor time, and flushes wait; in memory they do
-# not (docs/adr/0089). The path is the same each time: results are cached for one value of TMPDIR. go test links on the disk.
-test test-times: export GOTMPDIR := $(or $(GOTMPDIR),$(TMPDIR),/tmp)
-test test-times: export TMPDIR ?= $(shell scripts/testtmp)
+# not (docs/adr/0089). The path is the same each time: results are cached for one value of TMPDIR. go test links on the
+# disk, by the setting GOTMPDIR. T.TempDir follows that variable, so go gets it from a file, and tests do not.
+LINKS := $(or $(TMPDIR),/tmp)
+GO_ENV := $(BIN)/go.env
+USERS_GO_ENV := $(GOENV)
+test-work test-scripts test-times: export GOENV := $(GO_ENV)
+test-work test-scripts test-times: export TMPDIR ?= $(shell scripts/testtmp)
+test-work test-scripts test-times: $(GO_ENV)
 
 .DEFAULT_GOAL := help
 
@@ -53,6 +58,11 @@ release: ## make the archives of HEAD for all platforms, with bills of materials
 .PHONY: test
 test: ## run the fast tests: unit, contract, CLI scripts
 	@$(MAKE) --no-print-directory -j2 test-work test-scripts
+
+.PHONY: $(GO_ENV)
+$(GO_ENV): # the user's own settings, and where to link
+	@mkdir -p $(BIN)
+	@{ cat "$$(GOENV=$(USERS_GO_ENV) go env GOENV)" 2>/dev/null; echo; echo "GOTMPDIR=$(LINKS)"; } >$@.new && mv $@.new $@
 
 .PHONY: test-work test-scripts
 test-work:

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,4 +64,45 @@ func memoryRunsPrograms(dir string, kib int) bool {
 	}
 	free, err := strconv.Atoi(f[len(f)-3])
 	return err == nil && free >= kib
+}
+
+// make test gives the folder to tests: what they create by T.TempDir is there, too.
+func TestMakeTestPutsFilesOfTestsThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module x\n",
+		"x_test.go": "package x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) { t.Fatal(\"files are in \" + t.TempDir()) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile := filepath.Join(root, "Makefile")
+	if _, err := os.Stat(makefile); err != nil { // a cached result is for this one
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(root, "scripts"), filepath.Join(dir, "scripts")); err != nil {
+		t.Fatal(err)
+	}
+	run := func(name string, args ...string) string {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		for _, v := range os.Environ() { // as from a shell, not from make
+			if name, _, _ := strings.Cut(v, "="); !slices.Contains([]string{"TMPDIR", "GOTMPDIR", "GOENV", "MAKEFLAGS", "MAKELEVEL"}, name) {
+				cmd.Env = append(cmd.Env, v)
+			}
+		}
+		cmd.Env = append(cmd.Env, "GOWORK=off")
+		out, _ := cmd.CombinedOutput() // the test fails, to show what it prints
+		return strings.TrimSpace(string(out))
+	}
+	want := "files are in " + run("scripts/testtmp") + "/TestX"
+	if out := run("make", "-f", makefile, "test-work"); !strings.Contains(out, want) {
+		t.Errorf("want %s, got\n%s", want, out)
+	}
 }
