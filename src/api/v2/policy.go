@@ -208,28 +208,28 @@ func (s PolicySpec) checkValidations(c *violationList) {
 	if n := len(s.Validations); n > maxValidations {
 		c.fail("spec.validations", "has %d items; at most %d are allowed", n, maxValidations)
 	}
-	taken := map[string]bool{}
+	variables, rules := map[string]bool{}, map[string]bool{} // by name
 	for i, v := range s.Variables {
 		at := fmt.Sprintf("spec.variables[%d]", i)
 		if !variableName.MatchString(v.Name) {
 			c.fail(at+".name", "%s is no name of a variable; use up to 63 letters, digits and '_', and no digit first", quote(v.Name))
 		}
-		if taken["variables."+v.Name] {
+		if variables[v.Name] {
 			c.fail(at+".name", "%s is the name of an earlier variable", quote(v.Name))
 		}
-		taken["variables."+v.Name] = true
+		variables[v.Name] = true
 		c.expression(at+".expression", v.Expression)
 	}
 	for i, v := range s.Validations {
 		at := fmt.Sprintf("spec.validations[%d]", i)
 		c.name(at+".name", v.Name)
-		if taken[v.Name] || slices.Contains(append(PolicyRules(), RuleSecrets), v.Name) {
+		if rules[v.Name] || slices.Contains(append(PolicyRules(), RuleSecrets), v.Name) {
 			c.fail(at+".name", "%s is the name of another rule", quote(v.Name))
 		}
-		taken[v.Name] = true
+		rules[v.Name] = true
 		c.patterns(at+".kinds", v.Kinds)
 		c.expression(at+".expression", v.Expression)
-		if v.Message == "" {
+		if strings.TrimSpace(v.Message) == "" {
 			c.fail(at+".message", "missing; say what is wrong with an object that breaks the rule")
 		}
 		c.text(at+".message", v.Message, maxMessage)

@@ -229,6 +229,7 @@ func TestRulesOfAProject(t *testing.T) {
 func TestRulesThatCannotBeEvaluatedAreNotStored(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)
+	p.want(201, "POST projects", name(p.project))
 	rule := func(more string) string { return `{"name":"a","expression":"true","message":"m"` + more + `}` }
 	for body, want := range map[string]string{
 		`"validations":[{"name":"a","expression":"object.","message":"m"}]`:             "spec.validations[0].expression: the expression is no CEL",
@@ -236,17 +237,21 @@ func TestRulesThatCannotBeEvaluatedAreNotStored(t *testing.T) {
 		`"validations":[{"name":"host","expression":"true","message":"m"}]`:             "the name of another rule",
 		`"validations":[` + rule("") + `,` + rule("") + `]`:                             "spec.validations[1].name",
 		`"validations":[{"name":"a","expression":"true"}]`:                              "spec.validations[0].message: missing",
+		`"validations":[{"name":"a","expression":"true","message":" "}]`:                "spec.validations[0].message: missing",
 		`"validations":[{"name":"a","message":"m"}]`:                                    "spec.validations[0].expression: missing",
 		`"validations":[` + rule(`,"mode":"strict"`) + `]`:                              `neither "warn" nor "refuse"`,
 		`"validations":[` + rule(`,"kinds":["["]`) + `]`:                                "spec.validations[0].kinds",
 		`"validations":[` + rule(``) + strings.Repeat(`,`+rule(``), 50) + `]`:           "has 51 items; at most 50",
 		`"variables":[{"name":"1st","expression":"true"}]`:                              "no name of a variable",
+		`"variables":[{"name":"a","expression":"1"},{"name":"a","expression":"1"}]`:     "spec.variables[1].name",
 		`"variables":[{"name":"a","expression":"` + strings.Repeat("1+", 3000) + `1"}]`: "at most 4096",
 	} {
 		if got := p.want(400, "POST projects/"+p.project+"/policies", `{"metadata":{"name":"own"},"spec":{`+body+`}}`); !strings.Contains(got, want) {
 			t.Errorf("%.80s: %s, want %s", body, got, want)
 		}
 	}
+	p.want(201, "POST projects/"+p.project+"/policies", `{"metadata":{"name":"own"},"spec":{"variables":[{"name":"a","expression":"1"}],"validations":[`+
+		`{"name":"variables.a","expression":"variables.a == 1","message":"m"}]}}`) // the names of rules and variables do not meet
 }
 
 // A chart that brings a definition has its objects compared with it.
