@@ -1,6 +1,7 @@
 package refschema
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -140,13 +141,17 @@ func (r *reading) readFile(file string) {
 		r.faults = append(r.faults, err)
 		return
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	var root, second yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&root); errors.Is(err, io.EOF) {
+		r.faults = append(r.faults, fmt.Errorf("%s: the file is empty; it needs name and resources", file))
+		return
+	} else if err != nil {
 		r.faults = append(r.faults, fmt.Errorf("%s: %w", file, err))
 		return
 	}
-	if len(root.Content) == 0 {
-		r.faults = append(r.faults, fmt.Errorf("%s: the file is empty; it needs name and resources", file))
+	if err := documents.Decode(&second); !errors.Is(err, io.EOF) {
+		r.fail(file, max(second.Line, root.Content[0].Line), "the file", "must have one schema; write the second one into a file of its own")
 		return
 	}
 	f := fileReader{reading: r, file: file}
@@ -303,6 +308,7 @@ func (r *reading) types() []Type {
 		r.faults = append(r.faults, fmt.Errorf("%s: the schemas register %d types; there may be %d", r.entries[maxTypes].file, len(r.entries), maxTypes))
 		return nil
 	}
+	var sound []entry // with names of their own
 	byName, reserved := map[string]entry{}, Reserved()
 	for _, e := range r.entries {
 		if e.name.text == "" {
@@ -319,12 +325,12 @@ func (r *reading) types() []Type {
 			r.fail(e.file, e.name.at, e.field+".name", "%s is registered in %s:%d, too", e.name.text, other.file, other.name.at)
 			continue
 		}
-		byName[e.name.text] = e
+		byName[e.name.text], sound = e, append(sound, e)
 	}
 	paths := r.paths(byName)
 	var out []Type
 	taken := map[string]entry{}
-	for _, e := range r.entries {
+	for _, e := range sound {
 		path := paths[e.name.text]
 		if path == "" {
 			continue

@@ -5,8 +5,10 @@ package refschema
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -87,17 +89,11 @@ func (t Type) References(spec json.RawMessage, vars map[string]string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]bool{}
-	c := collector{targets: t.references, vars: vars, found: found}
-	if err := c.collect(value, "spec"); err != nil {
+	c := collector{targets: t.references, vars: vars, found: map[string]bool{}}
+	if err := c.collect(value); err != nil {
 		return nil, err
 	}
-	out := make([]string, 0, len(found))
-	for key := range found {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out, nil
+	return slices.Sorted(maps.Keys(c.found)), nil
 }
 
 // decode reads a spec; none is an empty object.
@@ -117,36 +113,47 @@ type collector struct {
 	targets []target
 	vars    map[string]string
 	around  []map[string]any // the objects that the value is in, the outermost first
+	place   []string         // the way to the value: ".from", "[1]"
 	found   map[string]bool
 }
 
-func (c *collector) collect(value any, place string) error {
+func (c *collector) collect(value any) error {
 	switch v := value.(type) {
 	case []any:
-		for _, item := range v {
-			if err := c.collect(item, place); err != nil {
+		for i, item := range v {
+			if err := c.within("["+strconv.Itoa(i)+"]", item); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		c.around = append(c.around, v)
-		defer func() { c.around = c.around[:len(c.around)-1] }()
 		for _, to := range c.targets {
-			if err := c.refer(v, to, place); err != nil {
+			if err := c.refer(v, to); err != nil {
 				return err
 			}
 		}
-		for _, member := range v {
-			if err := c.collect(member, place); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := c.within("."+name, v[name]); err != nil {
 				return err
 			}
 		}
+		c.around = c.around[:len(c.around)-1]
 	}
 	return nil
 }
 
+// within collects from a value below the present one.
+func (c *collector) within(step string, value any) error {
+	c.place = append(c.place, step)
+	if err := c.collect(value); err != nil {
+		return err
+	}
+	c.place = c.place[:len(c.place)-1]
+	return nil
+}
+
 // refer adds the document that an object refers to, if it does.
-func (c *collector) refer(object map[string]any, to target, place string) error {
+func (c *collector) refer(object map[string]any, to target) error {
 	if name, ok := object[to.name].(string); !ok || name == "" {
 		return nil
 	}
@@ -160,16 +167,21 @@ func (c *collector) refer(object map[string]any, to target, place string) error 
 		name := c.lookup(variable)
 		switch {
 		case name == "":
-			return errors.New(place + ": " + to.name + " needs " + variable + " beside it")
+			return c.fault("%s needs %s beside it", to.name, variable)
 		case !v2.ValidName(name):
-			return errors.New(place + ": " + variable + " is no name: letters, digits, '-', '_' and '.' only")
+			return c.fault("%s is no name: letters, digits, '-', '_' and '.' only", variable)
 		}
 		segments[i] = name
 	}
 	if c.found[strings.Join(segments, "/")] = true; len(c.found) > maxTargets {
-		return errors.New(place + ": it refers to more than 1000 documents")
+		return c.fault("it refers to more than %d documents", maxTargets)
 	}
 	return nil
+}
+
+// fault returns what is wrong with the present value.
+func (c *collector) fault(format string, args ...any) error {
+	return fmt.Errorf("spec%s: %s", strings.Join(c.place, ""), fmt.Sprintf(format, args...))
 }
 
 // lookup returns the value of a variable, of the innermost object that has it.

@@ -83,6 +83,7 @@ func TestABadSchemaIsRefusedWithItsPlace(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"no YAML":             {"\tname: [", "s.yaml: yaml: "},
 		"empty":               {"", "s.yaml: the file is empty"},
+		"two documents":       {entry(good) + "---\n" + entry("name: other\n    parent: project"), "s.yaml:6: the file: must have one schema; write the second one into a file of its own"},
 		"a list":              {"[]", "s.yaml:1: the file: must be an object with name, resources"},
 		"no name":             {"resources: [{name: rule, parent: project}]", "s.yaml:1: name: missing"},
 		"no types":            {"name: x\nresources: []", "s.yaml:1: resources: a list with at least one type is needed"},
@@ -124,6 +125,10 @@ func TestABadSchemaIsRefusedWithItsPlace(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("two faults are reported as %v", err)
 	}
+	_, err = refschema.Read([]string{written(t, "s.yaml", "name: x\nresources:\n  - {name: a, parent: project}\n  - {name: a, parent: project}\n")})
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("one fault is reported as %v", err)
+	}
 	if _, err := refschema.Read([]string{filepath.Join(t.TempDir(), "none.yaml")}); err == nil || !strings.Contains(err.Error(), "none.yaml") {
 		t.Errorf("a file that is not there: %v", err)
 	}
@@ -154,6 +159,8 @@ func TestReferencesComeFromTheMembersOfSpec(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{"cluster":"a"}`:     "- spec: cluster needs clusterProvider beside it",
 		`{"app":"../../web"}`: "- spec: app is no name",
+		`{"from":[{"app":"web"},{"at":{"cluster":"a"}}]}`: "- spec.from[1].at: cluster needs clusterProvider beside it",
+		`{"to":{"app":"../web"}}`:                         "- spec.to: app is no name",
 	} {
 		if err := rule.Check(json.RawMessage(spec), vars); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", spec, err, want)
@@ -163,7 +170,7 @@ func TestReferencesComeFromTheMembersOfSpec(t *testing.T) {
 	for i := range 1001 {
 		fmt.Fprintf(&many, `,{"app":"a%d"}`, i)
 	}
-	if err := rule.Check(json.RawMessage(`{"all":[`+many.String()[1:]+`]}`), vars); !errs.Is(err, errs.Invalid) {
+	if err := rule.Check(json.RawMessage(`{"all":[`+many.String()[1:]+`]}`), vars); !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "it refers to more than 1000 documents") {
 		t.Errorf("1001 references: %v", err)
 	}
 }
