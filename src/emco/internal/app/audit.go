@@ -131,7 +131,7 @@ func (a *App) recordLocal(next http.Handler) http.Handler {
 		case r.URL.Path == backup.Target:
 			a.auditFilter.Local(authz.Reveal, "backups")
 		case r.Method == http.MethodPost:
-			a.auditFilter.Local(authz.Act(path.Base(r.URL.Path)), "keys")
+			a.auditFilter.Local(authz.Act(path.Base(r.URL.Path)), path.Base(path.Dir(r.URL.Path))) // such as keys, level
 		}
 		next.ServeHTTP(w, r)
 	})

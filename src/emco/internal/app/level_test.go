@@ -156,6 +156,52 @@ func TestAnOlderProgramRefusesEmbeddedStores(t *testing.T) {
 	s.expect(200, "GET", "projects", "")
 }
 
+// Where the level is left to an operator, the older program starts again until emco level raise, also on embedded stores.
+func TestTheOlderProgramStartsUntilAnOperatorRaisesTheLevel(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	for name, endpoints := range map[string][]string{"embedded": nil, "a common etcd": etcd.Endpoints()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStageWith(t, func(c *config.Config) { c.Level.Auto, c.Etcd.Endpoints = false, endpoints }, app.WithLevel(1, levelSettle))
+			s.wantLevels("stores at 1, this version knows 1, the oldest of 1 processes knows 1")
+			s.stop()
+			renewed := s.knowing(2)
+			renewed.start()
+			const waits = "stores at 1, this version knows 2, the oldest of 1 processes knows 2; emco level raise raises it"
+			renewed.wantLevels(waits)
+			if code, text := command("level", "-data", s.config.Data, "show"); code != 0 || text != waits+"\n" {
+				t.Errorf("show: exit code %d, %s", code, text)
+			}
+			renewed.expect(201, "POST", "projects", `{"metadata":{"name":"made-by-the-newer"}}`)
+			renewed.stop()
+			s.start() // a downgrade
+			s.expect(200, "GET", "projects/made-by-the-newer", "")
+			s.stop()
+
+			renewed.start()
+			renewed.wantLevels(waits)
+			if code, text := command("level", "-data", s.config.Data, "raise"); code != 0 || text != "the level of the stores rose from 1 to 2; versions that know less no longer start\n" {
+				t.Errorf("raise: exit code %d, %s", code, text)
+			}
+			renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+			if code, text := command("level", "-data", s.config.Data, "raise"); code != 1 || !strings.Contains(text, "knows 2; replace it by a newer version") {
+				t.Errorf("raise again: exit code %d, %s", code, text)
+			}
+			if text := string(renewed.expect(200, "GET", "audit?phase=intent", "")); !strings.Contains(text, `"verb":"act:raise","type":"level"`) {
+				t.Errorf("the audit log has no line of the raise: %s", text)
+			}
+			renewed.stop()
+			s.refused(s.config, "at level 2", "knows level 1")
+		})
+	}
+	for want, args := range map[int][]string{1: {"level", "-data", t.TempDir(), "show"}, 2: {"level", "lower"}} {
+		if code, text := command(args...); code != want || !strings.Contains(text, "emco level") {
+			t.Errorf("%v: exit code %d, %s; want %d", args, code, text, want)
+		}
+	}
+}
+
 // A process that starts while etcd is full is not announced to the others, so the level may rise above what it knows.
 // Until it is announced it accepts no changes, also where its documents have space.
 func TestAProcessThatIsNotAnnouncedAcceptsNoChanges(t *testing.T) {

@@ -41,6 +41,7 @@ const usage = `emco is the multi-cluster orchestrator.
                                copy documents and packages to another store while no emco runs
   emco keys list|verify|rotate|rewrap
                                show and change the keys that seal the stores of a running emco
+  emco level show|raise        show the level of stored data, or raise it where level.auto is false, in a running emco
   emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
   emco adopt [flags]           continue with stores that were restored from different backups, while emco does not run
   emco version, emco -version  print the version, the commit and the Go release
@@ -67,6 +68,8 @@ func Main(args []string, std IO, opts ...Option) int {
 		return migrateCommand(args[1:], std)
 	case "keys":
 		return keysCommand(args[1:], std)
+	case "level":
+		return levelCommand(args[1:], std)
 	case "doctor":
 		return doctorCommand(args[1:], std)
 	case "adopt":

@@ -31,7 +31,7 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 		return err
 	}
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log})
-	if _, err := a.joinLevel(ctx, kv, server != nil); err != nil {
+	if _, err := a.joinLevel(ctx, c, kv, server != nil); err != nil {
 		return err
 	}
 	place := drivers.Place{

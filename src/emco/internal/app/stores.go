@@ -58,7 +58,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 		return openStores{}, err
 	}
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log, OnRequest: m.etcd.request})
-	level, err := a.joinLevel(ctx, kv, server != nil)
+	level, err := a.joinLevel(ctx, c, kv, server != nil)
 	if err != nil {
 		return openStores{}, err
 	}
@@ -117,14 +117,17 @@ const generationPeriod = 10 * time.Minute
 const levelSettle = time.Minute
 
 // joinLevel announces the level of stored data that this process knows, before it writes anything, and refuses
-// stores of a higher one. A process that is alone raises it at once.
-func (a *App) joinLevel(ctx context.Context, kv *etcdkv.Client, alone bool) (*shards.Level, error) {
+// stores of a higher one. A process that is alone raises it at once, unless that is left to an operator.
+func (a *App) joinLevel(ctx context.Context, c config.Config, kv *etcdkv.Client, alone bool) (*shards.Level, error) {
 	settle := cmp.Or(a.settle, levelSettle)
 	if alone {
 		settle = 0
 	}
 	own := shards.Program{Version: version.Read().Version, Level: cmp.Or(a.level, appcontext.Level), At: time.Now().UTC()}
 	level := shards.NewLevel(kv, a.member, own, settle)
+	if !c.Level.Auto {
+		level = level.ByHand()
+	}
 	if a.upkeepAfter > 0 {
 		level = level.WithInterval(a.upkeepAfter)
 	}
@@ -209,6 +212,7 @@ var reconnect = grpc.ConnectParams{
 func (a *App) local(c config.Config, st openStores) run.Service {
 	mux := http.NewServeMux()
 	st.keys.Mount(mux)
+	mountLevel(mux, st.level)
 	if st.embedded != nil && st.source.Driver != drivers.Mongo { // others are backed up with their own tools
 		mux.Handle("GET "+backup.Target, backup.Handler(st.source, a.log))
 	}

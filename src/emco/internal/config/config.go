@@ -26,6 +26,8 @@ type Config struct {
 
 	Encryption Encryption `json:"encryption"`
 
+	Level Level `json:"level"`
+
 	Etcd   Etcd   `json:"etcd"`
 	Render Render `json:"render"`
 	Git    Git    `json:"git"`
@@ -145,6 +147,11 @@ type Store struct {
 	Driver string `json:"driver" help:"store of documents and packages: sqlite, or etcd or mongo, where processes on several machines share them; empty: etcd with etcd.endpoints, unless the data folder holds documents.db, otherwise sqlite"`
 	Key    Secret `json:"key" help:"sealing key, 32 bytes in base64, the same for all processes that share documents; empty: a file in the data folder, made at the first start"`
 	Mongo  Mongo  `json:"mongo"`
+}
+
+// Level configures the level of stored data.
+type Level struct {
+	Auto bool `json:"auto" help:"raise the level of stored data when all processes have known a higher one for a minute, or at the start with an embedded etcd; false: emco level raise raises it, and until then the older version starts again"`
 }
 
 // Encryption names the key that encrypts the data keys of the stores.
@@ -332,6 +339,7 @@ func Default() Config {
 		GRPC:   GRPC{Address: "127.0.0.1:9016"},
 		Status: Status{Stale: Duration(3 * time.Minute), Streams: 100, Interval: Duration(15 * time.Second), Queue: 2048},
 		Store:  Store{Mongo: Mongo{Database: "emco"}},
+		Level:  Level{Auto: true},
 		Etcd:   Etcd{Endpoints: []string{}, Prefix: "/emco/", Quota: 8 << 30},
 		Render: Render{Timeout: Duration(10 * time.Second), Memory: 512 << 20, KubeVersion: "v1.34.0"},
 		Git: Git{

@@ -3,10 +3,8 @@ package keyrotation
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -43,17 +41,9 @@ func reportOf(k keyring.Keys) Report {
 func Ask(ctx context.Context, path, request string) (Report, error) {
 	var report Report
 	method, target, _ := strings.Cut(request, " ")
-	res, err := socket.Ask(ctx, path, method, target)
-	if err != nil {
-		return report, fmt.Errorf("no emco answers at %s: start it, or name its data folder with -data (%w)", path, err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	text, err := socket.Read(ctx, path, method, target)
 	if err != nil {
 		return report, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return report, errors.New(string(text))
 	}
 	return report, json.Unmarshal(text, &report)
 }

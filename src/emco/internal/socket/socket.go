@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -44,7 +46,7 @@ func (s *Service) Run(ctx context.Context) error {
 		err = errors.Join(os.Chmod(path, 0o600))
 	}
 	if err != nil {
-		s.Log.Warn("emco backup and emco keys cannot reach this process", "socket", s.Path, "err", err)
+		s.Log.Warn("emco backup, emco keys and emco level cannot reach this process", "socket", s.Path, "err", err)
 		<-ctx.Done()
 		return nil
 	}
@@ -84,4 +86,21 @@ func Ask(ctx context.Context, path, method, target string) (*http.Response, erro
 		return nil, err
 	}
 	return client.Do(r)
+}
+
+// maxAnswer is the longest answer that Read takes, in bytes.
+const maxAnswer = 1 << 20
+
+// Read sends a request to the process that serves a socket and returns its answer, or as an error what the process says if it refuses.
+func Read(ctx context.Context, path, method, target string) ([]byte, error) {
+	res, err := Ask(ctx, path, method, target)
+	if err != nil {
+		return nil, fmt.Errorf("no emco answers at %s: start it, or name its data folder with -data (%w)", path, err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = errors.New(strings.TrimSpace(string(text)))
+	}
+	return text, err
 }

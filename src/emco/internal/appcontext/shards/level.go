@@ -39,12 +39,13 @@ type levelRecord struct {
 }
 
 // Level agrees with all other processes on the level of what is stored: the lowest that any of them knows. It
-// rises when all processes have known more for a while, and never falls. Make it with NewLevel.
+// rises when all processes have known more for a while, or when an operator raises it, and never falls. Make it with NewLevel.
 type Level struct {
 	kv     *etcdkv.Client
 	member Member
 	own    Program
 	settle time.Duration
+	byHand bool // this process raises the level only when it is told to
 
 	interval time.Duration // between two looks at the processes
 
@@ -62,6 +63,12 @@ type Level struct {
 // have known a higher one for settle; as soon as it runs if settle is 0, which is right for a process that is alone.
 func NewLevel(kv *etcdkv.Client, m Member, own Program, settle time.Duration) *Level {
 	return &Level{kv: kv, member: m, own: own, settle: settle, interval: cmp.Or(settle/6, aloneInterval)}
+}
+
+// ByHand has this process raise a level only when Raise is called. Stores without a level, which are new, get one all the same.
+func (l *Level) ByHand() *Level {
+	l.byHand = true
+	return l
 }
 
 // WithInterval sets the time between two looks at the processes.
@@ -234,7 +241,7 @@ func (l *Level) look(ctx context.Context) error {
 	if err := l.check(now.record); err != nil {
 		return err
 	}
-	if now.members == 0 || now.more || now.lowest <= now.record.Level {
+	if now.members == 0 || now.more || now.lowest <= now.record.Level || l.byHand && now.mod > 0 {
 		l.above = time.Time{}
 		return nil
 	}
@@ -244,14 +251,46 @@ func (l *Level) look(ctx context.Context) error {
 	if time.Since(l.above) < l.settle {
 		return nil
 	}
-	return l.raise(ctx, now)
+	done, err := l.raise(ctx, now)
+	if done || err != nil {
+		l.above = time.Time{}
+	}
+	return err
+}
+
+// raiseAttempts bounds how often a raise that an operator wants is tried again because processes come.
+const raiseAttempts = 5
+
+// Raise raises the level at once, to the lowest that any process knows. The error is Conflict if a process knows no more than the
+// level in force, and Unavailable if not all processes can be compared.
+func (l *Level) Raise(ctx context.Context) (from, to int, err error) {
+	if err := l.Ready(); err != nil {
+		return 0, 0, err
+	}
+	for range raiseAttempts {
+		now, err := l.observe(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		switch {
+		case now.members == 0 || now.more:
+			return 0, 0, errs.New(errs.Unavailable, fmt.Sprintf("cannot raise the level: %d processes are announced, and from 1 to %d can be compared; try again", now.members, maxMembers))
+		case now.lowest <= now.record.Level:
+			return 0, 0, errs.New(errs.Conflict, fmt.Sprintf("the level was not raised: the stores are at %d, and the process %s knows %d; replace it by a newer version", now.record.Level, now.oldest, now.lowest))
+		}
+		if done, err := l.raise(ctx, now); done || err != nil {
+			return now.record.Level, now.lowest, err
+		}
+	}
+	return 0, 0, errs.New(errs.Unavailable, "cannot raise the level: processes come and go meanwhile; try again")
 }
 
 // levels is what the keys of processes said at a revision.
 type levels struct {
 	record   levelRecord
-	mod      int64 // of the record; 0: there is none
-	lowest   int   // level of all processes
+	mod      int64  // of the record; 0: there is none
+	lowest   int    // level of all processes
+	oldest   string // a process that knows no more
 	members  int
 	more     bool // there are more processes than were read
 	revision int64
@@ -288,35 +327,32 @@ func (l *Level) read(ctx context.Context) (levels, error) {
 	}
 	out.members = len(known)
 	first := true
-	for _, level := range known {
-		if first || level < out.lowest {
-			out.lowest, first = level, false
+	for holder, level := range known {
+		if first || level < out.lowest || level == out.lowest && holder < out.oldest {
+			out.lowest, out.oldest, first = level, holder, false
 		}
 	}
 	return out, nil
 }
 
-// raise raises the level, unless a process has come or changed since. If that fails, all processes must agree for the
+// raise raises the level; done is false if a process has come or changed since. If it fails, all processes must agree for the
 // whole time again: while etcd is full, others start without being announced, and announce themselves afterwards.
-func (l *Level) raise(ctx context.Context, now levels) error {
+func (l *Level) raise(ctx context.Context, now levels) (done bool, err error) {
 	text, err := etcdkv.Encode(l.key(), levelRecord{Level: now.lowest, Version: l.own.Version, At: time.Now().UTC()})
 	if err != nil {
-		return err
+		return false, err
 	}
 	all := clientv3.Compare(clientv3.ModRevision(l.kv.Key("member")+"/"), "<", now.revision+1).WithPrefix()
 	same := clientv3.Compare(clientv3.ModRevision(l.key()), "=", now.mod)
-	_, done, err := l.kv.Commit(ctx, l.key(), []clientv3.Cmp{all, same}, []clientv3.Op{clientv3.OpPut(l.key(), text)})
-	if err != nil {
-		l.above = time.Time{}
-	}
+	_, done, err = l.kv.Commit(ctx, l.key(), []clientv3.Cmp{all, same}, []clientv3.Op{clientv3.OpPut(l.key(), text)})
 	if err != nil || !done {
-		return err
+		return false, err
 	}
 	l.kv.Log().Info("the level of the stores was raised; versions that know less no longer start", "from", now.record.Level, "to", now.lowest)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inForce, l.above = now.lowest, time.Time{}
-	return nil
+	l.inForce = now.lowest
+	return true, nil
 }
 
 // InForce returns the level of the stores: nothing newer may be written.
@@ -346,5 +382,9 @@ func (l *Level) Ready() error {
 func (l *Level) State() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("stores at %d, this version knows %d, the oldest of %d processes knows %d", l.inForce, l.own.Level, l.members, l.lowest)
+	text := fmt.Sprintf("stores at %d, this version knows %d, the oldest of %d processes knows %d", l.inForce, l.own.Level, l.members, l.lowest)
+	if l.byHand && l.lowest > l.inForce {
+		text += "; emco level raise raises it"
+	}
+	return text
 }

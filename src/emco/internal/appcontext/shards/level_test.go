@@ -32,7 +32,7 @@ func newProcess(kv *etcdkv.Client, name string, level int) *Level {
 }
 
 // process starts a process.
-func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProcess {
+func process(t *testing.T, kv *etcdkv.Client, name string, level int, with ...func(*Level)) levelProcess {
 	t.Helper()
 	reads := make(chan struct{})
 	kv = etcdkv.New(kv.Etcd(), kv.Key(), etcdkv.Options{OnRequest: func(kind string, _ int) {
@@ -44,6 +44,9 @@ func process(t *testing.T, kv *etcdkv.Client, name string, level int) levelProce
 		}
 	}})
 	l := newProcess(kv, name, level)
+	for _, w := range with {
+		w(l)
+	}
 	must(t, l.Join(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -131,6 +134,40 @@ func TestTheLevelIsTheLowestOfTheProcesses(t *testing.T) {
 	process(t, kv, "same", 2).wantLevel(t, 2)
 }
 
+// A level that is left to an operator rises only when the operator raises it, which takes effect at once. Stores without a level get one.
+func TestAnOperatorRaisesTheLevel(t *testing.T) {
+	t.Parallel()
+	kv := newKV(t)
+	byHand := func(l *Level) { l.ByHand() }
+	old := process(t, kv, "old", 1, byHand)
+	old.wantLevel(t, 1)
+	renewed := process(t, kv, "new", 2, byHand)
+	if _, _, err := renewed.Raise(t.Context()); !errs.Is(err, errs.Conflict) || !strings.Contains(err.Error(), "the stores are at 1, and the process old knows 1; replace it") {
+		t.Errorf("got %v, want that the older process keeps the level", err)
+	}
+	must(t, old.stop())
+	renewed.staysAt(t, 1)
+	if got, want := renewed.State(), "stores at 1, this version knows 2, the oldest of 1 processes knows 2; emco level raise raises it"; got != want {
+		t.Errorf("state %q, want %q", got, want)
+	}
+	must(t, renewed.stop())
+	again := process(t, kv, "old", 1, byHand) // the way back, long after
+	must(t, again.stop())
+
+	renewed = process(t, kv, "new", 2, byHand)
+	other := process(t, kv, "other", 3, byHand)
+	if from, to, err := other.Raise(t.Context()); from != 1 || to != 2 || err != nil {
+		t.Errorf("raised from %d to %d, %v", from, to, err)
+	}
+	renewed.wantLevel(t, 2)
+	if err := newProcess(kv, "old", 1).Join(t.Context()); !errors.Is(err, ErrLevel) {
+		t.Errorf("a process that knows less: %v, want ErrLevel", err)
+	}
+	if _, _, err := other.Raise(t.Context()); !errs.Is(err, errs.Conflict) {
+		t.Errorf("raised twice: %v, want Conflict", err)
+	}
+}
+
 // A process of a version without levels, which works and announces nothing, holds the level at 0.
 func TestProcessesWithoutALevelHoldIt(t *testing.T) {
 	t.Parallel()
@@ -156,7 +193,8 @@ func TestALevelDoesNotRiseAboveALateProcess(t *testing.T) {
 	must(t, err)
 	late := newProcess(kv, "late", 1)
 	must(t, late.Join(t.Context()))
-	must(t, l.raise(t.Context(), seen))
+	_, err = l.raise(t.Context(), seen)
+	must(t, err)
 	now, err := l.read(t.Context())
 	must(t, err)
 	if now.record.Level != 0 || now.lowest != 1 || now.members != 2 {
