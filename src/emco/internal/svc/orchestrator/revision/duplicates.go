@@ -1,7 +1,6 @@
 package revision
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,8 +15,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// maxDuplicates bounds the objects that a finding about duplicates names.
-const maxDuplicates = 5
+const (
+	maxDuplicates = 5  // objects that a finding about duplicates names
+	maxOthers     = 10 // apps that place objects of one app, too, and are named
+)
 
 // Placed is what clusters should hold, kept as it changes: the mirror.
 type Placed interface {
@@ -230,17 +231,15 @@ func (d *duplicate) add(cluster v2.ClusterKey) {
 
 // refusals returns why apps are refused for duplicates, by app; those that change and meet a policy that refuses duplicates.
 func refusals(found []duplicate, policy string) map[string]*appcontext.Failure {
-	out := map[string]*appcontext.Failure{}
+	texts := map[string][]string{}
 	for _, d := range found {
-		if !d.changed {
-			continue
+		if d.changed {
+			texts[d.app] = append(texts[d.app], fmt.Sprintf("%s (%s: %s)", d, policy, v2.RuleDuplicates))
 		}
-		text := fmt.Sprintf("%s (%s: %s)", d, policy, v2.RuleDuplicates)
-		if f := out[d.app]; f != nil {
-			f.Reason += "\n" + text
-			continue
-		}
-		out[d.app] = &appcontext.Failure{Stage: "policy", Reason: text}
+	}
+	out := map[string]*appcontext.Failure{}
+	for app, all := range texts {
+		out[app] = &appcontext.Failure{Stage: "policy", Reason: strings.Join(shortened(all), "\n")}
 	}
 	return out
 }
@@ -252,6 +251,15 @@ func findings(found []duplicate, app string, within bool) (out []string) {
 			out = append(out, d.String())
 		}
 	}
-	slices.SortFunc(out, cmp.Compare[string])
-	return out
+	slices.Sort(out)
+	return shortened(out)
+}
+
+// shortened returns the first texts about others that place objects of an app, and how many others there are.
+func shortened(texts []string) []string {
+	more := len(texts) - maxOthers
+	if more <= 0 {
+		return texts
+	}
+	return append(texts[:maxOthers:maxOthers], fmt.Sprintf("and %d more apps", more))
 }

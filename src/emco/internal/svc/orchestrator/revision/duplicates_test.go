@@ -80,6 +80,46 @@ func TestWhatARefusedAppKeepsIsNotTaken(t *testing.T) {
 	}
 }
 
+// crowd is some thousand deployments of one project that place a bundle on each cluster.
+type crowd struct{ bundle appcontext.Digest }
+
+func (c crowd) Cluster(v2.ClusterKey) (out []mirror.ClusterPair) {
+	for i := range 3000 {
+		out = append(out, mirror.ClusterPair{
+			UID: v2.DeploymentID(fmt.Sprint(100 + i)), App: "other", Entry: &mirror.Entry{State: pairstore.StateOf(appcontext.Pair{Desired: c.bundle})},
+		})
+	}
+	return out
+}
+
+func (crowd) Document(d v2.DeploymentID) string {
+	return "projects/shop/composite-apps/till/v1/deployment-intent-groups/" + string(d)
+}
+
+// However many others place the same object, what a revision and a plan hold of it is short.
+func TestTextsAboutManyDuplicatesAreShort(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	head := s.mustPublish(s.wait(appcontext.Head{Document: "projects/shop/composite-apps/till/v1/deployment-intent-groups/g"}, 1), s.app("web", sound, "edge+c1"))
+	s.Placed = crowd{s.placed(1)["edge+c1 web"]}
+	head = s.wait(head, 2)
+	for name, policies := range map[string]plan.Policies{"reported": nil, "refused": {guard.FromSpec("walls", v2.PolicySpec{Mode: v2.PolicyStrict, Allow: []string{"kinds"}})}} {
+		app := s.app("web", sound, "edge+c1", "edge+c2")
+		app.Policies = policies
+		d, err := s.Draft(t.Context(), head, plan.Plan{Namespace: "default", Apps: []plan.App{app}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(d.Beside["web"], "\n")
+		if f := d.Revision.Apps[0].Failure; f != nil {
+			text = f.Reason
+		}
+		if n := strings.Count(text, "overwrite each other"); n != 10 || !strings.Contains(text, "and 2990 more apps") {
+			t.Errorf("%s: %d of 3000 others are named in %d bytes, want 10, and the number of the others: %.300q", name, n, len(text), text)
+		}
+	}
+}
+
 // A rollback notes the duplicates of now, not those of the revision that it restores.
 func TestARollbackNotesTheDuplicatesOfNow(t *testing.T) {
 	t.Parallel()
