@@ -679,6 +679,40 @@ func TestTheReasonOfARefusalStaysText(t *testing.T) {
 	}
 }
 
+// What was refused in the last second before a stop is in the store after it.
+func TestRefusalsAreStoredAtTheEnd(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "edge+a")
+	p := l.process()
+	p.want(http.StatusNoContent, p.token("edge+a", ""), good("edge+a", 1, "before"))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.refusals.Run(ctx) }()
+	refuse := func() {
+		p.refusals.Add(intake.Document{Cluster: "edge+a"}, intake.NewRefusal(intake.Forged, "not its own"), l.now())
+	}
+	refused := func() uint64 {
+		s, err := NewSource(nil, p.store, nil, p.fleet, Options{}).agentStatus(t.Context(), "edge+a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Refused == nil {
+			return 0
+		}
+		return s.Refused.Count
+	}
+	refuse()
+	l.eventually("the first refusal in the store", func() bool { return refused() == 1 })
+	refuse() // the recorder rests
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := refused(); n != 2 {
+		t.Errorf("%d refusals are stored, want 2", n)
+	}
+}
+
 // A process of an older version stores the sequence of a report that it read, without the document. The one that reads for
 // all stores the document nevertheless.
 func TestASequenceWithoutItsDocumentIsCompleted(t *testing.T) {

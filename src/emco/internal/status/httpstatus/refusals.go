@@ -19,8 +19,9 @@ type RefusalStore interface {
 }
 
 const (
-	refusalGap = time.Second // between two writes, however many documents are refused
-	maxWhy     = 1 << 10     // bytes of a reason
+	refusalGap  = time.Second     // between two writes, however many documents are refused
+	refusalLast = 2 * time.Second // that the last write of Run may take
+	maxWhy      = 1 << 10         // bytes of a reason
 )
 
 // RefusalRecorder records which documents of registered clusters are refused, so that each process can show it. Make it with
@@ -63,18 +64,30 @@ func (r *RefusalRecorder) add(cluster v2.ClusterKey, more agents.Refusals) {
 	r.waiting[cluster] = more.Add(r.waiting[cluster])
 }
 
-// Run writes what was recorded until ctx ends.
+// Run writes what was recorded until ctx ends, and then once more what still waits.
 func (r *RefusalRecorder) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-r.wake:
+			r.write(ctx)
+			_ = pause.For(ctx, refusalGap)
 		}
-		r.write(ctx)
-		_ = pause.For(ctx, refusalGap)
+	}
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), refusalLast)
+	defer end()
+	r.write(last)
+	if n := r.lost(); n > 0 {
+		r.log.Warn("refused reports not recorded before the end", "clusters", n)
 	}
 	return nil
+}
+
+// lost returns of how many clusters refusals wait.
+func (r *RefusalRecorder) lost() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
 }
 
 // write adds what waits to the store; what cannot be added waits for the next write.
@@ -83,6 +96,9 @@ func (r *RefusalRecorder) write(ctx context.Context) {
 	more := r.waiting
 	r.waiting = map[v2.ClusterKey]agents.Refusals{}
 	r.mu.Unlock()
+	if len(more) == 0 {
+		return
+	}
 	err := r.store.AddRefusals(ctx, more)
 	if err == nil {
 		return
