@@ -324,6 +324,8 @@ func TestSigningOutNeedsNoSpace(t *testing.T) {
 	there.wants(507, "POST", "/v2/projects/shop/composite-apps", `{"metadata":{"name":"desk"},"spec":{"compositeAppVersion":"v1"}}`)
 	other.wants(507, "GET", other.begin(map[string]any{"sub": "dev", "groups": []string{"shop"}}, ""), "")
 	there.wants(200, "GET", "/v2/projects/shop", "")
+	there.wants(200, "POST", "/v2/auth/can-i", `{"path":"/v2/projects/shop"}`)
+	there.wants(200, "POST", "/v2/auth/who-can", `{"path":"/v2/projects/shop"}`)
 	there.wants(204, "POST", "/v2/auth/logout", "")
 	b.wants(401, "GET", "/v2/projects/shop", "")
 }

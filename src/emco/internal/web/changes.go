@@ -8,35 +8,57 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 )
 
-// effect is a handler that declares whether its route stores something, where the method does not say it.
-type effect struct {
+// effect is what a route does to the stores.
+type effect uint8
+
+const (
+	reads effect = iota
+	frees        // takes something away, or must be answered also while there is no space
+	keeps        // creates or changes something
+)
+
+// declaredEffect is a handler that declares its effect, where the method does not say it.
+type declaredEffect struct {
 	declared
-	stores bool
+	effect effect
 }
 
 // HandleStoring is Handle for a route that stores something though its method is one of reads.
 func HandleStoring(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, effect{declared{h, need}, true})
+	Route(r, method, template, declaredEffect{declared{h, need}, keeps})
 }
 
 // HandleFreeing is Handle for a route that must answer also while there is no space: it takes something away, or tells
 // its callers when to come back.
 func HandleFreeing(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, effect{declared{h, need}, false})
+	Route(r, method, template, declaredEffect{declared{h, need}, frees})
+}
+
+// HandleReading is Handle for a route that changes nothing though its method is one of changes, such as a question that is
+// too long for a path.
+func HandleReading(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
+	Route(r, method, template, declaredEffect{declared{h, need}, reads})
+}
+
+// effectOf returns what the route of a request does to the stores.
+func effectOf(r *http.Request) effect {
+	if d, ok := mux.CurrentRoute(r).GetHandler().(declaredEffect); ok {
+		return d.effect
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return reads
+	case http.MethodDelete:
+		return frees
+	}
+	return keeps
 }
 
 // stores reports whether the route of a request creates or changes something. Deletions do not.
-func stores(r *http.Request) bool {
-	if e, ok := mux.CurrentRoute(r).GetHandler().(effect); ok {
-		return e.stores
-	}
-	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodDelete
-}
+func stores(r *http.Request) bool { return effectOf(r) == keeps }
 
 // changes reports whether the route of a request may change anything, also by a deletion.
-func changes(r *http.Request) bool {
-	return stores(r) || r.Method != http.MethodGet && r.Method != http.MethodHead
-}
+func changes(r *http.Request) bool { return effectOf(r) != reads }
 
 // RefuseStoring is middleware of the router: it answers requests whose routes create or change something with the error of
 // refuse, if there is one. Others, such as deletions, may make space.

@@ -387,11 +387,11 @@ func TestChangesAreRefusedByTheirRoutes(t *testing.T) {
 	for refuse, wants := range map[string]map[[2]string]int{
 		"what stores": {
 			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 204,
-			{"GET", "/begin"}: 503, {"POST", "/end"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+			{"GET", "/begin"}: 503, {"POST", "/end"}: 204, {"POST", "/ask"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
 		},
 		"changes": {
 			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 503,
-			{"GET", "/begin"}: 503, {"POST", "/end"}: 503, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+			{"GET", "/begin"}: 503, {"POST", "/end"}: 503, {"POST", "/ask"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
 		},
 	} {
 		router, now := web.NewRouter(), error(refusal)
@@ -402,6 +402,7 @@ func TestChangesAreRefusedByTheirRoutes(t *testing.T) {
 		}
 		web.HandleStoring(router, "GET", "/begin", need, done)
 		web.HandleFreeing(router, "POST", "/end", need, done)
+		web.HandleReading(router, "POST", "/ask", need, done)
 		ask := func(r [2]string) int {
 			w := httptest.NewRecorder()
 			router.ServeHTTP(w, httptest.NewRequest(r[0], r[1], nil))
