@@ -18,6 +18,7 @@ func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 	d, err := again(ctx, "create", w.Key, func() (Doc, error) { return db.create(ctx, w) })
 	if err == nil {
 		db.tell(ctx, Doc{}, d)
+		err = db.note(ctx, d.Key, false)
 	}
 	return d, err
 }
@@ -47,13 +48,17 @@ func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
 // deletions can see it; otherwise it removes it. If that fails, the next writer that finds
 // the document removes it.
 func (db *DB) flip(ctx context.Context, d Doc, w Write) (Doc, error) {
-	if err := db.confirm(ctx, w); err != nil {
+	err := db.confirm(ctx, w)
+	if err == nil {
+		err = db.note(ctx, d.Key, false)
+	}
+	if err != nil {
 		_ = db.remove(ctx, d)
 		return Doc{}, err
 	}
 	live := d
 	live.State = Live
-	live, err := db.put(ctx, live, d.Tag)
+	live, err = db.put(ctx, live, d.Tag)
 	if err != nil && !errors.Is(err, errLost) {
 		_ = db.remove(ctx, d)
 	}

@@ -31,6 +31,7 @@ func (db *DB) Delete(ctx context.Context, k Key, guard func(context.Context, Doc
 	}
 	if err == nil {
 		db.tell(ctx, removed, Doc{})
+		err = db.note(ctx, k, true)
 	}
 	return err
 }
@@ -79,6 +80,9 @@ func (db *DB) finish(ctx context.Context, d Doc, guard func(context.Context, Doc
 	}
 	fctx, cancel = detached(ctx)
 	defer cancel()
+	if err == nil {
+		err = db.note(fctx, d.Key, true)
+	}
 	if err != nil {
 		_ = db.unmark(fctx, d)
 		return err

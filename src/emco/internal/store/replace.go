@@ -21,6 +21,7 @@ func (db *DB) Replace(ctx context.Context, w Write, at int64) (Doc, error) {
 	})
 	if err == nil {
 		db.tell(ctx, before, d)
+		err = db.note(ctx, d.Key, false)
 	}
 	return d, err
 }
@@ -37,7 +38,11 @@ func (db *DB) replace(ctx context.Context, w Write, at int64) (old, next Doc, er
 	if old, err = db.claim(fctx, old, next.Refs); err != nil {
 		return Doc{}, Doc{}, err
 	}
-	if err := db.confirmRefs(fctx, "replace", w, setOf(old.Refs)); err != nil {
+	err = db.confirmRefs(fctx, "replace", w, setOf(old.Refs))
+	if err == nil {
+		err = db.note(fctx, w.Key, false)
+	}
+	if err != nil {
 		db.disclaim(fctx, old)
 		return Doc{}, Doc{}, err
 	}

@@ -24,7 +24,7 @@ func (db *DB) tell(ctx context.Context, before, after Doc) {
 
 // Tell notifies the witness of ctx of a write.
 func Tell(ctx context.Context, before, after Doc) {
-	if w, ok := ctx.Value(witnessKey{}).(Witness); ok {
+	if w, ok := ctx.Value(witnessKey{}).(Witness); ok && w != nil {
 		w(before, after)
 	}
 }
