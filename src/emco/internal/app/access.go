@@ -18,10 +18,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/oidc"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn/websession"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/review"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/identity"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -91,7 +93,7 @@ func bootstrapToken(c config.Auth) (string, error) {
 
 // openAccess mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
 // the returned service.
-func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, sealer *seal.Sealer, r *mux.Router) ([]run.Service, error) {
+func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *store.DB, sealer *seal.Sealer, groups *orchestrator.Groups, r *mux.Router) ([]run.Service, error) {
 	known := grants.New(db, a.log, nil)
 	s := identity.Resources{DB: db, Grants: known, Now: time.Now}
 	for _, i := range c.Auth.Issuers {
@@ -103,6 +105,7 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 			Answers: throttle.New(answersEach, answersBurst, a.clock),
 		}
 		s.Sessions = a.openSessions(c.Auth.Sessions, p.issuers, known, sealer)
+		s.Objects = fourEyes(c.Auth.FourEyes, db, known, groups, r)
 	}
 	s.Mount(r)
 	if a.guard == nil {
@@ -128,6 +131,22 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	}
 	r.Use(a.guard.Authorize)
 	return []run.Service{known}, nil
+}
+
+// fourEyes has requests note who changes what groups deploy, and nobody approve its own changes, in some projects. It returns
+// what groups object to; nil without projects.
+func fourEyes(projects []string, db *store.DB, known *grants.Cache, groups *orchestrator.Groups, r *mux.Router) func(context.Context, v2.GroupKey, string) error {
+	if len(projects) == 0 {
+		return nil
+	}
+	reviews := &review.Records{DB: db, Projects: projects, Makers: known.Makers, Now: time.Now}
+	groups.WithReviews(reviews)
+	r.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(store.WithNotary(r.Context(), reviews)))
+		})
+	})
+	return groups.Objection
 }
 
 // openSessions makes the sessions of browsers; nil if no issuer signs browsers in.

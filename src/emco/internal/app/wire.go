@@ -186,7 +186,7 @@ func storedRules(c config.Config, p parts) syncobjects.Rules {
 
 // addAccess adds users, tokens and roles, and the audit log of what they do.
 func (w *wiring) addAccess(ctx context.Context) error {
-	guarding, err := w.openAccess(ctx, w.c, w.p, w.st.db, w.st.keys.Ring.Sealer(), w.router)
+	guarding, err := w.openAccess(ctx, w.c, w.p, w.st.db, w.st.keys.Ring.Sealer(), w.groups, w.router)
 	if err != nil {
 		return err
 	}

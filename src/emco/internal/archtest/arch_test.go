@@ -62,7 +62,7 @@ var groups = map[string]packageGroup{
 			"internal/planview",  // plans of dry runs, in parts
 			"internal/openapi",   // describes what resources declare
 			"internal/refschema", // types of documents that files register
-			"internal/resource", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",
+			"internal/resource", "internal/review", "internal/sink/folder", "internal/socket", "internal/statusnotify", "internal/statusnotify/statusnotifypb", "internal/statusview", "internal/steps", "internal/store", "internal/store/kek", "internal/store/keyring", "internal/store/spool", "internal/store/transfer", "internal/syncer", "internal/syncer/pointer", "internal/upstream", "internal/workflow",
 		},
 		may:     []string{"ground", "kernel", "port"},
 		outside: []string{"git", "api/audit", "api/jsonread"}, // a plan is edits of Git files; what etcd has of agents is read for each report

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
 // Authenticates reports whether callers must say who they are.
@@ -32,6 +33,14 @@ func (c Config) validateAuth(bad reporter) {
 	}
 	if c.Auth.Requests < 0 {
 		bad("auth.requests", "must not be negative")
+	}
+	if len(c.Auth.FourEyes) > 0 && !c.Authenticates() {
+		bad("auth.fourEyes", "it needs auth.mode on: without it nobody knows who changes something")
+	}
+	for _, p := range c.Auth.FourEyes {
+		if p != "*" && v2.CheckName("project", p) != nil {
+			bad("auth.fourEyes", "%q is neither the name of a project nor *", p)
+		}
 	}
 	if c.HTTP.TLS != "" && c.HTTP.TLS != tlsTerminated {
 		bad("http.tls", "%q is not terminated", c.HTTP.TLS)

@@ -52,6 +52,8 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 		args []string
 	}{
 		"auth.mode: ":                               {"", []string{"-auth.mode", "perhaps"}},
+		"auth.fourEyes: it needs auth.mode on":      {"auth: {fourEyes: [shop]}", nil},
+		`"a/b" is neither the name of a project`:    {"auth: {mode: 'on', fourEyes: ['*', shop, a/b]}", nil},
 		"auth.requests: ":                           {"", []string{"-auth.requests", "-1"}},
 		"http.tls: ":                                {"", []string{"-http.tls", "yes"}},
 		"each issuer needs":                         {"auth: {issuers: [{name: corp}]}", nil},

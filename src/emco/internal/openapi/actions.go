@@ -36,15 +36,16 @@ const (
 	eventsQuery     = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
 	dryRunQuery     = "`reason`, `dryRun=true`, `output=all\\|summary\\|classes` of a dry run, `force=true`"
 	dryRunAnswers   = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 429 too many dry runs; 503 the dry run took too long"
+	fourEyesAnswer  = "; 403 the caller has changed it itself ([four eyes](../operate/identity.md#four-eyes))"
 	argumentAnswers = dryRunAnswers + "; 422 the body is no JSON of this form"
 )
 
 // Actions returns the routes that are no documents, by method and path template.
 func Actions() map[string]Action {
 	out := map[string]Action{
-		"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers},
-		"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers},
-		"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers},
+		"POST " + groupRoute + "/approve":                                         {"permits the deployment to be instantiated", stateQuery, "", actionAnswers + fourEyesAnswer},
+		"POST " + groupRoute + "/instantiate":                                     {"deploys", dryRunQuery, "", dryRunAnswers + fourEyesAnswer},
+		"POST " + groupRoute + "/update":                                          {"deploys the current documents; answers the number of the revision", dryRunQuery, "", dryRunAnswers + fourEyesAnswer},
 		"POST " + groupRoute + "/rollback":                                        {"deploys the content of an earlier revision again", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": \"3\"}}`", argumentAnswers},
 		"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", argumentAnswers},
 		"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},

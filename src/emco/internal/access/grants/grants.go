@@ -73,6 +73,7 @@ type snapshot struct {
 	grants    *authz.Grants
 	tokens    map[string]token     // by digest
 	ends      map[string]time.Time // of tokens, by uid
+	makers    map[string]string    // of tokens, by subject
 	bootstrap bootstrapRecord
 	sessions  map[store.Key][]session
 	at        time.Time
@@ -190,6 +191,26 @@ func (c *Cache) Lives(uid string) (bool, error) {
 		return false, err
 	}
 	return c.now().Before(s.ends[uid]), nil
+}
+
+// maxMakers bounds how many tokens that made each other are followed.
+const maxMakers = 8
+
+// Makers returns who made the API token that a subject is, then who made the token of that, and so on; nil for others, and for
+// tokens that were revoked.
+func (c *Cache) Makers(subject string) (out []string) {
+	s := c.current.Load()
+	if s == nil {
+		return nil
+	}
+	for len(out) < maxMakers {
+		maker := s.makers[subject]
+		if maker == "" || slices.Contains(out, maker) {
+			break
+		}
+		out, subject = append(out, maker), maker
+	}
+	return out
 }
 
 // Refresh reads what has changed since the last call.
@@ -342,14 +363,14 @@ func (c *Cache) buildLocked(at time.Time) *snapshot {
 	for _, b := range c.bindings {
 		bindings = append(bindings, b)
 	}
-	tokens, ends := make(map[string]token, len(c.tokens)), make(map[string]time.Time, len(c.tokens))
+	tokens, ends, makers := make(map[string]token, len(c.tokens)), make(map[string]time.Time, len(c.tokens)), make(map[string]string, len(c.tokens))
 	for k, t := range c.tokens {
-		tokens[t.Digest], ends[t.uid] = t, t.Ends()
+		tokens[t.Digest], ends[t.uid], makers[TokenSubject(t.Metadata.Name)] = t, t.Ends(), t.Actor
 		bindings = append(bindings, authz.Binding{
 			Name: string(k), Role: t.Spec.Role, Subjects: []string{TokenSubject(t.Metadata.Name)}, Place: t.Spec.Place, Expires: t.Ends(),
 		})
 	}
-	s := &snapshot{tokens: tokens, ends: ends, bootstrap: c.bootstrap, at: at}
+	s := &snapshot{tokens: tokens, ends: ends, makers: makers, bootstrap: c.bootstrap, at: at}
 	if s.grants = authz.New(roles, bindings); !s.grants.HasAdmin(at) {
 		s.grants = authz.New(roles, append(bindings, authz.Binding{
 			Name: "tokens/bootstrap", Role: authz.PlatformAdmin, Subjects: []string{bootstrapSubject},

@@ -32,6 +32,10 @@ type Resources struct {
 	Issuers []v2.SignIn
 	Now     func() time.Time
 
+	// Objects returns why the caller may not carry out an action of a group now, though its roles allow it: Forbidden or Conflict.
+	// nil: nothing but roles decides.
+	Objects func(ctx context.Context, group v2.GroupKey, action string) error
+
 	Sessions *Sessions // of browsers; nil: none
 }
 
@@ -57,8 +61,8 @@ func (s Resources) Mount(r *mux.Router) {
 	signedIn := authz.Permission{Verb: authz.SignedIn, Type: "auth"}
 	web.Handle(r, http.MethodGet, "/v2/auth/issuers", authz.Permission{Verb: authz.Public, Type: "auth"}, s.issuers)
 	web.Handle(r, http.MethodGet, "/v2/auth/whoami", signedIn, s.whoami)
-	web.HandleReading(r, http.MethodPost, "/v2/auth/can-i", signedIn, web.WithDryRun(question{r}.canI))
-	web.HandleReading(r, http.MethodPost, "/v2/auth/who-can", signedIn, web.WithDryRun(question{r}.whoCan))
+	web.HandleReading(r, http.MethodPost, "/v2/auth/can-i", signedIn, web.WithDryRun(question{r, s.Objects}.canI))
+	web.HandleReading(r, http.MethodPost, "/v2/auth/who-can", signedIn, web.WithDryRun(question{r, s.Objects}.whoCan))
 }
 
 func (s Resources) bindings(r *mux.Router, collection, orphan string) {
@@ -285,10 +289,13 @@ func (s Resources) whoami(w http.ResponseWriter, r *http.Request) error {
 }
 
 // question answers questions about permissions. It asks the router what a path needs.
-type question struct{ router *mux.Router }
+type question struct {
+	router  *mux.Router
+	objects func(ctx context.Context, group v2.GroupKey, action string) error // as in Resources
+}
 
 func (q question) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
-	a, err := q.read(w, r)
+	a, vars, err := q.read(w, r)
 	if err != nil {
 		return err
 	}
@@ -296,12 +303,28 @@ func (q question) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
 		return web.JSON(w, http.StatusOK, v2.AccessAnswer{Allowed: true, Because: "it needs no role", Verb: a.Verb, Type: a.Type})
 	}
 	d := authz.From(r.Context()).Decide(a.Verb, a.Type, a.Place)
-	return web.JSON(w, http.StatusOK, v2.AccessAnswer{Allowed: d.Allowed, Because: d.Because(), Verb: a.Verb, Type: a.Type, Place: a.Place})
+	out := v2.AccessAnswer{Allowed: d.Allowed, Because: d.Because(), Verb: a.Verb, Type: a.Type, Place: a.Place}
+	if objection := q.objection(r.Context(), a, vars); out.Allowed && objection != nil {
+		if !errs.Is(objection, errs.Forbidden) && !errs.Is(objection, errs.Conflict) {
+			return objection
+		}
+		out.Allowed, out.Because = false, objection.Error()
+	}
+	return web.JSON(w, http.StatusOK, out)
+}
+
+// objection returns what else than roles forbids an action of a group that a path names.
+func (q question) objection(ctx context.Context, a v2.Access, vars map[string]string) error {
+	action, acts := strings.CutPrefix(a.Verb, authz.Act(""))
+	if q.objects == nil || !acts || a.Type != "deployment-intent-groups" || vars["deploymentIntentGroup"] == "" {
+		return nil
+	}
+	return q.objects(ctx, web.Group(vars), action)
 }
 
 // whoCan answers who may do something, to those who may read the bindings there.
 func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
-	a, err := q.read(w, r)
+	a, _, err := q.read(w, r)
 	if err != nil {
 		return err
 	}
@@ -316,31 +339,31 @@ func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
 	return web.JSON(w, http.StatusOK, out)
 }
 
-// read reads a question, and finds out what a method and a path need.
-func (q question) read(w http.ResponseWriter, r *http.Request) (a v2.Access, err error) {
+// read reads a question, and finds out what a method and a path need. vars are the names in the path.
+func (q question) read(w http.ResponseWriter, r *http.Request) (a v2.Access, vars map[string]string, err error) {
 	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
-		return a, err
+		return a, nil, err
 	}
 	text, err := web.Body(w, r, maxBody)
 	if err != nil {
-		return a, err
+		return a, nil, err
 	}
 	if a, err = v2.Decode[v2.Access](text, v2.Strict); err != nil {
-		return a, err
+		return a, nil, err
 	}
 	if a.Path == "" {
 		if a.Verb == "" || a.Type == "" {
 			err = errs.New(errs.Invalid, "give method and path, or verb and type")
 		}
-		return a, err
+		return a, nil, err
 	}
 	return q.resolve(a)
 }
 
-func (q question) resolve(a v2.Access) (v2.Access, error) {
+func (q question) resolve(a v2.Access) (v2.Access, map[string]string, error) {
 	u, err := url.Parse(a.Path)
 	if err != nil || !strings.HasPrefix(a.Path, "/v2/") {
-		return a, errs.New(errs.Invalid, "the path must be one of the API, such as /v2/projects/shop")
+		return a, nil, errs.New(errs.Invalid, "the path must be one of the API, such as /v2/projects/shop")
 	}
 	method := a.Method
 	if method == "" {
@@ -349,14 +372,14 @@ func (q question) resolve(a v2.Access) (v2.Access, error) {
 	var match mux.RouteMatch
 	asked := &http.Request{Method: method, URL: u}
 	if !q.router.Match(asked, &match) || match.MatchErr != nil || match.Route == nil {
-		return a, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
+		return a, nil, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
 	}
 	declared, ok := match.Route.GetHandler().(web.Declared)
 	if !ok {
-		return a, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
+		return a, nil, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
 	}
 	vars, err := web.Vars(mux.SetURLVars(asked, match.Vars))
 	need := declared.Permission()
 	a.Verb, a.Type, a.Place = need.Verb, need.Type, access.PlaceOf(vars)
-	return a, err
+	return a, vars, err
 }

@@ -127,12 +127,18 @@ func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	if err == nil {
 		err = g.planner.CheckIntents(ctx, s.Doc.Key)
 	}
-	if err != nil || next == s.Head.State && req.request.Key == "" {
+	if err != nil {
+		return nil, err
+	}
+	reviewed, err := g.fourEyes(ctx, s, req.request)
+	if err != nil || next == s.Head.State && req.request.Key == "" && isReviewed(s.History, reviewed) {
 		return nil, err
 	}
 	to := s.Head
 	to.State, to.Stopped = next, false
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, "", 0)), req.request.NewEvent("Approved", "approved", 0))}, nil
+	entry := req.request.NewEntry(next, "", 0)
+	entry.Reviewed = reviewed
+	return []appcontext.HeadChange{withEvents(s.Change(to, entry), req.request.NewEvent("Approved", "approved", 0))}, nil
 }
 
 // instantiate checks everything that can be checked at once and queues the operation. From
@@ -144,6 +150,10 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if err := g.checkAllowed(ctx, s.Head, lifecycle.Instantiate); err != nil {
 		return nil, err
 	}
+	reviewed, err := g.fourEyes(ctx, s, req.request)
+	if err != nil {
+		return nil, err
+	}
 	ready, err := g.prepare(ctx, s, s, req)
 	if err != nil {
 		return nil, err
@@ -152,7 +162,9 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if !to.Owns() {
 		to.Inherited, to.MovedTo = v2.DeploymentID(op.Instance), ""
 	}
-	m, err := g.queue(ctx, s, to, ready, req.request.Action, req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	entry := req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev)
+	entry.Reviewed = reviewed
+	m, err := g.queue(ctx, s, to, ready, req.request.Action, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +177,18 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	if err := g.checkAllowed(ctx, s.Head, req.request.Action); err != nil {
 		return nil, err
 	}
+	reviewed, err := g.fourEyes(ctx, s, req.request)
+	if err != nil {
+		return nil, err
+	}
 	ready, err := g.prepare(ctx, s, s, req)
 	if err != nil {
 		return nil, err
 	}
 	op := ready.op
-	m, err := g.queue(ctx, s, s.Head, ready, req.request.Action,
-		req.request.NewEntry(appcontext.Updated, s.LastInstance(), s.Head.LastRev),
-		req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev))
+	entry := req.request.NewEntry(appcontext.Instantiated, op.Instance, op.Rev)
+	entry.Reviewed = reviewed
+	m, err := g.queue(ctx, s, s.Head, ready, req.request.Action, req.request.NewEntry(appcontext.Updated, s.LastInstance(), s.Head.LastRev), entry)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +209,9 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 		return nil, err
 	}
 	target, err := g.migrationTarget(ctx, s.Doc, req.target)
+	if err == nil {
+		_, err = g.fourEyes(ctx, target, req.request)
+	}
 	if err != nil {
 		return nil, err
 	}

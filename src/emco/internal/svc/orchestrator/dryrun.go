@@ -150,6 +150,9 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if err := g.checkAllowed(ctx, head, req.request.Action); err != nil {
 		return dryRunResult{}, err
 	}
+	if err := g.reviewable(ctx, doc, req); err != nil {
+		return dryRunResult{}, err
+	}
 	out := dryRunResult{action: req.request.Action, before: head, from: req.from}
 	if req.request.Action == lifecycle.Migrate { // the revision would be the target's
 		target, err := g.migrationTarget(ctx, doc, req.target)

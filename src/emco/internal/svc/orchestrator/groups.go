@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/planview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
+	"github.com/emco-orchestrator/emco/src/emco/internal/review"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
@@ -49,6 +50,7 @@ type Groups struct {
 	reader    *statusview.Reader
 	values    customize.Values // that patches fetch; nil: none
 	placed    revision.Placed  // what clusters should hold; nil: not known
+	reviews   *review.Records  // nil: callers may approve what they changed
 	now       func() time.Time
 }
 
@@ -100,6 +102,12 @@ func (g *Groups) WithStatus(r *statusview.Reader) *Groups {
 // WithPlaced has plans and new revisions compared with what other deployments place on the same clusters.
 func (g *Groups) WithPlaced(p revision.Placed) *Groups {
 	g.placed = p
+	return g
+}
+
+// WithReviews has nobody approve what it changed itself, in the projects of r.
+func (g *Groups) WithReviews(r *review.Records) *Groups {
+	g.reviews = r
 	return g
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/review"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
@@ -51,6 +52,7 @@ type controlPlane struct {
 	groups   *Groups
 	usage    *Usage                                   // nil: quotas are not obeyed
 	placers  func(v2.Controller) placement.Controller // registered ones; nil: none are called
+	reviews  *review.Records                          // nil: callers may approve what they changed
 	project  string
 }
 
@@ -77,6 +79,10 @@ func (p *controlPlane) boot() {
 	clouds.Mount(r)
 	Resources{DB: p.db, Archives: tarball.Default(), Groups: p.groups.Guards(), Live: p.groups.Live}.Mount(r)
 	p.groups.Mount(r)
+	if p.reviews != nil {
+		p.groups.WithReviews(p.reviews)
+		r.Use(p.noted)
+	}
 	p.api = web.Wrap(slog.New(slog.DiscardHandler), web.Identify("X-Forwarded-User", r))
 }
 

@@ -1,0 +1,141 @@
+package orchestrator
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/review"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+)
+
+// mostNamed is how many changes, and how many callers, a refusal names.
+const mostNamed = 3
+
+// fourEyes refuses an action that would bring to clusters what only its author has looked at:
+//
+//   - approve, by whoever changed the group or its composite app since its last review;
+//   - instantiate, and migrate to the group, while something has changed since then, if the group can be approved again;
+//   - otherwise instantiate and update, by whoever changed it.
+//
+// Approval, and an update by somebody else, are reviews. It returns what the action reviews; nil for none, and where
+// callers may approve what they changed.
+func (g *Groups) fourEyes(ctx context.Context, s lifecycle.Snapshot, req lifecycle.Request) (*appcontext.Reviewed, error) {
+	if !g.reviews.Covers(s.Doc.Key) || req.Action == lifecycle.Rollback {
+		return nil, nil
+	}
+	again := false // whether somebody can approve the group before the action
+	if req.Action == lifecycle.Instantiate || req.Action == lifecycle.Migrate {
+		_, err := g.table.Next(s.Head.State, lifecycle.Approve)
+		again = err == nil
+	}
+	return g.reviews.Review(ctx, s.Doc.Key, lastReview(s.History), req.DryRun || again, func(open review.Changes) error {
+		own, mine := g.reviews.Mine(open, req.Actor)
+		switch {
+		case len(open.All) == 0 && !open.Forgotten:
+			return nil
+		case again:
+			return errs.New(errs.Conflict, req.Action.String()+": "+string(s.Doc.Key)+" has changed since it was approved: "+named(open)+"; somebody else must approve it again (auth.fourEyes)")
+		case mine:
+			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": "+own.String()+", and nobody approves its own changes here (auth.fourEyes)"+g.others(ctx, req.Action, s.Doc.Key, open))
+		case open.Forgotten && !authz.From(ctx).May(authz.Act(lifecycle.Approve.String()), groupType, ""):
+			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": so many have changed this since the last review that EMCO does not know all of them (auth.fourEyes); somebody who may approve everywhere can do it")
+		}
+		return nil
+	})
+}
+
+// groupType is what permissions call groups.
+const groupType = "deployment-intent-groups"
+
+// lastReview returns what the last review of a group covers; nil for nothing.
+func lastReview(history []appcontext.HistoryEntry) *appcontext.Reviewed {
+	for _, e := range slices.Backward(history) {
+		if e.Reviewed != nil {
+			return e.Reviewed
+		}
+	}
+	return nil
+}
+
+// isReviewed reports whether a group's history has a review already.
+func isReviewed(history []appcontext.HistoryEntry, r *appcontext.Reviewed) bool {
+	last := lastReview(history)
+	return r == nil || last != nil && *last == *r
+}
+
+// named lists some changes.
+func named(open review.Changes) string {
+	var all []string
+	for _, c := range open.All {
+		if all = append(all, c.String()); len(all) == mostNamed {
+			break
+		}
+	}
+	if len(open.All) > len(all) || open.Forgotten {
+		all = append(all, "and others")
+	}
+	return strings.Join(all, "; ")
+}
+
+// others names some who may carry out an action instead: they hold a role that allows it, and have changed nothing.
+func (g *Groups) others(ctx context.Context, a lifecycle.Action, group store.Key, open review.Changes) string {
+	var who []string
+	for _, h := range authz.From(ctx).Who(authz.Act(a.String()), groupType, v2.ProjectStoreKey(group.Project())) {
+		if _, changed := g.reviews.Mine(open, h.Subject); changed {
+			continue
+		}
+		if who = append(who, h.Subject); len(who) == mostNamed {
+			break
+		}
+	}
+	if len(who) == 0 {
+		return "; nobody else has a role that allows it"
+	}
+	return "; " + strings.Join(who, ", ") + " may"
+}
+
+// reviewable is fourEyes for what only asks.
+func (g *Groups) reviewable(ctx context.Context, doc store.Doc, req actionRequest) error {
+	if !g.reviews.Covers(doc.Key) {
+		return nil
+	}
+	if req.request.Action == lifecycle.Migrate {
+		target, err := g.migrationTarget(ctx, doc, req.target)
+		if err != nil {
+			return err
+		}
+		doc = target.Doc
+	}
+	s, err := g.executor.Load(ctx, doc)
+	if err != nil {
+		return err
+	}
+	req.request.DryRun = true
+	_, err = g.fourEyes(ctx, s, req.request)
+	return err
+}
+
+// Objection returns why the caller of a request may not carry out an action of a group now though its roles allow it; nil if it may,
+// and for what is not an action that needs a review.
+func (g *Groups) Objection(ctx context.Context, group v2.GroupKey, action string) error {
+	reviewed := []lifecycle.Action{lifecycle.Approve, lifecycle.Instantiate, lifecycle.Update}
+	i := slices.IndexFunc(reviewed, func(a lifecycle.Action) bool { return a.String() == action })
+	if i < 0 {
+		return nil
+	}
+	doc, err := g.groupAt(ctx, store.Key(group.StoreKey()))
+	if errs.Is(err, errs.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return g.reviewable(ctx, doc, actionRequest{request: lifecycle.Request{Action: reviewed[i], Actor: authn.From(ctx).Subject}})
+}
