@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -94,6 +95,64 @@ func TestTheGitServerWantsItsToken(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(data, "emco.log")); err != nil {
 		t.Errorf("the folder that was named has no log: %v", err)
+	}
+}
+
+// What the user has set for an EMCO and a repository of their own does not reach the programs of the demonstration.
+func TestSettingsOfTheUserAreLeftAlone(t *testing.T) {
+	bin, data, mine := t.TempDir(), filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "mine.git")
+	git := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("git", append([]string{"--git-dir", mine}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	git("init", "--quiet", "--bare", mine)
+	t.Setenv("GIT_DIR", mine)
+	t.Setenv("EMCO_ETCD_ENDPOINTS", "http://etcd.example.org:2379")
+	t.Setenv("EMCO_TOKEN", "of another server")
+	t.Setenv("EMCOCTL_OUTPUT", "json")
+	const tell = "#!/bin/sh\nenv >\"$0.env\"\n"
+	file(t, filepath.Join(bin, "emco"), 0o700, tell+"echo '{\"msg\":\"emco serves\",\"address\":\"127.0.0.1:1\"}' >&2\nexec sleep 60\n")
+	file(t, filepath.Join(bin, "emcoctl"), 0o700, tell+"exit 1\n")
+	file(t, filepath.Join(bin, "simfleet"), 0o700, "#!/bin/sh\nexec sleep 60\n")
+	err := demo.Run(t.Context(), demo.Options{Self: filepath.Join(bin, "simfleet"), Bin: bin, Data: data, Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "emcoctl apply: exit code 1, want 0") {
+		t.Errorf("the error is %v", err)
+	}
+	for _, program := range []string{"emco", "emcoctl"} {
+		env, err := os.ReadFile(filepath.Join(bin, program+".env"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(env)) {
+			if name, _, _ := strings.Cut(line, "="); strings.HasPrefix(name, "EMCO") && name != "EMCO_URL" || strings.HasPrefix(name, "GIT_") {
+				t.Errorf("%s has %s", program, line)
+			}
+		}
+	}
+	if refs := git("for-each-ref"); refs != "" {
+		t.Errorf("the user's repository has %s", refs)
+	}
+}
+
+// A long line in emco's log does not hold emco up: the log is read to its end.
+func TestALongLineInTheLog(t *testing.T) {
+	t.Parallel()
+	bin, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	done := filepath.Join(bin, "done")
+	file(t, filepath.Join(bin, "emco"), 0o700, "#!/bin/sh\necho '{\"msg\":\"emco serves\",\"address\":\"127.0.0.1:1\"}' >&2\n"+
+		"head -c 400000 /dev/zero | tr '\\0' x >&2\necho >&2\ntouch "+done+"\nexec sleep 60\n")
+	file(t, filepath.Join(bin, "emcoctl"), 0o700, "#!/bin/sh\nfor i in $(seq 100); do [ -e "+done+" ] && exit 1; sleep 0.1; done\nexit 2\n")
+	file(t, filepath.Join(bin, "simfleet"), 0o700, "#!/bin/sh\nexec sleep 60\n")
+	err := demo.Run(t.Context(), demo.Options{Self: filepath.Join(bin, "simfleet"), Bin: bin, Data: data, Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "emcoctl apply: exit code 1, want 0") {
+		t.Errorf("the error is %v", err)
+	}
+	if log, err := os.Stat(filepath.Join(data, "emco.log")); err != nil || log.Size() < 400000 {
+		t.Errorf("the log: %v, %v", log, err)
 	}
 }
 

@@ -37,7 +37,7 @@ func serveGit(ctx context.Context, dir string) (*gitServer, error) {
 	if err := githttp.Init(s.dir, "main"); err != nil {
 		return nil, err
 	}
-	first := exec.CommandContext(ctx, "git", "-C", s.dir, "fast-import", "--quiet", "--date-format=now")
+	first := s.command(ctx, "fast-import", "--quiet", "--date-format=now")
 	first.Stdin = strings.NewReader(`commit refs/heads/main
 committer demo <demo@localhost> now
 data 12
@@ -61,6 +61,13 @@ data 8
 		_ = s.http.Serve(l) // Close ends it
 	}()
 	return s, nil
+}
+
+// command prepares a command of git on the repository.
+func (s *gitServer) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir", s.dir}, args...)...)
+	cmd.Env = environment()
+	return cmd
 }
 
 // authenticated refuses who does not know the token.

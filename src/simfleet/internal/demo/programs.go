@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -52,6 +53,15 @@ func find(o Options, name string) (string, error) {
 		return "", fmt.Errorf("the program %s is neither in %s, beside simfleet, nor on the PATH; install it from the same archive, or name its folder by -bin", name, beside)
 	}
 	return filepath.Abs(path)
+}
+
+// environment returns the environment of programs, and more variables. It leaves out what the user has set for programs of
+// EMCO and for Git: the demonstration must reach no other server, store or repository.
+func environment(more ...string) []string {
+	own := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "EMCO_") || strings.HasPrefix(v, "EMCOCTL_") || strings.HasPrefix(v, "GIT_")
+	})
+	return append(own, more...)
 }
 
 func runnable(path string) error {

@@ -85,6 +85,7 @@ func (s *stage) packer() string { return filepath.Join(s.examples, "pack.sh") }
 // pack packs charts and profiles in EMCO's format: gzip-compressed tars.
 func (s *stage) pack(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, s.packer(), filepath.Join(s.dir, "packages"), "web", "cache")
+	cmd.Env = environment()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pack.sh: %w: %s", err, out)
 	}
@@ -114,7 +115,7 @@ func (s *stage) startEmco(ctx context.Context) error {
 func (s *stage) startClusters(context.Context) error {
 	cmd := s.child(s.programs.simfleet, "run", "-provider", "edge", "-names", clusters, "-git.url", s.git.url(), "-git.user", user,
 		"-interval", "1s", "-fetch.every", "500ms", "-apply", "500ms", "-status.interval", "1s", "-progress", "0")
-	cmd.Env = append(os.Environ(), "GIT_TOKEN="+s.git.token)
+	cmd.Env = environment("GIT_TOKEN=" + s.git.token)
 	return s.start(cmd)
 }
 
@@ -122,6 +123,7 @@ func (s *stage) startClusters(context.Context) error {
 // children in order.
 func (s *stage) child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
+	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
@@ -148,6 +150,7 @@ func served(ctx context.Context, logs io.Reader, file io.WriteCloser) (string, e
 				found <- line.Address
 			}
 		}
+		_, _ = io.Copy(file, logs) // what follows a line that is too long
 		ended <- last
 	}()
 	select {
@@ -160,8 +163,7 @@ func served(ctx context.Context, logs io.Reader, file io.WriteCloser) (string, e
 	}
 }
 
-// close ends the clusters, emco and the Git server. The kernel kills a program that ignores SIGTERM for
-// too long.
+// close ends the clusters, emco and the Git server. A program that ignores SIGTERM for endLimit is killed.
 func (s *stage) close() error {
 	var errs []error
 	for i := len(s.children) - 1; i >= 0; i-- {
@@ -178,7 +180,7 @@ func (s *stage) close() error {
 func (s *stage) emcoctl(ctx context.Context, out io.Writer, args ...string) (int, error) {
 	cmd := exec.CommandContext(ctx, s.programs.emcoctl, args...)
 	cmd.Dir = s.story()
-	cmd.Env = append(os.Environ(), "EMCO_URL="+s.url, "HOME="+s.dir)
+	cmd.Env = environment("EMCO_URL="+s.url, "HOME="+s.dir)
 	cmd.Stdout, cmd.Stderr = out, s.out
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.Exited() {
@@ -188,7 +190,7 @@ func (s *stage) emcoctl(ctx context.Context, out io.Writer, args ...string) (int
 }
 
 func (s *stage) gitOutput(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", s.git.dir}, args...)...).CombinedOutput()
+	out, err := s.git.command(ctx, args...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("git %s: %w", args[0], err)
 	}
