@@ -240,7 +240,7 @@ func (d *doctor) branches(ctx context.Context) {
 
 // stores asks whether the stores of the server agree.
 func (d *doctor) stores(ctx context.Context) {
-	answer, ok := d.faults(ctx, "stores", rest.Doctor, nil)
+	answer, ok := d.faults(ctx, "stores", rest.Doctor, nil, "")
 	if !ok {
 		return
 	}
@@ -259,7 +259,7 @@ func (d *doctor) stores(ctx context.Context) {
 func (d *doctor) files(ctx context.Context) {
 	found := 0
 	for query := (url.Values{}); ; {
-		answer, ok := d.faults(ctx, "files", rest.DoctorBranches, query)
+		answer, ok := d.faults(ctx, "files", rest.DoctorBranches, query, "not checked: this server writes no Git branches, or is older than the check")
 		if !ok {
 			return
 		}
@@ -280,8 +280,9 @@ func (d *doctor) files(ctx context.Context) {
 	}
 }
 
-// faults asks for faults. Older servers, and servers without rsync, have no such checks, and callers may not be allowed to make them.
-func (d *doctor) faults(ctx context.Context, check string, from rest.Query[v2.DoctorAnswer], query url.Values) (v2.DoctorAnswer, bool) {
+// faults asks for faults. Older servers, and servers without rsync, have no such checks: then it reports absent, unless that is empty.
+// Callers may not be allowed to make them.
+func (d *doctor) faults(ctx context.Context, check string, from rest.Query[v2.DoctorAnswer], query url.Values, absent string) (v2.DoctorAnswer, bool) {
 	c, err := d.Dial("views")
 	var answer v2.DoctorAnswer
 	if err == nil {
@@ -289,6 +290,9 @@ func (d *doctor) faults(ctx context.Context, check string, from rest.Query[v2.Do
 	}
 	switch {
 	case errs.Is(err, errs.NotFound):
+		if absent != "" {
+			d.report(checkWarn, check, "%s", absent)
+		}
 		return answer, false
 	case errs.Is(err, errs.Forbidden):
 		d.report(checkWarn, check, "not checked: it needs the role auditor or platform-admin")
