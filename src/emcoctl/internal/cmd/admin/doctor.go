@@ -32,9 +32,10 @@ func newDoctorCommand(s *session.Session) *cobra.Command {
 ready, does its clock differ, has it our version. If all do well, it counts the clusters
 and deployments that are failed, not ready, unknown or blocked, and the Git branches that the
 server cannot write, and names deployments without a document, documents without the record of
-their deployment, and work that a process that has gone still owns. With --branches the server also reads the
-branches that it writes, five for a request, and doctor names folders that belong to no deployment. It prints what to do about
-a failed check, and exits with 1 if there is one. It changes nothing.`,
+their deployment, and work that a process that has gone still owns. With --branches the server
+also reads the branches that it writes, five for a request, and doctor warns of folders that
+belong to no deployment. It prints what to do about a failed check, and exits with 1 if there
+is one. It changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: s.Own(func(c *cobra.Command, _ []string) error {
 			d := doctor{Session: s}
@@ -244,14 +245,19 @@ func (d *doctor) stores(ctx context.Context) {
 	if !ok {
 		return
 	}
-	for _, f := range answer.Faults {
-		d.report(checkFail, "stores", "%s: %s", f.Subject, f.Fault)
-	}
-	if answer.More > 0 {
-		d.report(checkFail, "stores", "%d more faults", answer.More)
-	}
+	d.list(checkFail, "stores", answer)
 	if len(answer.Faults) == 0 {
 		d.report(checkGood, "stores", "documents, deployments and owners of work agree")
+	}
+}
+
+// list reports faults.
+func (d *doctor) list(mark, check string, answer v2.DoctorAnswer) {
+	for _, f := range answer.Faults {
+		d.report(mark, check, "%s: %s", f.Subject, f.Fault)
+	}
+	if answer.More > 0 {
+		d.report(mark, check, "%d more faults", answer.More)
 	}
 }
 
@@ -263,12 +269,7 @@ func (d *doctor) files(ctx context.Context) {
 		if !ok {
 			return
 		}
-		for _, f := range answer.Faults {
-			d.report(checkWarn, "files", "%s: %s", f.Subject, f.Fault)
-		}
-		if answer.More > 0 {
-			d.report(checkWarn, "files", "%d more faults on these branches", answer.More)
-		}
+		d.list(checkWarn, "files", answer)
 		found += len(answer.Faults)
 		if answer.Continue == "" {
 			break
