@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +45,34 @@ func TestTemporaryFilesGoToMemoryThatIsLargeEnough(t *testing.T) {
 	}
 	if got := chosen("/dev/shm", meminfo(much)); got != want {
 		t.Errorf("files go to %s, want %s", got, want)
+	}
+}
+
+// go test links in the GOTMPDIR of its settings. T.TempDir would follow the variable of that name.
+func TestMakeTestLinksOnTheDiskAndPutsFilesOfTestsIntoMemory(t *testing.T) {
+	t.Parallel()
+	const program = `#!/bin/sh
+if [ $1 = env ]; then echo $OWN; else echo "$(cat $GOENV) tests: $GOTMPDIR$TMPDIR"; fi
+`
+	bin, own := t.TempDir(), filepath.Join(t.TempDir(), "env")
+	if err := errors.Join(os.WriteFile(filepath.Join(bin, "go"), []byte(program), 0o700),
+		os.WriteFile(own, []byte("GOPROXY=off\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("make", "-s", "-C", repository, "BIN="+t.TempDir(), "test")
+	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "OWN=" + own}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make test: %v\n%s", err, out)
+	}
+	folder, err := exec.Command(filepath.Join(repository, "scripts/testtmp")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// go test runs for the workspace, and for four modules of scripts.
+	want := strings.Repeat("GOPROXY=off\n\nGOTMPDIR=/tmp tests: "+string(folder), 5)
+	if string(out) != want {
+		t.Errorf("go test sees\n%swant\n%s", out, want)
 	}
 }
 
