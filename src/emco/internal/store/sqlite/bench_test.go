@@ -65,3 +65,20 @@ func BenchmarkListPage(b *testing.B) {
 		}
 	}
 }
+
+// Most lists are short: what SQLite prepares anew for each list would cost more than to read it.
+func BenchmarkListFew(b *testing.B) {
+	d := open(b, filepath.Join(b.TempDir(), "docs.db"))
+	for i := range 3 {
+		if err := d.Put(b.Context(), store.Doc{Key: store.Key(fmt.Sprintf("a/%03d", i)), Tag: 1, Body: make([]byte, 500)}, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		for _, err := range d.List(b.Context(), "a", store.Query{Depth: 1}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

@@ -54,7 +54,8 @@ func (d *Driver) page(ctx context.Context, under store.Key, q store.Query, n int
 }
 
 // statement returns the query for one page. Each of its forms walks one index from the key
-// after which it starts, and sorts nothing.
+// after which it starts, and sorts nothing. SQLite plans by a bare parameter of LIMIT: it would prepare the statement
+// again for each answer.
 func statement(under store.Key, q store.Query, n int) (string, []any) {
 	from, col := " FROM docs WHERE 1", "key"
 	var args []any
@@ -79,7 +80,7 @@ func statement(under store.Key, q store.Query, n int) (string, []any) {
 		from += " AND " + col + " > ?"
 		args = append(args, after)
 	}
-	return "SELECT " + fields + from + " ORDER BY " + col + " LIMIT ?", append(args, n)
+	return "SELECT " + fields + from + " ORDER BY " + col + " LIMIT ? + 0", append(args, n)
 }
 
 // slashes returns the depth where Query.Depth begins to count below under.
