@@ -8,6 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 )
 
 // transaction is what one request to etcd asks for.
@@ -36,7 +38,9 @@ func (c *Client) Txn(ctx context.Context, subject string, cmps []clientv3.Cmp, t
 	return c.send(ctx, transaction{subject: subject, cmps: cmps, then: then})
 }
 
+// send also drops the read point: who reads after a transaction, whatever became of it, sees what others wrote before it.
 func (c *Client) send(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
+	defer readpoint.Drop(ctx)
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
 	r, err := c.etcd.Txn(ctx).If(t.cmps...).Then(t.then...).Else(t.orElse...).Commit()

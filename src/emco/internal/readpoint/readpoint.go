@@ -1,0 +1,79 @@
+// Package readpoint lets the reads of one request, or of one round of a worker, share a look at how far a
+// store is. The first read asks the store for the revision of its last write, the read point; a copy of the store that has
+// reached it answers the others. So they see every write that was acknowledged before the request began, and all writes
+// of the request itself.
+package readpoint
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxAge is how long a read point is used. A request that takes longer takes another one.
+const maxAge = 250 * time.Millisecond
+
+// Point is the read point of one request or round. It is safe for use by many goroutines.
+type Point struct {
+	mu    sync.Mutex
+	at    int64     // the highest revision that was taken; guarded by mu
+	taken time.Time // when at was taken last; zero: it was dropped since; guarded by mu
+	turn  int       // how often the point was dropped; guarded by mu
+}
+
+type key struct{}
+
+// With returns a context whose reads share a new read point.
+func With(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, &Point{}) }
+
+// Without returns a context whose reads share nothing: each sees every write that was acknowledged before it.
+func Without(ctx context.Context) context.Context {
+	return context.WithValue(ctx, key{}, (*Point)(nil))
+}
+
+// Of returns the read point of a context; nil if its reads share none.
+func Of(ctx context.Context) *Point {
+	p, _ := ctx.Value(key{}).(*Point)
+	return p
+}
+
+// Drop ends the use of the read point of a context: the next read asks anew. Whoever has written elsewhere, or has waited,
+// must see what others have written since.
+func Drop(ctx context.Context) {
+	p := Of(ctx)
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken = time.Time{}
+	p.turn++
+}
+
+// At returns the revision that reads must have reached; 0 if the store must be asked. turn is for Take.
+func (p *Point) At() (at int64, turn int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.taken) >= maxAge {
+		return 0, p.turn
+	}
+	return p.at, p.turn
+}
+
+// Take moves the read point on to what the store has answered, which may have come with a read, or to the request's own write. Reads may
+// use it until the point is dropped, or not at all if it was dropped since At returned the turn: then the revision may be from before that.
+func (p *Point) Take(at int64, turn int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = max(p.at, at)
+	if turn == p.turn {
+		p.taken = time.Now()
+	}
+}
+
+// Raise moves the read point on to what the request has seen, so that it sees nothing older later. The point stays as old as it is.
+func (p *Point) Raise(at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = max(p.at, at)
+}
