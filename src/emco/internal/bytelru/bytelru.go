@@ -11,8 +11,8 @@ import (
 // and would otherwise fill the cache while deployments change.
 const Idle = 10 * time.Minute
 
-// Cache is a least-recently-used cache that is bounded by the bytes of its values. Its values
-// never change, so nothing is ever invalidated. It is safe for use by many goroutines.
+// Cache is a least-recently-used cache that is bounded by the bytes of its values. It is safe for use by
+// many goroutines.
 type Cache[K comparable, V any] struct {
 	max int
 
@@ -50,8 +50,26 @@ func (l *Cache[K, V]) Get(key K) (V, bool) {
 	return e.value, true
 }
 
+// Remove drops the value of a key.
+func (l *Cache[K, V]) Remove(key K) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[key]; ok {
+		l.dropLocked(e)
+	}
+}
+
+// Clear drops all values.
+func (l *Cache[K, V]) Clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.entries)
+	l.root.prev, l.root.next = &l.root, &l.root
+	l.size = 0
+}
+
 // Put keeps v, which takes size bytes, unless it would take more than a quarter of the
-// cache. It drops what is too much, or idle.
+// cache, or the key has a value. It drops what is too much, or idle.
 func (l *Cache[K, V]) Put(key K, v V, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,10 +81,14 @@ func (l *Cache[K, V]) Put(key K, v V, size int) {
 	l.pushLocked(e)
 	l.size += size
 	for oldest := l.root.prev; l.size > l.max || e.used.Sub(oldest.used) > Idle; oldest = l.root.prev {
-		oldest.unlink()
-		delete(l.entries, oldest.key)
-		l.size -= oldest.size
+		l.dropLocked(oldest)
 	}
+}
+
+func (l *Cache[K, V]) dropLocked(e *entry[K, V]) {
+	e.unlink()
+	delete(l.entries, e.key)
+	l.size -= e.size
 }
 
 // pushLocked makes an entry the newest.

@@ -52,6 +52,15 @@ func TestCacheAgainstModel(t *testing.T) {
 					touch(d)
 				}
 			},
+			"remove": func(t *rapid.T) {
+				d := rapid.StringMatching("[a-h]").Draw(t, "key")
+				l.Remove(d)
+				order = slices.DeleteFunc(order, func(x string) bool { return x == d })
+			},
+			"clear": func(t *rapid.T) {
+				l.Clear()
+				order = nil
+			},
 			"": func(t *rapid.T) {
 				if l.size != used() || len(l.entries) != len(order) {
 					t.Fatalf("the cache has %d entries of %d, the model %d of %d", len(l.entries), l.size, len(order), used())
