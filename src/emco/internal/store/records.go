@@ -6,6 +6,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 )
 
 // records reads and writes single documents with their states and tags. DB makes its guarantees of these steps: a write
@@ -95,6 +96,7 @@ func (r records) outwait(ctx context.Context, d Doc) error {
 		if err := pause.For(ctx, wait); err != nil {
 			return errs.E(errs.Unavailable, "wait for", string(d.Key), err)
 		}
+		readpoint.Drop(ctx) // what others have written meanwhile counts
 		now, err := r.driver.Get(ctx, d.Key)
 		if errs.Is(err, errs.NotFound) || err == nil && now.Tag != d.Tag {
 			return nil

@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sort"
 	"strings"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 const (
-	kept     = 10_000          // changes that are kept at least
-	patience = 2 * time.Second // how long a question waits for the watch
+	kept         = 10_000                 // changes that are kept at least
+	patience     = 2 * time.Second        // how long a question about changes waits for the watch
+	readPatience = 250 * time.Millisecond // how long a read waits for it, before it asks etcd itself
 
 	minWait = 50 * time.Millisecond // before an interrupted watch goes on
 	maxWait = 5 * time.Second
@@ -29,27 +33,43 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error)
 	if err := context.Cause(ctx); err != nil {
 		return store.Changes{}, errs.E(errs.Unavailable, "list", "changes", err)
 	}
-	r, err := d.kv.Get(ctx, d.last())
+	now, err := d.point(ctx)
 	if err != nil {
 		return store.Changes{}, err
 	}
-	out := store.Changes{All: true}
-	if len(r.Kvs) > 0 {
-		out.Mark = r.Kvs[0].ModRevision
-	}
-	if mark == 0 || mark > out.Mark {
+	out := store.Changes{All: true, Mark: now}
+	if mark == 0 {
 		return out, nil
 	}
-	if keys, ok := d.changes.between(ctx, mark, out.Mark); ok {
-		out.Keys, out.All = keys, false
+	if keys, upTo, ok := d.changes.since(ctx, mark, now); ok {
+		return store.Changes{Keys: keys, Mark: upTo}, nil
 	}
 	return out, nil
 }
 
-// changeLog keeps the keys of changed documents, which come from a watch.
+// point returns the read point of ctx, which it takes if there is none; without one, the revision of the last write now.
+func (d *Driver) point(ctx context.Context) (int64, error) {
+	p := readpoint.Of(ctx)
+	if p == nil {
+		return d.newest.ask(ctx)
+	}
+	at, turn := p.At()
+	if at > 0 {
+		return at, nil
+	}
+	at, err := d.newest.ask(ctx)
+	if err == nil {
+		p.Take(at, turn)
+	}
+	return at, err
+}
+
+// changeLog keeps the keys of changed documents, which come from a watch, and has the cache follow them.
 type changeLog struct {
 	kv     *etcdkv.Client
 	prefix string // of documents
+	last   string // the key that each write of a document writes
+	cache  *cache
 	stop   context.CancelFunc
 	done   chan struct{}
 
@@ -57,6 +77,8 @@ type changeLog struct {
 	lines    []change      // in order; guarded by mu
 	first    int64         // lines holds all changes after this revision; 0: the watch has not begun; guarded by mu
 	reached  int64         // lines holds all changes up to this revision; guarded by mu
+	behind   bool          // the watch was not in time, or is interrupted: nobody waits for it until it brings something; guarded by mu
+	again    func()        // ends the watch, which then begins anew; guarded by mu
 	advanced chan struct{} // closed and replaced when reached grows; guarded by mu
 }
 
@@ -66,9 +88,9 @@ type change struct {
 }
 
 // follow starts the watch; close ends it.
-func follow(kv *etcdkv.Client, prefix string) *changeLog {
+func follow(kv *etcdkv.Client, prefix, last string, c *cache) *changeLog {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &changeLog{kv: kv, prefix: prefix, stop: stop, done: make(chan struct{}), advanced: make(chan struct{})}
+	l := &changeLog{kv: kv, prefix: prefix, last: last, cache: c, stop: stop, done: make(chan struct{}), behind: true, again: func() {}, advanced: make(chan struct{})}
 	go l.run(ctx)
 	return l
 }
@@ -84,6 +106,7 @@ func (l *changeLog) run(ctx context.Context) {
 	for wait := minWait; ctx.Err() == nil; wait = min(2*wait, maxWait) {
 		before := l.mark()
 		err := l.watch(ctx)
+		l.interrupted()
 		if errors.Is(err, rpctypes.ErrCompacted) {
 			l.forget()
 		}
@@ -104,26 +127,34 @@ func (l *changeLog) mark() int64 {
 	return l.reached
 }
 
+// interrupted notes that the watch brings nothing for a while.
+func (l *changeLog) interrupted() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.behind, l.again = true, func() {}
+}
+
 // forget drops all lines: what follows has a gap before it.
 func (l *changeLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines, l.first, l.reached = nil, 0, 0
+	l.cache.clear()
 }
 
 // watch takes in changes after those that are known, until that fails.
 func (l *changeLog) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	from := l.mark()
 	if from == 0 {
-		r, err := l.kv.Get(ctx, l.prefix, clientv3.WithKeysOnly())
+		r, err := l.kv.Get(ctx, l.last)
 		if err != nil {
 			return err
 		}
 		from = r.Header.Revision
-		l.begin(from)
+		l.begin(lastWrite(r.Kvs), cancel)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	for r := range l.kv.Stream(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(from+1)) {
 		if err := r.Err(); err != nil {
 			return err
@@ -133,11 +164,39 @@ func (l *changeLog) watch(ctx context.Context) error {
 	return errors.New("the watch ended")
 }
 
-func (l *changeLog) begin(revision int64) {
+// lastWrite returns the revision of the last write of a document, from what is stored under that key: at least 1.
+func lastWrite(kvs []*mvccpb.KeyValue) int64 {
+	if len(kvs) == 0 {
+		return 1
+	}
+	return kvs[0].ModRevision
+}
+
+// begin starts the log at a revision; again ends its watch.
+func (l *changeLog) begin(revision int64, again func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.first, l.reached = revision, revision
+	l.first, l.reached, l.behind, l.again = revision, revision, false, again
+	l.cache.clear() // changes between the last watch and this one are not known
 	l.advanceLocked()
+}
+
+// newest asks etcd for the revision of the last write of a document. If the watch has brought later ones, etcd was restored from a
+// backup: the log and the cache begin anew.
+func (l *changeLog) newest(ctx context.Context) (int64, error) {
+	seen := l.mark()
+	r, err := l.kv.Get(ctx, l.last)
+	if err != nil {
+		return 0, err
+	}
+	at := lastWrite(r.Kvs)
+	if at < seen {
+		l.forget()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.again()
+	}
+	return at, nil
 }
 
 func (l *changeLog) advanceLocked() {
@@ -157,8 +216,10 @@ func (l *changeLog) add(events []*clientv3.Event) {
 		bytes += len(e.Kv.Key) + len(e.Kv.Value)
 		_, key, _ := strings.Cut(strings.TrimPrefix(string(e.Kv.Key), l.prefix), "/")
 		l.lines = append(l.lines, change{e.Kv.ModRevision, store.Key(key)})
+		l.cache.apply(l.prefix, e.Kv, e.Type == mvccpb.DELETE)
 		l.reached = e.Kv.ModRevision
 	}
+	l.behind = false
 	l.kv.CountRequest("watch", bytes)
 	if old := len(l.lines) - kept; old > kept {
 		l.first = l.lines[old-1].revision
@@ -167,41 +228,70 @@ func (l *changeLog) add(events []*clientv3.Event) {
 	l.advanceLocked()
 }
 
-// between returns the keys that were changed after one revision and up to another; false if they are
+// since returns the keys that were changed after one revision and up to another or a later one, which it also returns; false if they are
 // no longer known, or if the watch does not reach that revision in time.
-func (l *changeLog) between(ctx context.Context, after, upTo int64) ([]store.Key, bool) {
+func (l *changeLog) since(ctx context.Context, after, upTo int64) (keys []store.Key, reached int64, ok bool) {
+	l.await(ctx, upTo, patience)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if after == upTo {
+		return nil, upTo, true
+	}
+	if l.reached < upTo || after < l.first || after > l.reached {
+		return nil, 0, false
+	}
+	for i := sort.Search(len(l.lines), func(i int) bool { return l.lines[i].revision > after }); i < len(l.lines); i++ {
+		keys = append(keys, l.lines[i].key)
+	}
+	return keys, l.reached, true
+}
+
+// await returns when the watch has brought all changes up to a revision; false if that takes too long.
+func (l *changeLog) await(ctx context.Context, revision int64, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		keys, ok, advanced := l.look(after, upTo)
+		advanced := l.wait(revision)
 		if advanced == nil {
-			return keys, ok
+			return true
 		}
 		select {
 		case <-advanced:
 		case <-ctx.Done():
-			return nil, false
+			return false
 		}
 	}
 }
 
-// look returns what between returns, or a channel that is closed when there is more to see.
-func (l *changeLog) look(after, upTo int64) (keys []store.Key, ok bool, advanced <-chan struct{}) {
+// wait returns nil if a revision is reached, or a channel that is closed when more is.
+func (l *changeLog) wait(revision int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if after == upTo {
-		return nil, true, nil
+	if l.reached >= revision {
+		return nil
 	}
-	if l.reached < upTo {
-		return nil, false, l.advanced
+	return l.advanced
+}
+
+// caughtUp reports whether the cache shows all changes up to a revision. If the watch is not in time once, nobody waits for it
+// until it brings something.
+func (l *changeLog) caughtUp(ctx context.Context, revision int64) bool {
+	l.mu.Lock()
+	reached, behind := l.reached, l.behind
+	l.mu.Unlock()
+	if reached >= revision || behind {
+		return reached >= revision
 	}
-	if after < l.first {
-		return nil, false, nil
+	if l.await(ctx, revision, readPatience) {
+		return true
 	}
-	for _, c := range l.lines {
-		if c.revision > after && c.revision <= upTo {
-			keys = append(keys, c.key)
-		}
-	}
-	return keys, true, nil
+	l.late(reached)
+	return false
+}
+
+// late notes that the watch has brought nothing since a revision.
+func (l *changeLog) late(reached int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.behind = l.behind || l.reached == reached
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -32,10 +33,13 @@ const (
 	maxTries  = 16        // of a transaction that another writer overtakes
 )
 
-// Driver is a store.Driver on etcd. It does not own the client.
+// Driver is a store.Driver on etcd. It does not own the client. Reads that share a read point come from a cache, if the cache has
+// reached that point.
 type Driver struct {
 	kv      *etcdkv.Client
+	cache   *cache
 	changes *changeLog
+	newest  *newest
 }
 
 var (
@@ -45,8 +49,12 @@ var (
 
 // New returns a driver for the documents below the client's prefix, and begins to follow their
 // changes. Close the driver before the client.
-func New(kv *etcdkv.Client) *Driver {
-	return &Driver{kv: kv, changes: follow(kv, kv.Key("doc", "d")+"/")}
+func New(kv *etcdkv.Client) *Driver { return newDriver(kv, cacheBytes) }
+
+func newDriver(kv *etcdkv.Client, bytes int) *Driver {
+	c := newCache(bytes)
+	changes := follow(kv, kv.Key("doc", "d")+"/", kv.Key("doc", "last"), c)
+	return &Driver{kv: kv, cache: c, changes: changes, newest: newNewest(changes)}
 }
 
 // Close ends the following of changes.
@@ -73,7 +81,7 @@ func (d *Driver) holdersOf(target store.Key) string {
 
 func (d *Driver) chunks(tag int64) string { return d.kv.Key("doc", "c", etcdkv.Number(tag)) + "/" }
 
-func (d *Driver) last() string { return d.kv.Key("doc", "last") }
+func (d *Driver) last() string { return d.changes.last }
 
 // Get implements store.Driver.
 func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
@@ -82,6 +90,7 @@ func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 		if err != nil {
 			return store.Doc{}, err
 		}
+		ctx = readpoint.Without(ctx) // if its chunks are gone, it has changed
 		if stored == nil {
 			return store.Doc{}, errs.E(errs.NotFound, "get", string(k), errors.New("not found"))
 		}
@@ -106,11 +115,23 @@ func (d *Driver) read(ctx context.Context, op string, k store.Key) (*record, err
 	if depth(k) > maxDepth {
 		return nil, nil // Put refuses it
 	}
-	r, err := d.kv.Get(ctx, d.docKey(k))
-	if err != nil || len(r.Kvs) == 0 {
+	kvs, err := d.stored(ctx, d.docKey(k))
+	if err != nil || len(kvs) == 0 {
 		return nil, err
 	}
-	return d.parse(r.Kvs[0])
+	return d.parse(kvs[0])
+}
+
+// stored returns what is stored under the key of a document, none if nothing is.
+func (d *Driver) stored(ctx context.Context, key string) ([]*mvccpb.KeyValue, error) {
+	if p := readpoint.Of(ctx); p != nil {
+		return d.shared(ctx, p, key)
+	}
+	r, err := d.kv.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return r.Kvs, nil
 }
 
 // parse decodes a document. Its key is what follows the prefix of its depth.
@@ -151,7 +172,10 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 	}
 	var old *record
 	if at != 0 { // that nothing is there yet, the transaction finds out
-		if old, err = d.replaced(ctx, doc.Key, at); err != nil {
+		if old = d.remembered(doc.Key, at); old == nil {
+			old, err = d.replaced(ctx, doc.Key, at)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -182,7 +206,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 // replaced returns the document that a Put at a tag replaces; nil for none. Exists and Conflict if it
 // is not as expected.
 func (d *Driver) replaced(ctx context.Context, k store.Key, at int64) (*record, error) {
-	old, err := d.read(ctx, "put", k)
+	old, err := d.read(readpoint.Without(ctx), "put", k)
 	switch {
 	case err != nil:
 		return nil, err
@@ -194,10 +218,28 @@ func (d *Driver) replaced(ctx context.Context, k store.Key, at int64) (*record, 
 	return old, nil
 }
 
+// remembered returns the document at a tag, if the cache has it; nil otherwise. It may have changed: the transaction that
+// replaces it finds out.
+func (d *Driver) remembered(k store.Key, at int64) *record {
+	known, ok := d.cache.get(d.docKey(k))
+	if !ok || len(known.kvs) == 0 {
+		return nil
+	}
+	r, err := d.parse(own(known.kvs[0]))
+	if err != nil || r.doc.Tag != at {
+		return nil
+	}
+	return r
+}
+
 // Remove implements store.Driver.
 func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
+	old := d.remembered(k, at)
 	for range maxTries {
-		old, err := d.read(ctx, "remove", k)
+		var err error
+		if old == nil {
+			old, err = d.read(readpoint.Without(ctx), "remove", k)
+		}
 		if err != nil || old == nil {
 			return err
 		}
@@ -208,6 +250,7 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 		if done, err := d.commit(ctx, "remove", k, old, ops); done || err != nil {
 			return err
 		}
+		old = nil
 	}
 	return errs.E(errs.Conflict, "remove", string(k), errChanged)
 }
@@ -218,6 +261,16 @@ func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record
 	if old != nil {
 		unchanged = clientv3.Compare(clientv3.ModRevision(d.docKey(k)), "=", old.revision)
 	}
-	_, done, err := d.kv.Commit(ctx, op+" "+string(k), []clientv3.Cmp{unchanged}, append(ops, clientv3.OpPut(d.last(), "")))
+	p, turn := readpoint.Of(ctx), 0
+	if p != nil {
+		_, turn = p.At()
+	}
+	revision, done, err := d.kv.Commit(readpoint.Without(ctx), op+" "+string(k), []clientv3.Cmp{unchanged}, append(ops, clientv3.OpPut(d.last(), "")))
+	switch {
+	case err != nil || !done:
+		readpoint.Drop(ctx) // who tries again reads what was faster
+	case p != nil:
+		p.Take(revision, turn)
+	}
 	return done, err
 }

@@ -342,35 +342,49 @@ func TestSweepRemovesChunksWithoutAName(t *testing.T) {
 	}
 }
 
-// A new document costs one request; one that replaces another, or finds one, costs a read more.
-func TestANewDocumentIsOneRequest(t *testing.T) {
+// A new document costs one request, and so does another version of one that the watch has brought; a document that exists costs
+// a read more.
+func TestAWriteIsOneRequest(t *testing.T) {
 	t.Parallel()
+	d, want := counted(t, start(t))
+	want("a new document", func() { put(t, d, store.Doc{Key: "a", Tag: 1}, 0) }, 0, 1)
+	changes(t, d, changes(t, d, 0).Mark-1) // waits for the watch
+	want("another version", func() { put(t, d, store.Doc{Key: "a", Tag: 2}, 1) }, 0, 1)
+	want("a document that exists", func() {
+		if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 3}, 0); !errs.Is(err, errs.Exists) {
+			t.Errorf("error %v, want Exists", err)
+		}
+	}, 1, 1)
+	want("an old tag", func() {
+		if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 3}, 1); !errs.Is(err, errs.Conflict) {
+			t.Errorf("error %v, want Conflict", err)
+		}
+	}, 1, 0)
+}
+
+// counted opens a driver. The function it returns checks how many reads and transactions something takes.
+func counted(t *testing.T, client *clientv3.Client) (*etcd.Driver, func(what string, f func(), gets, txns int)) {
+	t.Helper()
 	counts := map[string]int{} // the watch of changes counts too
 	var mu sync.Mutex
-	d := etcd.New(etcdkv.New(start(t), prefix, etcdkv.Options{OnRequest: func(kind string, _ int) {
+	d := etcd.New(etcdkv.New(client, prefix, etcdkv.Options{OnRequest: func(kind string, _ int) {
 		mu.Lock()
 		defer mu.Unlock()
 		counts[kind]++
 	}}))
 	t.Cleanup(func() { _ = d.Close() })
 	d.AwaitWatch(t.Context()) // it begins with a read
-	want := func(what string, write func(), gets, txns int) {
+	return d, func(what string, f func(), gets, txns int) {
 		t.Helper()
 		mu.Lock()
 		before := maps.Clone(counts)
 		mu.Unlock()
-		write()
+		f()
 		mu.Lock()
 		defer mu.Unlock()
-		if g, x := counts["get"]-before["get"], counts["txn"]-before["txn"]; g != gets || x != txns {
+		g, x := counts["get"]+counts["list"]-before["get"]-before["list"], counts["txn"]-before["txn"]
+		if g != gets || x != txns {
 			t.Errorf("%s took %d reads and %d transactions, want %d and %d", what, g, x, gets, txns)
 		}
 	}
-	want("a new document", func() { put(t, d, store.Doc{Key: "a", Tag: 1}, 0) }, 0, 1)
-	want("another version", func() { put(t, d, store.Doc{Key: "a", Tag: 2}, 1) }, 1, 1)
-	want("a document that exists", func() {
-		if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 3}, 0); !errs.Is(err, errs.Exists) {
-			t.Errorf("error %v, want Exists", err)
-		}
-	}, 1, 1)
 }

@@ -1,6 +1,14 @@
 package etcd
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+)
+
+// NewSmall is New with a cache of so many bytes.
+func NewSmall(kv *etcdkv.Client, bytes int) *Driver { return newDriver(kv, bytes) }
 
 // Interrupt ends the watch of changes; Resume lets it go on.
 func (d *Driver) Interrupt() { d.changes.close() }
@@ -13,4 +21,10 @@ func (d *Driver) Resume() {
 }
 
 // AwaitWatch returns when the driver keeps the keys of changes.
-func (d *Driver) AwaitWatch(ctx context.Context) { d.changes.between(ctx, 0, 1) }
+func (d *Driver) AwaitWatch(ctx context.Context) { d.changes.await(ctx, 1, time.Minute) }
+
+// Holds reports whether the cache has what is under a key of etcd, or a list of what is below one that ends in a slash.
+func (d *Driver) Holds(name string) bool {
+	_, ok := d.cache.get(name)
+	return ok
+}

@@ -12,13 +12,15 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
 // lookups is how many holders one request reads.
 const lookups = 32
 
-// List implements store.Driver. It reads each depth at one revision, page by page.
+// List implements store.Driver. It reads each depth at one revision, page by page. Lists that are not kept in the cache may show later writes
+// than the read point, so the next read takes another one.
 func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		if err := context.Cause(ctx); err != nil {
@@ -38,13 +40,55 @@ func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.
 }
 
 func (d *Driver) matching(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
-	if q.Refers != "" {
-		return d.holders(ctx, under, q)
+	switch p := readpoint.Of(ctx); {
+	case q.Refers != "":
+		return uncached(ctx, d.holders(ctx, under, q))
+	case q.Depth == 0:
+		return uncached(ctx, d.atAllDepths(ctx, under, q))
+	case p == nil || q.After != "":
+		return uncached(ctx, d.atDepth(ctx, depthOf(under, q.Depth), under, q))
+	default:
+		return d.collection(ctx, p, under, q)
 	}
-	if q.Depth > 0 {
-		return d.atDepth(ctx, depthOf(under, q.Depth), under, q)
+}
+
+// uncached drops the read point after a list: the list may show later writes.
+func uncached(ctx context.Context, docs iter.Seq2[store.Doc, error]) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		defer readpoint.Drop(ctx)
+		docs(yield)
 	}
-	return d.atAllDepths(ctx, under, q)
+}
+
+// collection is atDepth for a list that may be in the cache.
+func (d *Driver) collection(ctx context.Context, p *readpoint.Point, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		at := depthOf(under, q.Depth)
+		kvs, err := d.shared(ctx, p, d.docs(at)+below(under), clientv3.WithPrefix(), clientv3.WithLimit(maxListed+1))
+		if err != nil {
+			yield(store.Doc{}, err)
+			return
+		}
+		for doc, err := range d.load(ctx, each(kvs)) {
+			if !yield(doc, err) || err != nil {
+				return
+			}
+			q.After = doc.Key
+		}
+		if len(kvs) > maxListed {
+			uncached(ctx, d.atDepth(ctx, at, under, q))(yield)
+		}
+	}
+}
+
+func each(kvs []*mvccpb.KeyValue) iter.Seq2[*mvccpb.KeyValue, error] {
+	return func(yield func(*mvccpb.KeyValue, error) bool) {
+		for _, kv := range kvs {
+			if !yield(kv, nil) {
+				return
+			}
+		}
+	}
 }
 
 // depthOf returns the number of slashes in a key that is n names below under.
@@ -103,7 +147,7 @@ func (d *Driver) decodeOrGet(ctx context.Context, kv *mvccpb.KeyValue) (store.Do
 	}
 	doc, whole, err := d.complete(ctx, *r)
 	if err == nil && !whole {
-		return d.Get(ctx, r.doc.Key)
+		return d.Get(readpoint.Without(ctx), r.doc.Key)
 	}
 	return doc, err
 }
