@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -102,6 +103,7 @@ func (t *Tally) Run(ctx context.Context) error {
 func (t *Tally) update(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the store did not answer within "+patience.String()))
 	defer cancel()
+	ctx = readpoint.With(ctx)
 	changes, err := t.db.Changes(ctx, t.mark)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 )
 
 // patience is how long a client may take to receive one document of a stream.
@@ -54,7 +55,7 @@ func (s *Streams) serve(w http.ResponseWriter, r *http.Request, kind string, fee
 		return &errs.Error{Kind: errs.Throttled, Err: errTooMany, After: 10 * time.Second}
 	}
 	leaveShare(r)
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(readpoint.Without(r.Context())) // each document is of its own moment
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

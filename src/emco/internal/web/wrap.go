@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
 
@@ -122,7 +123,7 @@ func Wrap(log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		t := &requestTrace{id: requestID(r)}
-		r = r.WithContext(context.WithValue(r.Context(), traceKey{}, t))
+		r = r.WithContext(readpoint.With(context.WithValue(r.Context(), traceKey{}, t)))
 		header := w.Header()
 		header.Set(HeaderRequestID, t.id)
 		header.Set("X-Content-Type-Options", "nosniff")

@@ -17,6 +17,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -218,6 +219,7 @@ func (c *Cache) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.now()
+	ctx = readpoint.With(ctx) // of now: later requests share what this one reads
 	changes, err := c.db.Changes(ctx, c.mark)
 	if err != nil {
 		return fmt.Errorf("read what has changed: %w", err)

@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
@@ -169,7 +170,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 	var err error
 	defer func() { span.End(err) }()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err = w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(ctx, b, op, log) })
+		err = w.panics.Do(contain.Orchestrator, "deployment "+string(op.UID), func() error { return w.try(readpoint.With(ctx), b, op, log) })
 		switch {
 		case err == nil:
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -64,14 +65,15 @@ func (s *Shard) deliverContained(ctx context.Context, key string, due []pair.Tar
 // deliver delivers the targets that are due in a queue, and records the results. Routes
 // are looked up again: a target whose route has changed goes to its new queue.
 func (s *Shard) deliver(ctx context.Context, key string, due []pair.Target) {
-	mark := s.documentMark(ctx) // before any document is read
+	reading := readpoint.With(ctx)
+	mark := s.documentMark(reading) // before any document is read
 	lookup, routes := s.Routes.DeliveryLookup(), map[pair.Target]route.Route{}
-	lookup.Prefetch(ctx, pair.Clusters(due))
+	lookup.Prefetch(reading, pair.Clusters(due))
 	var viaGit, direct []pair.Target
 	var failed []pair.Result
 	moving := map[v2.ClusterKey]route.Route{} // by cluster
 	for _, t := range due {
-		r, err := s.routeOf(ctx, lookup, t)
+		r, err := s.routeOf(reading, lookup, t)
 		if err != nil {
 			failed = append(failed, s.noRoute(t, err)...)
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
@@ -200,6 +201,7 @@ func (r *headReconciler) carryOut(ctx context.Context, head appcontext.Head, dep
 // no shard has started.
 func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
 	now := reconciled{state: state}
+	ctx = readpoint.With(ctx)
 	documents, err := r.Routes.DB.Changes(ctx, last.mark)
 	if err != nil {
 		return nil, now, err
