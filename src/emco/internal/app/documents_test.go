@@ -92,3 +92,53 @@ func TestAnOlderFolderKeepsItsDocuments(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// With three processes on an etcd, a request asks once how far the documents are, and has those that are read often in memory. What it
+// reads of etcd besides is the AppContext.
+func TestRequestsReadDocumentsFromMemory(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	key := config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints, c.Store.Key = etcd.Endpoints(), key })
+	second := s.beside(func(*config.Config) {})
+	third := s.beside(func(c *config.Config) { c.Data = filepath.Join(s.dir, "third") })
+	for _, p := range []*testStage{second, third} {
+		p.start()
+		defer p.stop()
+	}
+	s.fleet("a", "b", "c")
+	s.onboard("cache", "db", "web")
+	g := s.group("autumn", appPlaces{"cache": nil, "db": nil, "web": nil})
+	g.act("instantiate")
+	g.becomes("Instantiated")
+	rows := []struct {
+		name, method, path string
+		reads              float64 // of etcd at most
+	}{
+		{"a document", "GET", provider + "/clusters/a", 1},
+		{"a list", "GET", till + "/apps", 1},
+		{"a status", "GET", g.path + "/status", 4},
+		{"a dry run of an update", "POST", g.path + "/update?dryRun=true", 7},
+	}
+	for _, row := range rows {
+		least := 1e9 // the process reads in between too
+		for range 12 {
+			before := second.reads()
+			second.expect(200, row.method, row.path, "")
+			least = min(least, second.reads()-before)
+		}
+		t.Logf("%s takes %v reads", row.name, least)
+		if least > row.reads {
+			t.Errorf("%s takes %v reads of etcd, want %v at most", row.name, least, row.reads)
+		}
+	}
+}
+
+// reads returns how many times the program has read from etcd.
+func (s *testStage) reads() (n float64) {
+	s.Helper()
+	for _, kind := range []string{"get", "list"} {
+		n += number(s.metric(`emco_etcd_operations_total{kind="` + kind + `"}`))
+	}
+	return n
+}
