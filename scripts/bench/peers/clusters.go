@@ -103,7 +103,7 @@ func (l *realClusters) live(ctx context.Context, w *world.World, since time.Time
 	failed := make([]error, len(l.all))
 	var all sync.WaitGroup
 	for i, one := range l.all {
-		all.Go(func() { failed[i] = program.Poll(ctx, look, func() error { return one.holds(ctx, w) }) })
+		all.Go(func() { failed[i] = program.Poll(ctx, look, func() error { return one.arrival(ctx, w) }) })
 	}
 	all.Wait()
 	return time.Since(since), errors.Join(failed...)
@@ -114,8 +114,11 @@ type realCluster struct {
 	dir     string   // of its own bed
 	bed     *bed.Bed // its own; nil if it shares one
 	cluster *cluster.Cluster
-	client  *http.Client // kubectl would take longer than the measured time
-	agent   agent        // nil without one
+	agent   agent // nil without one
+
+	// What the administrator asks the API server with: kubectl would take longer than the measured time.
+	client        *http.Client
+	server, token string
 }
 
 // start starts a cluster with its own bed, and all programs of a control plane.
@@ -143,6 +146,7 @@ func (l *realCluster) join(ctx context.Context, b *bed.Bed, i int, start startAg
 func (l *realCluster) connect() {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(l.cluster.CA())
+	l.server, l.token = l.cluster.Server(), l.cluster.Token()
 	l.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}, Timeout: 10 * time.Second}
 }
 
@@ -168,25 +172,57 @@ func (l *realCluster) control() []int {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-func (l *realCluster) holds(ctx context.Context, w *world.World) error {
+// arrival returns when the cluster has the desired objects. It lists them once, and then waits for changes, which takes no
+// processor from the measured programs.
+func (l *realCluster) arrival(ctx context.Context, w *world.World) error {
 	text, err := l.do(ctx, http.MethodGet, configMaps, nil)
 	if err != nil {
 		return err
 	}
 	var list struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Data     map[string]string
-		}
+		Metadata struct{ ResourceVersion string }
+		Items    []configMap
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		return err
 	}
 	versions := map[string]string{}
 	for _, o := range list.Items {
-		versions[o.Metadata.Name] = o.Data["version"]
+		versions[o.Metadata.Name] = o.Data.Version
 	}
-	return holdsAll(versions, w)
+	missing := holdsAll(versions, w)
+	if missing == nil {
+		return nil
+	}
+	res, err := l.request(ctx, &http.Client{Transport: l.client.Transport}, http.MethodGet, configMaps+"?watch=1&resourceVersion="+list.Metadata.ResourceVersion, nil)
+	if err != nil {
+		return errors.Join(missing, err)
+	}
+	defer res.Body.Close()
+	for changes := json.NewDecoder(res.Body); missing != nil; missing = holdsAll(versions, w) {
+		var change struct {
+			Type   string
+			Object configMap
+		}
+		if err := changes.Decode(&change); err != nil {
+			return errors.Join(missing, err)
+		}
+		switch o := change.Object; change.Type {
+		case "ADDED", "MODIFIED":
+			versions[o.Metadata.Name] = o.Data.Version
+		case "DELETED":
+			delete(versions, o.Metadata.Name)
+		default:
+			return errors.Join(missing, fmt.Errorf("the watch ended with %s", change.Type))
+		}
+	}
+	return nil
+}
+
+// configMap is what tells the state of an object of a world.
+type configMap struct {
+	Metadata struct{ Name string }
+	Data     struct{ Version string }
 }
 
 // apply applies a ConfigMap in the namespace default, by server-side apply.
@@ -197,24 +233,33 @@ func (l *realCluster) apply(ctx context.Context, name string, manifest []byte) e
 
 // do sends a request of the administrator with a manifest, nil for none, and returns the answer.
 func (l *realCluster) do(ctx context.Context, method, path string, manifest []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, l.cluster.Server()+path, bytes.NewReader(manifest))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+l.cluster.Token())
-	if manifest != nil {
-		req.Header.Set("Content-Type", "application/apply-patch+yaml")
-	}
-	res, err := l.client.Do(req)
+	res, err := l.request(ctx, l.client, method, path, manifest)
 	if err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, most))
-	if err == nil && res.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s: %s: %.300s", method, path, res.Status, text)
+	return io.ReadAll(io.LimitReader(res.Body, most))
+}
+
+// request sends a request of the administrator. The caller closes the body of the answer.
+func (l *realCluster) request(ctx context.Context, by *http.Client, method, path string, manifest []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, l.server+path, bytes.NewReader(manifest))
+	if err != nil {
+		return nil, err
 	}
-	return text, err
+	req.Header.Set("Authorization", "Bearer "+l.token)
+	if manifest != nil {
+		req.Header.Set("Content-Type", "application/apply-patch+yaml")
+	}
+	res, err := by.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode/100 != 2 {
+		text, err := io.ReadAll(io.LimitReader(res.Body, 300))
+		return nil, errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text), err, res.Body.Close())
+	}
+	return res, nil
 }
 
 func holdsAll(versions map[string]string, w *world.World) error {
