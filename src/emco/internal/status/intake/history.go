@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -14,7 +16,8 @@ import (
 )
 
 const (
-	historyDepth = 300              // commits in one fetch
+	nearHistory  = 300              // commits that are read at first
+	farHistory   = 5000             // commits that are read if these do not tell
 	maxHistory   = 100_000          // commits of one repository in memory
 	maxRepos     = 10_000           // repositories in memory, besides those that clusters wait for
 	maxReads     = 8                // repositories that are read at a time
@@ -46,11 +49,17 @@ type History struct {
 type repoHistory struct {
 	repo    git.Repo
 	parents map[git.Hash][]git.Hash
-	read    map[git.Hash]bool          // commits that were read themselves, and not as ancestors of others
-	missing map[git.Hash]time.Time     // commits that could not be read, and when
-	wanted  map[v2.ClusterKey]git.Hash // the last commit that each waiting cluster asked for
-	order   []v2.ClusterKey            // the keys of wanted, first in first out
-	active  bool                       // it is among History.due, or has its turn
+	read    map[git.Hash]int        // commits that were read themselves, and how far back
+	missing map[git.Hash]time.Time  // commits that could not be read, and when
+	wanted  map[v2.ClusterKey]fetch // what each waiting cluster needs for its last question
+	order   []v2.ClusterKey         // the keys of wanted, first in first out
+	active  bool                    // it is among History.due, or has its turn
+}
+
+// fetch is a read of a commit and its ancestors.
+type fetch struct {
+	commit git.Hash
+	depth  int // generations
 }
 
 // NewHistory returns a history that calls ready with a cluster after it has read, or failed to read, what the cluster
@@ -59,9 +68,9 @@ func NewHistory(commits git.HistoryReader, ready func(v2.ClusterKey), panics *co
 	return &History{commits: commits, ready: ready, panics: panics, log: log, rests: cooldown.New(repoRest), repos: map[git.Repo]*repoHistory{}}
 }
 
-// Contains reports whether commit is ancestor or a descendant of it, at most historyDepth commits later. If known is
-// false, a read of the commit begins, which ends with ctx: call again when the cluster is ready. Of several commits
-// that a cluster asks for, only the last is read. A commit that could not be read contains nothing until it is tried again.
+// Contains reports whether commit is ancestor or a descendant of it, at most farHistory commits later. If known is
+// false, a read begins, which ends with ctx: call again when the cluster is ready. Of several questions
+// that a cluster asks, only the last is pursued. A commit that could not be read contains nothing until it is tried again.
 func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Repo, commit, ancestor git.Hash) (yes, known bool) {
 	if commit == ancestor {
 		return true, true
@@ -70,22 +79,40 @@ func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Rep
 	defer h.mu.Unlock()
 	one := h.repoLocked(r)
 	found, open := one.walk(commit, ancestor)
-	if found || !open || !h.dueLocked(one, commit) {
+	if found || !open {
 		return found, true
 	}
 	if older, _ := one.walk(ancestor, commit); older {
 		return false, true
 	}
+	next, due := h.nextLocked(one, commit, ancestor)
+	if !due {
+		return false, true
+	}
 	if _, waits := one.wanted[cluster]; !waits {
 		one.order = append(one.order, cluster)
 	}
-	one.wanted[cluster] = commit
+	one.wanted[cluster] = next
 	if !one.active {
 		one.active = true
 		h.due = append(h.due, one)
 	}
 	h.startLocked(ctx)
 	return false, false
+}
+
+// nextLocked returns what to read next to learn whether a commit contains another one; false if no read can tell now. It begins with
+// little of both: a cluster that is behind has a commit that the other one contains.
+func (h *History) nextLocked(one *repoHistory, commit, ancestor git.Hash) (next fetch, due bool) {
+	steps := []fetch{{commit, nearHistory}}
+	if _, known := one.parents[commit]; known {
+		steps = append(steps, fetch{ancestor, nearHistory}, fetch{commit, farHistory})
+	}
+	i := slices.IndexFunc(steps, func(f fetch) bool { return h.dueLocked(one, f) })
+	if i < 0 {
+		return fetch{}, false
+	}
+	return steps[i], true
 }
 
 // Wait waits until no read is under way. Reads end early when the context of Contains ends.
@@ -99,17 +126,17 @@ func (h *History) repoLocked(r git.Repo) *repoHistory {
 	if len(h.repos) >= maxRepos {
 		maps.DeleteFunc(h.repos, func(_ git.Repo, one *repoHistory) bool { return !one.active })
 	}
-	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]bool{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]git.Hash{}}
+	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]int{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]fetch{}}
 	h.repos[r] = one
 	return one
 }
 
-// dueLocked reports whether a commit was not read itself, and may be read now.
-func (h *History) dueLocked(one *repoHistory, commit git.Hash) bool {
-	if one.read[commit] {
+// dueLocked reports whether a read was not made yet, and may be made now.
+func (h *History) dueLocked(one *repoHistory, f fetch) bool {
+	if one.read[f.commit] >= f.depth {
 		return false
 	}
-	if failed, ok := one.missing[commit]; ok && time.Since(failed) < missingRetry {
+	if failed, ok := one.missing[f.commit]; ok && time.Since(failed) < missingRetry {
 		return false
 	}
 	return h.rests.Check(one.repo, false) == nil
@@ -125,16 +152,16 @@ func (h *History) startLocked(ctx context.Context) {
 	}
 }
 
-// turn reads the commit that the first cluster of a repository waits for. Then it lets the next repository begin, and
+// turn reads what the first cluster of a repository waits for. Then it lets the next repository begin, and
 // calls ready for that cluster and those after it that need no other read.
 func (h *History) turn(ctx context.Context, one *repoHistory) {
 	h.mu.Lock()
-	cluster, commit := one.next()
+	cluster, f := one.next()
 	h.mu.Unlock()
-	parents, err := h.read(ctx, one.repo, commit)
+	parents, err := h.read(ctx, one.repo, f)
 
 	h.mu.Lock()
-	one.add(commit, parents, err)
+	one.add(f, parents, err)
 	answered := []v2.ClusterKey{cluster}
 	for len(one.order) > 0 && !h.dueLocked(one, one.wanted[one.order[0]]) {
 		cluster, _ := one.next()
@@ -151,12 +178,12 @@ func (h *History) turn(ctx context.Context, one *repoHistory) {
 	}
 }
 
-// read reads a commit and its ancestors. After an outage the repository rests.
-func (h *History) read(ctx context.Context, r git.Repo, commit git.Hash) (parents map[git.Hash][]git.Hash, err error) {
+// read makes a read. After an outage the repository rests.
+func (h *History) read(ctx context.Context, r git.Repo, f fetch) (parents map[git.Hash][]git.Hash, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err = h.panics.Do(contain.Reports, "the history of "+r.URL, func() error {
-		parents, err = h.commits.History(limited, r, commit, historyDepth)
+		parents, err = h.commits.History(limited, r, f.commit, f.depth)
 		return err
 	})
 	if ctx.Err() != nil {
@@ -164,7 +191,7 @@ func (h *History) read(ctx context.Context, r git.Repo, commit git.Hash) (parent
 	}
 	h.rests.Record(r, err)
 	if err != nil {
-		h.log.Debug("commit history not readable", "repo", r.URL, "commit", commit, "err", err)
+		h.log.Debug("commit history not readable", "repo", r.URL, "commit", f.commit, "depth", f.depth, "err", err)
 	}
 	if rests := h.rests.Until(r); !rests.IsZero() {
 		h.log.Warn("commit history not readable; what agents may not read counts as not applied until it is", "repo", r.URL, "again", rests, "err", err)
@@ -173,21 +200,25 @@ func (h *History) read(ctx context.Context, r git.Repo, commit git.Hash) (parent
 }
 
 // next takes the first waiting cluster out, and returns what it waits for.
-func (one *repoHistory) next() (v2.ClusterKey, git.Hash) {
+func (one *repoHistory) next() (v2.ClusterKey, fetch) {
 	cluster := one.order[0]
-	commit := one.wanted[cluster]
+	f := one.wanted[cluster]
 	one.order = one.order[1:]
 	delete(one.wanted, cluster)
-	return cluster, commit
+	return cluster, f
 }
 
 // add records the outcome of a read.
-func (one *repoHistory) add(commit git.Hash, parents map[git.Hash][]git.Hash, err error) {
-	if _, there := parents[commit]; err != nil || !there {
+func (one *repoHistory) add(f fetch, parents map[git.Hash][]git.Hash, err error) {
+	if f.depth == farHistory && errs.Is(err, errs.TooLarge) {
+		one.read[f.commit] = f.depth // another try would not read more
+		return
+	}
+	if _, there := parents[f.commit]; err != nil || !there {
 		if len(one.missing) >= maxMissing {
 			clear(one.missing)
 		}
-		one.missing[commit] = time.Now()
+		one.missing[f.commit] = time.Now()
 		return
 	}
 	if len(one.parents)+len(parents) > maxHistory {
@@ -195,19 +226,19 @@ func (one *repoHistory) add(commit git.Hash, parents map[git.Hash][]git.Hash, er
 		clear(one.read)
 	}
 	maps.Copy(one.parents, parents)
-	one.read[commit] = true
-	delete(one.missing, commit)
+	one.read[f.commit] = f.depth
+	delete(one.missing, f.commit)
 }
 
 // walk looks for ancestor behind commit, generation by generation. If it does not find it, open reports that it came to a
-// commit that was not read, less than historyDepth generations back.
+// commit that was not read, less than farHistory generations back.
 func (one *repoHistory) walk(commit, ancestor git.Hash) (found, open bool) {
 	seen := map[git.Hash]bool{commit: true}
 	for generation, back := []git.Hash{commit}, 0; len(generation) > 0; back++ {
 		var older []git.Hash
 		for _, at := range generation {
 			parents, read := one.parents[at]
-			open = open || !read && back < historyDepth
+			open = open || !read && back < farHistory
 			for _, p := range parents {
 				if p == ancestor {
 					return true, false

@@ -231,45 +231,78 @@ func TestReadsOfHistoryEnd(t *testing.T) {
 	})
 }
 
-// longHistory is a server with one line of commits, "1" to "1000", which sends as many as it is asked for.
-type longHistory struct{ reads []string }
+// longHistory is a server with one line of commits, "1" to "9999", which sends as many as it is asked for, but not more than
+// it can.
+type longHistory struct {
+	most  int
+	reads []string
+}
 
 func (l *longHistory) History(_ context.Context, _ git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
 	l.reads = append(l.reads, string(commit))
 	newest, err := strconv.Atoi(string(commit))
-	out := map[git.Hash][]git.Hash{}
-	for n := newest; n > max(0, newest-depth); n-- {
+	if depth > l.most {
+		return nil, errs.New(errs.TooLarge, "too many commits")
+	}
+	out := map[git.Hash][]git.Hash{"1": nil}
+	for n := newest; n > max(1, newest-depth); n-- {
 		out[git.Hash(strconv.Itoa(n))] = []git.Hash{git.Hash(strconv.Itoa(n - 1))}
 	}
 	return out, err
 }
 
-// What is known of a commit from the read of a later one may end before the other commit: then the commit is read itself, once.
-// One that is known to be older needs no read.
-func TestACommitIsReadAgainWhereItsHistoryEnds(t *testing.T) {
-	t.Parallel()
-	server := &longHistory{}
-	h := intake.NewHistory(server, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
-	for _, tt := range []struct{ commit, ancestor, want, reads string }{
-		{"1000", "990", "true", "[1000]"},
-		{"800", "790", "true", "[]"},
-		{"705", "690", "true", "[705]"},
-		{"705", "300", "false", "[]"},
-		{"703", "705", "false", "[]"},
-		{"990", "1000", "false", "[]"},
-		{"402", "1000", "false", "[402]"},
-		{"402", "1000", "false", "[]"},
-	} {
-		server.reads = nil
-		yes, known := false, false
-		for range 3 {
-			if yes, known = h.Contains(t.Context(), "a", git.Repo{URL: "repo"}, git.Hash(tt.commit), git.Hash(tt.ancestor)); known {
-				break
-			}
-			h.Wait()
+// answer asks until the answer is known, and returns it with the commits that were read for it.
+func (l *longHistory) answer(t *testing.T, h *intake.History, commit, ancestor git.Hash) (yes bool, reads string) {
+	t.Helper()
+	l.reads = nil
+	for range 5 {
+		if yes, known := h.Contains(t.Context(), "a", git.Repo{URL: "repo"}, commit, ancestor); known {
+			return yes, fmt.Sprint(l.reads)
 		}
-		if got := fmt.Sprint(yes); !known || got != tt.want || fmt.Sprint(server.reads) != tt.reads {
-			t.Errorf("%s contains %s: %s (known: %t) after the reads %v, want %s after %s", tt.commit, tt.ancestor, got, known, server.reads, tt.want, tt.reads)
+		h.Wait()
+	}
+	t.Errorf("nothing is known of %s and %s after the reads %v", commit, ancestor, l.reads)
+	return false, ""
+}
+
+// What is read of a commit is little, and more only where this does not tell whether it contains the other one.
+func TestHistoryIsReadAsFarAsItMustBe(t *testing.T) {
+	t.Parallel()
+	type question struct {
+		commit, ancestor git.Hash
+		want             bool
+		reads            string
+	}
+	for name, questions := range map[string][]question{
+		"a commit that is near":                      {{"9000", "8990", true, "[9000]"}, {"8800", "8790", true, "[]"}},
+		"the history of a later commit ends before":  {{"9000", "8990", true, "[9000]"}, {"8705", "8690", true, "[8705]"}},
+		"a cluster that is behind":                   {{"8950", "9000", false, "[8950 9000]"}, {"8940", "9000", false, "[]"}},
+		"a cluster that is behind one that is known": {{"9000", "8990", true, "[9000]"}, {"8800", "9000", false, "[]"}},
+		"a commit of long ago":                       {{"9000", "4500", true, "[9000 4500 9000]"}, {"9001", "4500", true, "[9001]"}},
+		"a commit that is too long ago":              {{"9000", "1000", false, "[9000 1000 9000]"}, {"9000", "1000", false, "[]"}},
+		"a cluster that was away for a long time":    {{"2000", "9000", false, "[2000 9000 2000]"}, {"1999", "9000", false, "[]"}},
+	} {
+		server := &longHistory{most: 5000}
+		h := intake.NewHistory(server, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+		for _, q := range questions {
+			if yes, reads := server.answer(t, h, q.commit, q.ancestor); yes != q.want || reads != q.reads {
+				t.Errorf("%s: %s contains %s: %t after the reads %s, want %t after %s", name, q.commit, q.ancestor, yes, reads, q.want, q.reads)
+			}
 		}
 	}
+}
+
+// A history that is too large is not asked for again and again.
+func TestALargeHistoryIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &longHistory{most: 300}
+		h := intake.NewHistory(server, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+		for _, want := range []string{"[9000 4500 9000]", "[]", "[]"} {
+			if yes, reads := server.answer(t, h, "9000", "4500"); yes || reads != want {
+				t.Errorf("%t after the reads %s, want %s", yes, reads, want)
+			}
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble's clock
+		}
+	})
 }
