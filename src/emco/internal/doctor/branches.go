@@ -56,44 +56,60 @@ func (b Branches) Check(ctx context.Context, after string, most int, report Repo
 		all = all[:most]
 		next = v2.LaneID(all[most-1].URL, all[most-1].Name)
 	}
-	for _, record := range all {
-		if err := b.check(ctx, record, report); err != nil {
-			return "", err
+	looks := make([]look, len(all))
+	for i, record := range all {
+		if looks[i] = b.look(ctx, record); ctx.Err() != nil {
+			return "", ctx.Err()
 		}
+	}
+	if err := b.compare(ctx, looks); err != nil {
+		return "", err
+	}
+	documents, err := b.documents(ctx, looks)
+	if err != nil {
+		return "", err
+	}
+	for _, l := range looks {
+		l.report(documents, report)
 	}
 	return next, nil
 }
 
-// check looks at one branch. It reads the deployments after the files, so that those of a new deployment are no fault.
-func (b Branches) check(ctx context.Context, record gitstate.Branch, report Report) error {
-	subject := "branch " + record.Name + " of " + record.URL
-	found, cut, err := b.folders(ctx, record)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		report(subject, fmt.Sprintf("its files cannot be read: %v", err))
-		return nil
-	}
+// look is what was found on a branch.
+type look struct {
+	subject string
+	found   map[string]folders // by id of their deployment
+	cut     bool               // files were left out
+	failed  error              // why the branch cannot be read
+}
+
+// compare leaves the folders of nobody. It reads the deployments after the files, so that those of a new deployment are no fault.
+func (b Branches) compare(ctx context.Context, looks []look) error {
 	for h, err := range b.Contexts.Heads(ctx) {
 		if err != nil {
 			return err
 		}
-		delete(found, string(h.Deployment()))
+		for _, l := range looks {
+			delete(l.found, string(h.Deployment()))
+		}
 	}
-	if cut {
-		report(subject, fmt.Sprintf("it has more than %d files or %d deployments, and only the first ones were looked at: spread its clusters over branches (gitOpsRefMode: shard)", maxFiles, maxFolders))
+	return nil
+}
+
+// report reports what is wrong with a branch. documents are those that have ids of deployments.
+func (l look) report(documents map[string]store.Key, report Report) {
+	if l.failed != nil {
+		report(l.subject, fmt.Sprintf("its files cannot be read: %v", l.failed))
 	}
-	documents, err := b.documents(ctx, found)
-	if err != nil {
-		return err
+	if l.cut {
+		report(l.subject, fmt.Sprintf("it has more than %d files or %d deployments, and only the first ones were looked at: spread its clusters over branches (gitOpsRefMode: shard)", maxFiles, maxFolders))
 	}
-	for i, id := range slices.Sorted(maps.Keys(found)) {
+	for i, id := range slices.Sorted(maps.Keys(l.found)) {
 		if i == maxStrangers {
-			report(subject, fmt.Sprintf("%d more deployments have folders, and EMCO does not know them", len(found)-i))
+			report(l.subject, fmt.Sprintf("%d more deployments have folders, and EMCO does not know them", len(l.found)-i))
 			break
 		}
-		f := found[id]
+		f := l.found[id]
 		text := "folder " + f.first
 		if f.count > 1 {
 			text += fmt.Sprintf(" and %d more of deployment %s belong", f.count-1, id)
@@ -106,9 +122,8 @@ func (b Branches) check(ctx context.Context, record gitstate.Branch, report Repo
 		} else {
 			text += "Unless another EMCO writes this branch, restore the stores from a backup, or remove the folder with a commit of yours"
 		}
-		report(subject, text)
+		report(l.subject, text)
 	}
-	return nil
 }
 
 // folders are those of a deployment on a branch.
@@ -117,36 +132,44 @@ type folders struct {
 	count int
 }
 
-// folders returns the folders of deployments on a branch, by id, and whether it has left out files.
-func (b Branches) folders(ctx context.Context, record gitstate.Branch) (found map[string]folders, cut bool, err error) {
+// look finds the folders of deployments on a branch.
+func (b Branches) look(ctx context.Context, record gitstate.Branch) look {
+	l := look{subject: "branch " + record.Name + " of " + record.URL, found: map[string]folders{}}
+	l.failed = b.read(ctx, record, &l)
+	return l
+}
+
+// read reads the list of files of a branch.
+func (b Branches) read(ctx context.Context, record gitstate.Branch, into *look) error {
 	ctx, cancel := context.WithTimeout(ctx, branchTime)
 	defer cancel()
 	repo, err := b.Repo(ctx, record)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
 	head, err := b.Host.Head(ctx, repo, record.Name)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	found = map[string]folders{}
 	files, last := 0, ""
 	for e, err := range b.Host.Tree(ctx, repo, head, "clusters") {
 		if err != nil {
-			return nil, false, err
+			clear(into.found)
+			return err
 		}
-		if files++; files > maxFiles || len(found) > maxFolders {
-			return found, true, nil
+		if files++; files > maxFiles || len(into.found) > maxFolders {
+			into.cut = true
+			return nil
 		}
 		folder, id, ok := folderOf(e.Path)
 		if !ok || folder == last {
 			continue
 		}
 		last = folder
-		f := found[id]
-		found[id] = folders{cmp.Or(f.first, folder), f.count + 1}
+		f := into.found[id]
+		into.found[id] = folders{cmp.Or(f.first, folder), f.count + 1}
 	}
-	return found, false, nil
+	return nil
 }
 
 // folderOf returns the folder of a deployment that a file is in: clusters/…/context/ID.
@@ -162,9 +185,14 @@ func folderOf(path string) (folder, id string, ok bool) {
 	return before + "/context/" + id, id, true
 }
 
-// documents returns the documents that have ids of deployments.
-func (b Branches) documents(ctx context.Context, ids map[string]folders) (map[string]store.Key, error) {
-	out := map[string]store.Key{}
+// documents returns the documents whose ids are those of folders.
+func (b Branches) documents(ctx context.Context, looks []look) (map[string]store.Key, error) {
+	ids, out := map[string]bool{}, map[string]store.Key{}
+	for _, l := range looks {
+		for id := range l.found {
+			ids[id] = true
+		}
+	}
 	if len(ids) == 0 {
 		return out, nil
 	}
@@ -172,7 +200,7 @@ func (b Branches) documents(ctx context.Context, ids map[string]folders) (map[st
 		if err != nil {
 			return nil, err
 		}
-		if _, wanted := ids[doc.UID]; wanted {
+		if ids[doc.UID] {
 			out[doc.UID] = doc.Key
 		}
 	}

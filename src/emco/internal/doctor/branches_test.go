@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -25,7 +26,13 @@ func TestBranchesAreReadInPages(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	bare, err := server.Seed(t.Context(), "fleet", "main")
 	must(t, err)
-	stores := doctor.Stores{Contexts: contexttest.New(t), Documents: resourcetest.DB(t)}
+	var lists atomic.Int32
+	contexts := contexttest.New(t, appcontext.WithOnOp(func(kind string, _ int) {
+		if kind == "list" {
+			lists.Add(1)
+		}
+	}))
+	stores := doctor.Stores{Contexts: contexts, Documents: resourcetest.DB(t)}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		_, err := stores.Contexts.PutBranch(t.Context(), appcontext.Fence{}, gitstate.Branch{URL: server.URL("fleet"), Name: name})
 		must(t, err)
@@ -46,8 +53,12 @@ func TestBranchesAreReadInPages(t *testing.T) {
 	report := func(subject, fault string) {
 		seen = append(seen, strings.Fields(subject)[1]+": "+strings.Join(strings.Fields(fault)[:2], " "))
 	}
+	lists.Store(0)
 	lane, err := check.Check(t.Context(), "", 3, report)
 	must(t, err)
+	if n := lists.Load(); n != 2 {
+		t.Errorf("%d lists are read for a page, want one of the branches and one of the deployments", n)
+	}
 	if lane == "" || read != 3 {
 		t.Errorf("the first page has read %d branches and goes on at %q, want 3 and a lane", read, lane)
 	}

@@ -17,7 +17,7 @@ import (
 // New returns an empty store, in a prefix of its own. Tests that run at the same time share
 // one etcd, which ends with the last of them. Nothing is synced to disk: writes need not
 // survive the machine.
-func New(t testing.TB) *appcontext.Store {
+func New(t testing.TB, opts ...appcontext.Option) *appcontext.Store {
 	t.Helper()
 	server, err := shared.acquire()
 	if err != nil {
@@ -28,7 +28,7 @@ func New(t testing.TB) *appcontext.Store {
 			t.Error(err)
 		}
 	})
-	return appcontext.New(server.Client(), "/"+rand.Text())
+	return appcontext.New(server.Client(), "/"+rand.Text(), opts...)
 }
 
 // Own takes a shard until the test ends.
