@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -19,10 +20,21 @@ type signingKey struct {
 	key *rsa.PrivateKey
 }
 
+// newKey takes a tenth of a second of processor time.
+func newKey() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) }
+
+// firstKey makes the key with which each provider of a test program begins. A test knows one provider.
+var firstKey = sync.OnceValues(newKey)
+
 // Rotate makes a new signing key, and publishes the newest keys only, as many as keep says.
 func (p *Provider) Rotate(t testing.TB, keep int) {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	p.rotate(t, keep, newKey)
+}
+
+func (p *Provider) rotate(t testing.TB, keep int, from func() (*rsa.PrivateKey, error)) {
+	t.Helper()
+	key, err := from()
 	if err != nil {
 		t.Fatal(err)
 	}

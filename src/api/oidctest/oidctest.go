@@ -62,14 +62,14 @@ type codeLogin struct {
 // pollInterval is how long a client must wait between two questions.
 const pollInterval = time.Second
 
-// New starts a provider that ends with the test.
+// New starts a provider that ends with the test. All providers of a program begin with the same signing key.
 func New(t testing.TB) *Provider {
 	t.Helper()
 	p := &Provider{
 		logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, secrets: map[string]string{},
 		method: Basic, life: time.Hour,
 	}
-	p.Rotate(t, 1)
+	p.rotate(t, 1, firstKey)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
 	mux.HandleFunc("GET /keys", p.keySet)
