@@ -21,8 +21,11 @@ import (
 // maxRenderings bounds the renderings of one app that wait for the renderer at the same time.
 const maxRenderings = 16
 
-// maxVerdicts bounds how many refused clusters a revision stores per app.
-const maxVerdicts = 50
+// Bounds of what a revision stores per app.
+const (
+	maxVerdicts = 50 // refused clusters
+	maxFindings = 50
+)
 
 // Builder turns plans into revisions.
 type Builder struct {
@@ -310,8 +313,7 @@ func (b Builder) build(ctx context.Context, a plan.App, before builtBefore) (bui
 		}
 		out.app.Findings = append(out.app.Findings, c.findings...)
 	}
-	slices.Sort(out.app.Findings)
-	out.app.Findings = slices.Compact(out.app.Findings)
+	out.app.Findings = limitFindings(out.app.Findings)
 	out.app.SetClasses(digests)
 	if out.app.Failure != nil {
 		return out, nil
@@ -323,6 +325,17 @@ func (b Builder) build(ctx context.Context, a plan.App, before builtBefore) (bui
 		}
 	}
 	return out, nil
+}
+
+// limitFindings sorts findings, and replaces those after the first maxFindings by their number. What it returned for an earlier revision
+// stays as it is.
+func limitFindings(all []string) []string {
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) <= maxFindings+1 {
+		return all
+	}
+	return append(all[:maxFindings], fmt.Sprintf("… and %d more findings", len(all)-maxFindings)) // it sorts last
 }
 
 // buildClasses returns the bundle of each class, and the digest of its inputs. It takes those that

@@ -11,6 +11,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/guard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -96,6 +97,28 @@ func (s fixture) revision(n int64) appcontext.Revision {
 		s.Fatal(err)
 	}
 	return rev
+}
+
+// A rule that warns of each of many objects in other words does not keep the app from being published.
+func TestFindingsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	var objects strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&objects, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: the-long-name-of-map-%04d}\n", i)
+	}
+	app := s.app("web", objects.String(), "p+a")
+	rule := v2.Validation{Name: "own-key", Expression: "object.metadata[object.metadata.name] == 'x'", Message: "has no key of its own name"} // its reason quotes the name
+	app.Policies = plan.Policies{guard.FromSpec("own", v2.PolicySpec{Mode: v2.PolicyReport, Allow: []string{"kinds"}, Validations: []v2.Validation{rule}})}
+	head := s.wait(appcontext.Head{}, 1)
+	for rev := range int64(2) { // the second revision takes over the content of the first
+		head = s.mustPublish(head, app)
+		all := s.revision(rev + 1).Apps[0].Findings
+		if len(all) != 51 || !strings.Contains(all[0], "map-0000") || all[50] != "… and 1450 more findings" {
+			t.Errorf("revision %d has %d findings, the first %q, the last %q", rev+1, len(all), all[0], all[len(all)-1])
+		}
+		head = s.wait(head, rev+2)
+	}
 }
 
 func TestARevisionHoldsWhatCouldBeBuilt(t *testing.T) {
