@@ -138,8 +138,48 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 				t.Errorf("%s: %q is in\n%s", name, not, all)
 			}
 		}
-		if !strings.Contains(notes, "port-forward service/emco 9015:9015") {
+		if !strings.HasPrefix(notes, "EMCO's control plane is in namespace emco.\n") || !strings.Contains(notes, "port-forward service/emco 9015:9015") {
 			t.Errorf("%s: the notes are %q", name, notes)
+		}
+	}
+}
+
+// The notes tell how to wait for all pods and how to reach the API, in each shape, with names that the API and its certificate have.
+func TestTheNotesOfTheControlPlaneFitItsShape(t *testing.T) {
+	t.Parallel()
+	type values = map[string]any
+	const local = "\n  emcoctl version --server https://localhost:9015 --ca-file ca.crt\nThe certificate in the Secret cert must name localhost for that, besides emco.emco.svc "
+	for name, c := range map[string]struct {
+		values    values
+		want, not []string
+	}{
+		"one pod":               {nil, []string{"rollout status statefulset/emco\n", "whose authentication is off", "\n  emcoctl version\n", "sealing.key"}, []string{"deployment/", "https://", "--ca-file"}},
+		"one pod with TLS":      {values{"tls": values{"secretName": "cert"}}, []string{local}, []string{"\n  emcoctl version\n"}},
+		"another port":          {values{"service": values{"port": 80}}, []string{"port-forward service/emco 9015:80\n  emcoctl version\n"}, nil},
+		"several pods":          {services(nil), []string{"rollout status deployment/emco\n"}, []string{"statefulset", "sealing.key"}},
+		"pods that only work":   {services(values{"replicas": values{"all": 2, "rsync": 4}}), []string{"rollout status deployment/emco\n", "rollout status deployment/emco-rsync\n"}, nil},
+		"several pods with TLS": {services(values{"tls": values{"secretName": "cert"}, "config": values{"auth": values{"mode": "on"}}}), []string{local}, []string{"authentication is off"}},
+		"identity of a provider": {
+			values{"config": values{"auth": values{"issuers": []any{values{"name": "corp"}}}}},
+			nil,
+			[]string{"authentication is off"},
+		},
+		"a public name with TLS":    {values{"ingress": values{"enabled": true, "host": "emco.example.org", "tlsSecretName": "public"}}, []string{"\n  emcoctl version --server https://emco.example.org\n"}, nil},
+		"a public name without TLS": {values{"ingress": values{"enabled": true, "host": "emco.example.org"}}, []string{"\n  emcoctl version --server http://emco.example.org\n"}, nil},
+	} {
+		_, notes, err := controlPlane(t, c.values)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s: the notes lack %q:\n%s", name, want, notes)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(notes, not) {
+				t.Errorf("%s: the notes have %q:\n%s", name, not, notes)
+			}
 		}
 	}
 }
