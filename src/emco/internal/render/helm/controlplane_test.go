@@ -18,7 +18,12 @@ import (
 // controlPlane renders the chart of the control plane. The notes come apart.
 func controlPlane(t *testing.T, values map[string]any) (files map[string]string, notes string, err error) {
 	t.Helper()
-	all, err := rendered(t, "emco", chartutil.ReleaseOptions{Name: "emco", Namespace: "emco", Revision: 1, IsInstall: true}, values)
+	return controlPlaneOf(t, "emco", values)
+}
+
+func controlPlaneOf(t *testing.T, release string, values map[string]any) (files map[string]string, notes string, err error) {
+	t.Helper()
+	all, err := rendered(t, "emco", chartutil.ReleaseOptions{Name: release, Namespace: "emco", Revision: 1, IsInstall: true}, values)
 	files = map[string]string{}
 	for name, text := range all {
 		switch base := path.Base(name); {
@@ -34,18 +39,27 @@ func controlPlane(t *testing.T, values map[string]any) (files map[string]string,
 // The plain YAML is what the chart renders to with its defaults, and in mode services.
 func TestF34TheControlPlanesPlainYAMLIsThatOfItsChart(t *testing.T) {
 	t.Parallel()
-	plainYAML(t, "emco.yaml", "Edit the image.", nil)
-	plainYAML(t, "services.yaml", "Edit the image, the addresses of etcd, and the names of the Secrets.", map[string]any{
+	plainYAML(t, filepath.Join(deployments, "emco", "emco.yaml"), "emco", "Edit the image.", nil)
+	plainYAML(t, filepath.Join(deployments, "emco", "services.yaml"), "emco", "Edit the image, the addresses of etcd, and the names of the Secrets.", map[string]any{
 		"mode": "services", "sealingKey": map[string]any{"secretName": "emco-sealing"}, "tls": map[string]any{"secretName": "emco-tls"},
 		"etcd":      map[string]any{"endpoints": []any{"https://etcd-0.etcd:2379", "https://etcd-1.etcd:2379", "https://etcd-2.etcd:2379"}, "secretName": "emco-etcd"},
 		"bootstrap": map[string]any{"secretName": "emco-bootstrap"}, "config": map[string]any{"auth": map[string]any{"mode": "on"}},
 	})
 }
 
-// plainYAML compares a file of deployments/emco with what the chart renders to.
-func plainYAML(t *testing.T, file, edit string, values map[string]any) {
+// The shape with pods of single services, and all that is off by default, for the test that has an API server take it.
+func TestTheControlPlanesPartsAreThoseOfItsChart(t *testing.T) {
+	t.Parallel()
+	plainYAML(t, filepath.Join("testdata", "controlplane-parts.yaml"), "parts", "For tests.", services(map[string]any{
+		"replicas": map[string]any{"all": 2, "orchestrator": 1, "rsync": 2}, "mongo": map[string]any{"secretName": "emco-mongo"}, "bootstrap": map[string]any{"secretName": "emco-bootstrap"},
+		"ingress": map[string]any{"enabled": true, "host": "emco.example.org", "tlsSecretName": "emco-public"},
+	}))
+}
+
+// plainYAML compares a file with what the chart renders to.
+func plainYAML(t *testing.T, file, release, edit string, values map[string]any) {
 	t.Helper()
-	files, _, err := controlPlane(t, values)
+	files, _, err := controlPlaneOf(t, release, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +69,7 @@ func plainYAML(t *testing.T, file, edit string, values map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		out.WriteString("---\n" + strings.TrimPrefix(strings.TrimSpace(files[name]), "---\n") + "\n")
 	}
-	same(t, filepath.Join(deployments, "emco", file), strings.ReplaceAll(out.String(), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl"))
+	same(t, file, strings.ReplaceAll(out.String(), "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl"))
 }
 
 func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
