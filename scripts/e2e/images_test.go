@@ -3,7 +3,7 @@ package e2e
 import (
 	"bytes"
 	"cmp"
-	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,8 +23,9 @@ import (
 	"github.com/emco-orchestrator/emco/scripts/release/image"
 )
 
-// The images of a release start as a container engine starts them: from their own files, read-only,
-// with their user, variables and entrypoint, in the restrictions of the chart.
+// The images of a release start in Podman, from the folders that the release writes, and, where there is no engine, as an engine starts
+// them: from their own files, read-only, with their user, variables and entrypoint, in the restrictions of the chart. EMCO_ENGINE is another command
+// than podman, such as one with flags.
 func TestImages(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a program as another user, from a read-only root")
@@ -36,10 +38,30 @@ func TestImages(t *testing.T) {
 		t.Fatalf("assemble the images: %v\n%s", err, out)
 	}
 
-	emcoctl := newContainer(t, filepath.Join(dir, "images", "emcoctl"))
+	images := filepath.Join(dir, "images")
+	t.Run("without an engine", func(t *testing.T) {
+		imagesStart(t, version, func(t *testing.T, name string) container { return newContainer(t, filepath.Join(images, name)) })
+	})
+	t.Run("in an engine", func(t *testing.T) {
+		engine := strings.Fields(cmp.Or(os.Getenv("EMCO_ENGINE"), "podman"))
+		if _, err := exec.LookPath(engine[0]); err != nil && os.Getenv("EMCO_ENGINE") == "" {
+			t.Skip("podman is not installed")
+		}
+		imagesStart(t, version, func(t *testing.T, name string) container {
+			c := newContainer(t, filepath.Join(images, name))
+			c.engine = engine
+			return c
+		})
+	})
+}
+
+// imagesStart wants that each image starts and works.
+func imagesStart(t *testing.T, version string, newContainer func(t *testing.T, name string) container) {
+	t.Helper()
+	emcoctl := newContainer(t, "emcoctl")
 	temporal := []string{"EMCO_WORKFLOWS_TEMPORAL_ADDRESS=temporal.example.org:7233", "EMCO_WORKFLOWS_TEMPORAL_TASK_QUEUES=backups"}
 	for program, env := range map[string][]string{"emco": nil, "emco-temporal": temporal} {
-		emco := newContainer(t, filepath.Join(dir, "images", program))
+		emco := newContainer(t, program)
 		if emco.config.User != "65532:65532" {
 			t.Errorf("the image of %s runs as %q, want 65532:65532", program, emco.config.User)
 		}
@@ -47,7 +69,7 @@ func TestImages(t *testing.T) {
 		if body := get(t, url+"/version"); !strings.Contains(body, `"version":"`+version+`"`) {
 			t.Errorf("%s: /version is %s, want %s", program, body, version)
 		}
-		if out, err := emcoctl.command(t.Context(), nil, "get", "projects", "--server", url).CombinedOutput(); err != nil {
+		if out, err := emcoctl.command(t, nil, "get", "projects", "--server", url).CombinedOutput(); err != nil {
 			t.Errorf("emcoctl get projects: %v\n%s", err, out)
 		}
 		stop()
@@ -55,12 +77,12 @@ func TestImages(t *testing.T) {
 			t.Errorf("the volume of %s holds no data: %v", program, err)
 		}
 	}
-	without := newContainer(t, filepath.Join(dir, "images", "emco"))
-	if out, err := without.command(t.Context(), temporal).CombinedOutput(); err == nil || !strings.Contains(string(out), "run emco-temporal instead") {
+	without := newContainer(t, "emco")
+	if out, err := without.command(t, temporal).CombinedOutput(); err == nil || !strings.Contains(string(out), "run emco-temporal instead") {
 		t.Errorf("emco with the settings of Temporal: %v\n%s", err, out)
 	}
-	monitor := newContainer(t, filepath.Join(dir, "images", "monitor"))
-	if out, err := monitor.command(t.Context(), nil, "-version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "monitor "+version) {
+	monitor := newContainer(t, "monitor")
+	if out, err := monitor.command(t, nil, "-version").Output(); err != nil || !strings.HasPrefix(string(out), "monitor "+version) {
 		t.Errorf("monitor -version: %v, %q", err, out)
 	}
 }
@@ -70,7 +92,7 @@ func (c container) serve(t *testing.T, env []string) (url string, stop func()) {
 	t.Helper()
 	var log bytes.Buffer
 	address := freeAddress(t) // the image's own port may be in use on this machine; its host stays
-	running := c.command(t.Context(), append(env, "EMCO_HTTP_ADDRESS=0.0.0.0:"+portOf(address), "EMCO_GRPC_ADDRESS=0.0.0.0:0"))
+	running := c.command(t, append(env, "EMCO_HTTP_ADDRESS=0.0.0.0:"+portOf(address), "EMCO_GRPC_ADDRESS=0.0.0.0:0"))
 	running.Stdout, running.Stderr = &log, &log
 	if err := running.Start(); err != nil {
 		t.Fatal(err)
@@ -89,10 +111,11 @@ func (c container) serve(t *testing.T, env []string) (url string, stop func()) {
 	}
 }
 
-// container is the unpacked image of a program.
+// container is the image of a program, unpacked, or as an engine reads it.
 type container struct {
-	root, data string
-	config     v1.Config
+	layout, root, data string
+	config             v1.Config
+	engine             []string // command of the engine; nil: none
 }
 
 func newContainer(t *testing.T, layout string) container {
@@ -111,7 +134,11 @@ func newContainer(t *testing.T, layout string) container {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := container{root: filepath.Join(dir, "root"), data: filepath.Join(dir, "data"), config: file.Config}
+	named := filepath.Join(dir, "image") // Podman names the image by the path, in lower case
+	if err := os.Symlink(layout, named); err != nil {
+		t.Fatal(err)
+	}
+	c := container{layout: named, root: filepath.Join(dir, "root"), data: filepath.Join(dir, "data"), config: file.Config}
 	for _, d := range []string{dir, c.root, c.data, filepath.Join(c.root, "proc")} { // engines create the mount points
 		if err := cmp.Or(os.MkdirAll(d, 0o755), os.Chmod(d, 0o755)); err != nil {
 			t.Fatal(err)
@@ -137,15 +164,40 @@ root=$1 user=$4
 shift 4
 exec setpriv --no-new-privs chroot --userspec="$user" "$root" "$@"`
 
-func (c container) command(ctx context.Context, env []string, args ...string) *exec.Cmd {
+func (c container) command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	if c.engine != nil {
+		return c.engineCommand(t, env, args)
+	}
 	var volumes []string
 	for v := range c.config.Volumes {
 		volumes = append(volumes, v)
 	}
 	line := append([]string{"--mount", "sh", "-euc", start, "sh", c.root, c.data, strings.Join(volumes, " "), c.config.User}, c.config.Entrypoint...)
-	cmd := exec.CommandContext(ctx, "unshare", append(append(line, c.config.Cmd...), args...)...)
+	cmd := exec.CommandContext(t.Context(), "unshare", append(append(line, c.config.Cmd...), args...)...)
 	cmd.Env = append(append([]string{"PATH=" + os.Getenv("PATH")}, c.config.Env...), env...)
 	return cmd
+}
+
+// engineCommand has the engine run the image with the restrictions of the chart. The container ends with the test.
+func (c container) engineCommand(t *testing.T, env, args []string) *exec.Cmd {
+	t.Helper()
+	name := "emco-test-" + strings.ToLower(rand.Text())
+	line := append(slices.Clone(c.engine), "run", "--rm", "--name", name, "--network", "host", "--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges")
+	for v := range c.config.Volumes {
+		line = append(line, "--volume", c.data+":"+v)
+	}
+	for _, e := range env {
+		line = append(line, "--env", e)
+	}
+	line = append(append(line, "oci:"+c.layout), args...)
+	t.Cleanup(func() { // else a test that fails leaves it
+		remove := append(slices.Clone(c.engine), "rm", "--force", "--ignore", name)
+		if out, err := exec.Command(remove[0], remove[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", strings.Join(remove, " "), err, out)
+		}
+	})
+	return exec.CommandContext(t.Context(), line[0], line[1:]...)
 }
 
 func freeAddress(t *testing.T) string {
