@@ -29,8 +29,8 @@ S-06 | test      | src/emco/internal/appcontext/spend | Test | the limit in etcd
 S-07 | sources   | scripts/e2e                     | TestS07 | three processes read 300 status repositories as often as one does, and replace each other
 S-07 | test      | src/emco/internal/status/gitstatus | TestS07 TestAWebhookReaches | the reads are counted with 24 repositories; a webhook calls any process
 S-07 | test      | src/emco/internal/status/httpstatus | TestReportsFromGit TestEachProcess | each report counts once, and each process answers the same
-S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram | two levels of stored data side by side, before and after the raise
-S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow | who raises the level, and who refuses
+S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram TestTheOlderProgram | two levels of stored data side by side, before and after the raise
+S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow TestAnOperator | who raises the level, and who refuses
 S-09 | rolling   | scripts/e2e                     | TestReplicasRestart | three processes restart in turn behind a load balancer, three times, at 200 requests per second with open streams
 S-10 | identity  | scripts/e2e                     | TestS10 | an address that others reach needs a decision
 S-11 | identity  | scripts/e2e                     | TestS11 | people, programs of CI and robots sign in and do what their roles allow
@@ -60,8 +60,9 @@ S-22 | test      | src/emco/internal/store/keyring | TestS22 | keys are replaced
 S-22 | test      | src/emco/internal/app           | TestF70ValuesAreSealed TestKeysWithoutAProcess | the same by command
 S-23 | test      | src/emco/internal/app           | TestABackupOfARunning TestADamagedBackup TestDoctorCompares | a backup under load goes on elsewhere; a damaged one is refused
 S-24 | clusters  | scripts/e2e                     | TestControlPlaneChart | a real API server takes the chart in a restricted namespace
+S-24 | test      | src/emco/internal/render/helm     | TestTheControlPlanesParts | the third of its shapes is what the chart renders to
 S-25 | test      | scripts/release/image           | TestBuildIsReproducible | two builds of an image are equal
-S-25 | images    | scripts/e2e                     | TestImages | the images start with their users and restrictions
+S-25 | images    | scripts/e2e                     | TestImages | the images start with their users and restrictions, in Podman if it is installed
 S-26 | test      | scripts/rules                   | TestF55 | rules and dashboards parse with Prometheus's own parsers, and each alert fires when it must
 S-26 | test      | src/emco/internal/app           | TestF55 | each metric that they name exists; the metrics pass Prometheus's checks
 S-27 | docs      | scripts/e2e                     | TestF35ThreeMachines | three processes on three members of etcd, with certificates on both sides
