@@ -152,6 +152,16 @@ func parts() []partRecipe {
 			},
 		},
 		{
+			name: "ocm", about: "Open Cluster Management's controllers of placements and ManifestWorks, the agent of its clusters, and the CRDs", ldflags: strip,
+			programs: []binaryRecipe{{name: "ocm", pkg: ".", links: []string{"ocm-placement", "ocm-work-manager", "ocm-work-agent"}}},
+			copies: []textExtract{
+				{name: "crds.yaml", module: "open-cluster-management.io/ocm", files: []string{
+					"manifests/cluster-manager/hub/*_clusters.open-cluster-management.io_*.crd.yaml", "manifests/cluster-manager/hub/*_work.open-cluster-management.io_*.crd.yaml",
+				}},
+				{name: "agent-crds.yaml", module: "open-cluster-management.io/ocm", files: []string{"manifests/klusterlet/managed/*_work.open-cluster-management.io_*.crd.yaml"}},
+			},
+		},
+		{
 			name: "temporal", about: "a Temporal server over a file of SQLite", ldflags: strip,
 			programs: []binaryRecipe{{name: "temporal", pkg: "."}},
 		},
