@@ -106,7 +106,7 @@ bench: build ## compare with other ways to write Git, ten minutes: docs/bench/qu
 
 PART ?=
 # only P17 has other real clusters than kubectl's
-BENCH_BED := etcd kube kwok $(if $(and $(PART),$(if $(findstring P17,$(PART)),,other)),,flux karmada argocd)
+BENCH_BED := etcd kube kwok $(if $(and $(PART),$(if $(findstring P17,$(PART)),,other)),,flux karmada argocd ocm)
 .PHONY: bench-full
 bench-full: build ## run the other benchmarks, three hours: docs/bench/full.json, written after each part; then the whole life of a deployment. What is done (bench-parts/) does not run again. PART=P7,P17-00030 runs these parts alone
 	cd scripts/testbed && GOWORK=off go run . build $(BENCH_BED)

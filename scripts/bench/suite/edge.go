@@ -45,6 +45,9 @@ func (s *Suite) edge(ctx context.Context) error {
 	if s.built(ctx, "P17, Argo CD", "argocd") {
 		makers = append(makers, peers.ArgoWebhook(), peers.ArgoPolling())
 	}
+	if s.built(ctx, "P17, Open Cluster Management", "ocm") {
+		makers = append(makers, peers.OpenClusterManagement())
+	}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
 		of := fmt.Sprintf("%d clusters, %d apps x %d, Flux looks every %s", clusters, apps, resources, edgePeriod(clusters))

@@ -68,15 +68,15 @@ func FullParts() (out []Part) {
 		metrics []string
 		sizes   []int // those of the set if empty
 	}{
-		{4, []string{"P13"}, []int{restarted}},
-		{8, []string{"P18"}, nil},
-		{6, []string{"P7"}, nil},
+		{3, []string{"P13"}, []int{restarted}},
+		{6, []string{"P18"}, nil},
+		{5, []string{"P7"}, nil},
 		{10, []string{"P1", "P2", "P3", "P9", "P12"}, []int{1000}},
 		{12, []string{"P1", "P2", "P3", "P9", "P12"}, []int{10000}},
-		{16, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes ten
-		{18, []string{"P17"}, []int{10}},
-		{35, []string{"P17"}, []int{30}},
-		{10, []string{"P15"}, nil},
+		{18, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes seven
+		{20, []string{"P17"}, []int{10}},
+		{38, []string{"P17"}, []int{30}},
+		{8, []string{"P15"}, nil},
 		{6, []string{"P10", "P11", "P13"}, nil},
 		{4, []string{"P5"}, nil},
 		{3, []string{"P6"}, nil},
@@ -86,7 +86,7 @@ func FullParts() (out []Part) {
 		{4, []string{"P21"}, nil},
 		{3, []string{"P1", "P2", "P3", "P9", "P12"}, []int{2}},
 		{4, []string{"P1", "P2", "P3", "P9", "P12"}, []int{10}},
-		{6, []string{"P1", "P2", "P3", "P9", "P12"}, []int{100}},
+		{5, []string{"P1", "P2", "P3", "P9", "P12"}, []int{100}},
 	} {
 		name := p.metrics[0]
 		for _, clusters := range p.sizes {
