@@ -13,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/plain"
 )
@@ -51,10 +52,7 @@ func TestAGitServerThatHangsDelaysNoOtherReport(t *testing.T) {
 	})
 	reports := l.listenWith(counted, time.Minute)
 	p.want(http.StatusNoContent, a, unread("edge+a", 1, applied))
-	select {
-	case <-asked:
-	case <-t.Context().Done():
-	}
+	etcdtest.Receive(t, asked, "a question to the Git server")
 	for _, want := range []struct{ token, report string }{{b, "edge+b#1 well"}, {a, "edge+a#2 well"}} {
 		cluster, rest, _ := strings.Cut(want.report, "#")
 		p.want(http.StatusNoContent, want.token, good(v2.ClusterKey(cluster), uint64(rest[0]-'0'), "well"))
@@ -106,10 +104,7 @@ func TestTheLaterOfTwoReportsThatNeedAProofWins(t *testing.T) {
 	a, b := p.token("edge+a", ""), p.token("edge+b", "")
 	reports := l.listenWith(g, time.Minute)
 	p.want(http.StatusNoContent, a, unread("edge+a", 1, "first"))
-	select {
-	case <-g.asked:
-	case <-t.Context().Done():
-	}
+	etcdtest.Receive(t, g.asked, "a question to the Git server")
 	p.want(http.StatusNoContent, a, unread("edge+a", 2, "second"))
 	p.want(http.StatusNoContent, b, good("edge+b", 1, "well")) // stored later than the other, so it is processed later
 	l.eventually("a report without a proof", func() bool { return len(reports()) > 0 })
