@@ -3,9 +3,13 @@ package route
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 	"weak"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -28,11 +32,19 @@ type registration struct {
 }
 
 // recentListings finds the listings that lookups use, by provider, for other lookups: all shards list
-// the same clusters at about the same time. A listing goes with the last lookup that uses it.
+// the same clusters at about the same time. A listing goes with the last lookup that uses it, or later: the steps of one installation
+// look one after the other.
 type recentListings struct {
-	mu sync.Mutex // also held while clusters are listed, so that they are listed once
-	of map[string]weak.Pointer[listing]
+	mu   sync.Mutex // also held while clusters are listed, so that they are listed once
+	of   map[string]weak.Pointer[listing]
+	held *listing    // the one that was used last, for a while; guarded by mu
+	drop *time.Timer // ends that; guarded by mu
 }
+
+const (
+	holdFor = 10 * time.Second
+	maxHeld = 5000 // clusters of a listing that is held: some ten MiB
+)
 
 // list returns the registrations of a provider now, with all writes from before the call.
 func (r *recentListings) list(ctx context.Context, db *store.DB, provider string) (*listing, error) {
@@ -47,19 +59,26 @@ func (r *recentListings) list(ctx context.Context, db *store.DB, provider string
 	if err != nil {
 		return nil, err
 	}
-	if known != nil && !changes.All && !concern(changes.Keys, provider) {
-		return known, nil
+	fresh := known
+	changed := clustersOf(changes.Keys, provider)
+	switch {
+	case known == nil || changes.All || len(changed) >= listFrom:
+		fresh, err = listAll(ctx, db, provider)
+	case len(changed) > 0:
+		fresh, err = known.with(ctx, db, changed)
 	}
-	fresh := &listing{mark: changes.Mark, clusters: map[v2.ClusterKey]registration{}}
-	for doc, err := range db.List(ctx, clustersKey(provider), store.Query{Depth: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if key, ok := v2.ClusterOf(string(doc.Key)); ok {
-			c, err := store.Decode[v2.Cluster](doc)
-			fresh.clusters[key] = registration{doc, c, err}
-		}
+	if err != nil {
+		return nil, err
 	}
+	if fresh != known {
+		fresh.mark = changes.Mark
+		r.rememberLocked(provider, fresh)
+	}
+	r.holdLocked(fresh)
+	return fresh, nil
+}
+
+func (r *recentListings) rememberLocked(provider string, l *listing) {
 	if r.of == nil {
 		r.of = map[string]weak.Pointer[listing]{}
 	}
@@ -68,18 +87,73 @@ func (r *recentListings) list(ctx context.Context, db *store.DB, provider string
 			delete(r.of, name)
 		}
 	}
-	r.of[provider] = weak.Make(fresh)
-	return fresh, nil
+	r.of[provider] = weak.Make(l)
 }
 
-// concern reports whether a key is of a cluster's registration at a provider.
-func concern(keys []store.Key, provider string) bool {
-	for _, k := range keys {
-		if c, ok := v2.ClusterOf(string(k)); ok && c.Provider() == provider {
-			return true
+// holdLocked keeps a listing although no lookup may use it, unless it is large.
+func (r *recentListings) holdLocked(l *listing) {
+	if len(l.clusters) > maxHeld {
+		return
+	}
+	r.held = l
+	if r.drop == nil {
+		r.drop = time.AfterFunc(holdFor, r.letGo)
+	}
+	r.drop.Reset(holdFor)
+}
+
+func (r *recentListings) letGo() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = nil
+}
+
+// listAll reads all registrations of a provider.
+func listAll(ctx context.Context, db *store.DB, provider string) (*listing, error) {
+	l := &listing{clusters: map[v2.ClusterKey]registration{}}
+	for doc, err := range db.List(ctx, clustersKey(provider), store.Query{Depth: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		l.put(doc)
+	}
+	return l, nil
+}
+
+// with returns a listing in which the registrations of some clusters are read again.
+func (l *listing) with(ctx context.Context, db *store.DB, changed []v2.ClusterKey) (*listing, error) {
+	next := &listing{clusters: maps.Clone(l.clusters)}
+	for _, c := range changed {
+		doc, err := db.Get(ctx, store.Key(c.StoreKey()))
+		switch {
+		case errs.Is(err, errs.NotFound):
+			delete(next.clusters, c)
+		case err != nil:
+			return nil, err
+		default:
+			next.put(doc)
 		}
 	}
-	return false
+	return next, nil
+}
+
+// put adds a registration to a listing that is being made.
+func (l *listing) put(doc store.Doc) {
+	if key, ok := v2.ClusterOf(string(doc.Key)); ok {
+		c, err := store.Decode[v2.Cluster](doc)
+		l.clusters[key] = registration{doc, c, err}
+	}
+}
+
+// clustersOf returns the clusters of a provider whose registrations are among keys, each once.
+func clustersOf(keys []store.Key, provider string) (out []v2.ClusterKey) {
+	for _, k := range keys {
+		if c, ok := v2.ClusterOf(string(k)); ok && c.Provider() == provider {
+			out = append(out, c)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Prefetch reads the registrations of many clusters together. One that it cannot read is
