@@ -96,6 +96,8 @@ type Query struct {
 // Driver stores documents. Errors are classified: NotFound, Exists, Conflict, Unavailable.
 // A write that returned nil survives a kill of the process and a loss of power, and every
 // later read sees it, in all processes. After an Unavailable a write may have been made.
+// Reads whose context has a read point (package readpoint) see every write from before the context was made, and what the context itself
+// wrote, and nothing older than they have seen.
 type Driver interface {
 	// Get returns the document, in any State; NotFound if it does not exist.
 	Get(ctx context.Context, k Key) (Doc, error)
