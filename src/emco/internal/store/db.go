@@ -64,18 +64,24 @@ func (db *DB) Reveal(ctx context.Context, d Doc) (seal.Secret, error) {
 // and ends at the first error. It reads documents one after another, not all at the same
 // moment.
 func (db *DB) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error] {
-	limit := q.Limit
-	q.Limit = 0 // pending documents do not count
 	return func(yield func(Doc, error) bool) {
-		left := limit
-		for d, err := range db.driver.List(ctx, under, q) {
-			if err == nil && (d.State == Pending || d.Key.hidden()) {
-				continue
+		q := q
+		for left := q.Limit; ; q.Limit = left {
+			read := 0
+			for d, err := range db.driver.List(ctx, under, q) {
+				read++
+				q.After = d.Key
+				if err == nil && (d.State == Pending || d.Key.hidden()) {
+					continue // it does not count
+				}
+				if !yield(d, err) || err != nil {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
 			}
-			if !yield(d, err) || err != nil {
-				return
-			}
-			if left--; left == 0 {
+			if q.Limit == 0 || read < q.Limit {
 				return
 			}
 		}

@@ -105,7 +105,7 @@ type Scan struct {
 	After    string // only keys after this one; empty for all
 	Before   string // only keys before this one; empty for all
 	KeysOnly bool
-	First    int   // keys in the first page, for callers who read few; 0 is the default
+	First    int   // keys that callers take who read few: pages are no larger until then; 0 is the default
 	Revision int64 // of etcd that is read; 0 is the newest
 }
 
@@ -127,7 +127,7 @@ func (c *Client) List(ctx context.Context, s Scan) iter.Seq2[*mvccpb.KeyValue, e
 type pager struct {
 	from, end string // range of keys; end is exclusive
 	keysOnly  bool
-	start     int64 // keys in the first page; 0 is the default
+	start     int64 // keys that are probably taken; 0: all
 	rev       int64 // revision of the next page; 0 is the newest
 	first     int64 // revision of the first page
 	pinned    bool  // no other revision will do
@@ -139,10 +139,11 @@ func (c *Client) list(ctx context.Context, p *pager) iter.Seq2[*mvccpb.KeyValue,
 		if p.keysOnly {
 			limit = maxPage
 		}
-		if p.start > 0 {
-			limit = min(limit, p.start)
-		}
+		wanted := p.start
 		for from != "" && from < p.end {
+			if wanted > 0 {
+				limit = min(limit, wanted)
+			}
 			r, err := c.page(ctx, p, from, limit)
 			if err != nil {
 				yield(nil, err)
@@ -156,6 +157,7 @@ func (c *Client) list(ctx context.Context, p *pager) iter.Seq2[*mvccpb.KeyValue,
 			if from = ""; r.More {
 				from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
 			}
+			wanted -= int64(len(r.Kvs))
 			limit = nextLimit(limit, Size(r.Kvs))
 		}
 	}

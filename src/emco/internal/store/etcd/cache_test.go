@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/storetest"
 )
 
@@ -196,6 +197,47 @@ func TestTheCacheIsBounded(t *testing.T) {
 	}
 	if n != 200 || d.Holds(prefix+"doc/d/01/many/") {
 		t.Errorf("the list has %d documents, and the cache keeps it: %v; want 200 and not", n, d.Holds(prefix+"doc/d/01/many/"))
+	}
+}
+
+// A page of a list reads what it shows, however long the list is. Documents that are not confirmed yet do not count.
+func TestAPageReadsWhatItShows(t *testing.T) {
+	t.Parallel()
+	client, bytesRead := start(t), 0
+	d := etcd.New(etcdkv.New(client, prefix, etcdkv.Options{OnRequest: func(kind string, n int) {
+		if kind == "list" || kind == "get" {
+			bytesRead += n
+		}
+	}}))
+	t.Cleanup(func() { _ = d.Close() })
+	d.AwaitWatch(t.Context())
+	const size = 10 << 10
+	for i := range 300 {
+		doc := store.Doc{Key: store.Key(fmt.Sprintf("many/%03d", i)), Tag: 1, Body: make([]byte, size)}
+		if i%100 == 50 {
+			doc.State = store.Pending
+		}
+		put(t, d, doc, 0)
+	}
+	db := store.New(d, nil, seal.New(seal.NewKey()))
+	for _, ctx := range []context.Context{t.Context(), readpoint.With(t.Context())} {
+		bytesRead = 0
+		pages := db.List(ctx, "many", store.Query{Depth: 1, Limit: 100})
+		for range 2 { // it can be read again
+			n, last := 0, store.Key("")
+			for doc, err := range pages {
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, last = n+1, doc.Key
+			}
+			if n != 100 || last != "many/100" {
+				t.Errorf("the page has %d documents and ends at %s, want 100 and many/100", n, last)
+			}
+		}
+		if most := 2 * 140 * size; bytesRead > most {
+			t.Errorf("two pages read %d bytes, want %d at most", bytesRead, most)
+		}
 	}
 }
 
