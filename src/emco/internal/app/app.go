@@ -194,6 +194,13 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	shares := web.NewShares(c.Projects.Requests, requestPatience, p.weights)
 	identified := a.identified(c, web.Traced(a.tracer, shares.Wrap(api.routes)))
 	handler := a.handler(web.Observed(m.request, door.Wrap(api.ahead(identified))), m)
+	proxies, err := c.HTTP.TrustedProxies()
+	if err != nil {
+		return nil, fmt.Errorf("http.trustedProxies: %w", err)
+	}
+	if len(proxies) > 0 {
+		handler = web.Forwarded(proxies, handler)
+	}
 	for _, s := range servers {
 		s.server.Handler = handler
 	}

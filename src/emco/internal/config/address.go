@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -79,4 +80,23 @@ func (h HTTP) Names() []string {
 		return h.Hosts
 	}
 	return append([]string{host}, h.Hosts...)
+}
+
+// TrustedProxies returns the networks of http.trustedProxies.
+func (h HTTP) TrustedProxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range h.Proxies {
+		p, err := netip.ParsePrefix(text)
+		if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
+			p, err = netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is neither an address nor a network, such as 10.0.0.0/24", text)
+		case p.Bits() == 0:
+			return nil, fmt.Errorf("%s is every address, so each client could name another one; name the proxies", text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }

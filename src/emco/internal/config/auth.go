@@ -42,6 +42,9 @@ func (c Config) validateAuth(bad reporter) {
 			bad("auth.fourEyes", "%q is neither the name of a project nor *", p)
 		}
 	}
+	if _, err := c.HTTP.TrustedProxies(); err != nil {
+		bad("http.trustedProxies", "%v", err)
+	}
 	if c.HTTP.TLS != "" && c.HTTP.TLS != tlsTerminated {
 		bad("http.tls", "%q is not terminated", c.HTTP.TLS)
 	}
@@ -96,7 +99,15 @@ func (c Config) validateWeb(bad reporter, i Issuer) {
 		bad("auth.issuers", "%s: web.redirect needs https: browsers keep the cookies of sessions to TLS", i.Name)
 	case !c.isCalled(u.Hostname()):
 		bad("auth.issuers", "%s: web.redirect names %s, which is not in http.hosts", i.Name, u.Hostname())
+	case i.Web.SignedOut != "" && !sameOrigin(u, i.Web.SignedOut):
+		bad("auth.issuers", "%s: web.signedOut %q is not a page of %s://%s", i.Name, i.Web.SignedOut, u.Scheme, u.Host)
 	}
+}
+
+// sameOrigin reports whether a text is a URL of the same server.
+func sameOrigin(u *url.URL, text string) bool {
+	other, err := url.Parse(text)
+	return err == nil && other.Scheme == u.Scheme && other.Host == u.Host && other.User == nil && other.Fragment == ""
 }
 
 // isCalled reports whether the API answers requests for a host.
