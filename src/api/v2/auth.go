@@ -106,3 +106,8 @@ type SignIn struct {
 	Audience string `json:"audience"`
 	Client   string `json:"client,omitempty"` // of emcoctl; empty: it cannot sign in there
 }
+
+// SignOut is where a browser that has signed out of EMCO also signs out at its issuer, as POST /v2/auth/logout?provider=true returns it.
+type SignOut struct {
+	Page string `json:"page"` // the browser goes there
+}

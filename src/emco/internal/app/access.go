@@ -66,7 +66,7 @@ func issuers(c config.Auth) (*oidc.Verifier, error) {
 
 // webClient returns how browsers sign in at an issuer. The secret is read at each sign-in, so that it can be renewed.
 func webClient(c config.IssuerWeb) (oidc.Web, error) {
-	w := oidc.Web{Client: c.Client, Redirect: c.Redirect}
+	w := oidc.Web{Client: c.Client, Redirect: c.Redirect, SignedOut: c.SignedOut}
 	if c.SecretFile == "" {
 		return w, nil
 	}

@@ -139,6 +139,7 @@ func noted(t *testing.T, d openapi.Document, seen map[string]bool, method, path 
 func signedIn(t *testing.T, d openapi.Document, seen map[string]bool) {
 	t.Helper()
 	g := newGuardedStageWith(t, signsBrowsersIn)
+	g.op.Describe(map[string]any{"end_session_endpoint": g.op.URL + "/end"})
 	visit := func(b *browser, method, path string) {
 		t.Helper()
 		noted(t, d, seen, method, path, b.send(method, path, "").status)
@@ -166,6 +167,8 @@ func signedIn(t *testing.T, d openapi.Document, seen map[string]bool) {
 	visit(g.browser(), "POST", "/v2/auth/logout?everywhere=true")
 	visit(g.browser(), "POST", "/v2/auth/logout?everywhere=perhaps")
 	visit(b, "POST", "/v2/auth/logout")
+	visit(b, "GET", b.begin(dev, ""))
+	visit(b, "POST", "/v2/auth/logout?provider=true")
 	for range 40 { // until there are too many from one address
 		visit(g.browser(), "GET", "/v2/auth/login")
 	}

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/audit"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -328,6 +330,100 @@ func TestSigningOutNeedsNoSpace(t *testing.T) {
 	there.wants(200, "POST", "/v2/auth/who-can", `{"path":"/v2/projects/shop"}`)
 	there.wants(204, "POST", "/v2/auth/logout", "")
 	b.wants(401, "GET", "/v2/projects/shop", "")
+}
+
+// Whoever signs out may sign out at the provider, too, which learns from the ID token which sign-in is meant.
+func TestBrowsersSignOutAtTheProvider(t *testing.T) {
+	t.Parallel()
+	const page = "http://127.0.0.1/signed-out"
+	g := newGuardedStageWith(t, func(c *config.Config) {
+		signsBrowsersIn(c)
+		c.Auth.Issuers[0].Web.SignedOut = page
+	})
+	g.op.Describe(map[string]any{"end_session_endpoint": g.op.URL + "/end?realm=corp"})
+	g.company()
+	const leave = "/v2/auth/logout?provider=true"
+	b := g.browser()
+	b.wants(204, "POST", leave, "") // there is no session
+	b.signIn("dev", "shop")
+	b.wants(400, "POST", "/v2/auth/logout?provider=yes", "")
+	b.wants(204, "POST", leave+"&dryRun=true", "")
+	plain := b.copied()
+	stolen := b.cookies["__Secure-emco-token"]
+	var out v2.SignOut
+	b.must("read the answer", json.Unmarshal([]byte(b.wants(200, "POST", leave, "").body), &out))
+	u, err := url.Parse(out.Page)
+	b.must("read the page", err)
+	q := u.Query()
+	claims, good := g.op.Verify(q.Get("id_token_hint"))
+	if u.Path != "/end" || q.Get("realm") != "corp" || q.Get("client_id") != "emco-web" || q.Get("post_logout_redirect_uri") != page || !good || claims["sub"] != "dev" {
+		t.Errorf("the page is %s, of the person %v", out.Page, claims)
+	}
+	if len(b.cookies) > 0 {
+		t.Errorf("the browser keeps %v", slices.Collect(maps.Keys(b.cookies)))
+	}
+	plain.wants(401, "GET", "/v2/projects/shop", "")
+
+	b.signIn("dev", "shop")
+	b.cookies["__Secure-emco-token"] = stolen // of another session
+	b.must("read the answer", json.Unmarshal([]byte(b.wants(200, "POST", leave+"&everywhere=true", "").body), &out))
+	if strings.Contains(out.Page, "id_token_hint") {
+		t.Errorf("the page names the sign-in of another session: %s", out.Page)
+	}
+	b.signIn("dev", "shop")
+	b.wants(204, "POST", "/v2/auth/logout", "") // the sign-in at the provider goes on
+}
+
+// EMCO asks a provider for no refresh token, so a session lives as long as EMCO says, whatever tokens the provider gives.
+func TestSessionsOutliveTheTokensOfTheProvider(t *testing.T) {
+	t.Parallel()
+	clock := new(timeOf)
+	g := newGuardedStageWith(t, signsBrowsersIn, clock.option())
+	g.company()
+	g.op.SetLife(time.Minute)
+	b := g.browser()
+	b.signIn("dev", "shop")
+	if n := g.op.Sessions(); n != 0 {
+		t.Errorf("the provider gave %d refresh tokens", n)
+	}
+	clock.ahead.Add(int64(30 * time.Minute))
+	b.wants(200, "GET", "/v2/projects/shop", "")
+	b.wants(204, "POST", "/v2/auth/logout?provider=true", "") // it has no page for that
+}
+
+// Behind a proxy that is trusted, each client has its own limit of sign-ins, and the audit log its address.
+func TestClientsBehindAProxyAreLimitedApart(t *testing.T) {
+	t.Parallel()
+	g := newGuardedStageWith(t, func(c *config.Config) {
+		signsBrowsersIn(c)
+		c.HTTP.Proxies = []string{"127.0.0.0/8"}
+	})
+	root := g.company()
+	from := func(ip string) (status int) {
+		return g.browser().send("GET", "/v2/auth/login", "", "X-Forwarded-For", ip).status
+	}
+	limited := 0
+	for range 40 {
+		if from("192.0.2.1") == 429 {
+			limited++
+		}
+	}
+	if limited == 0 {
+		t.Error("one client is not limited")
+	}
+	for i := range 5 {
+		if got := from("192.0.2.2"); got != 303 {
+			t.Errorf("sign-in %d of another client: %d", i, got)
+		}
+	}
+	if got := from("192.0.2.2, 192.0.2.1"); got != 429 {
+		t.Errorf("a client that says that it is another one: %d", got)
+	}
+	b := g.browser()
+	b.wants(200, "GET", b.begin(map[string]any{"sub": "dev"}, ""), "", "X-Forwarded-For", "192.0.2.3")
+	if lines := root.audited("phase=sign-in&subject=user:corp:dev"); len(lines) != 1 || lines[0].Address != "192.0.2.3" {
+		t.Errorf("the audit log has %+v", lines)
+	}
 }
 
 // Who asks to end all sessions without having one learns that none has ended.

@@ -24,6 +24,8 @@ type Web struct {
 	Client   string                 // id of EMCO at the issuer
 	Secret   func() (string, error) // of the client; nil: it is a public one
 	Redirect string                 // the issuer sends browsers back to this URL of EMCO; empty: browsers do not sign in there
+
+	SignedOut string // the issuer sends browsers that have signed out there to this URL of EMCO; empty: they stay there
 }
 
 // Challenge binds the end of a sign-in to its beginning. Only the browser that began keeps it.
@@ -57,6 +59,7 @@ type endpoints struct {
 	oauth2.Endpoint
 	namesItself bool     // in answers (RFC 9207)
 	scopes      []string // that EMCO asks for
+	signOut     string   // where browsers sign out; empty: nowhere
 }
 
 // private reports whether others cannot read what is sent there.
@@ -86,45 +89,73 @@ func (v *Verifier) SignInURL(ctx context.Context, name string, c Challenge) (str
 	return config.AuthCodeURL(c.State, oauth2.S256ChallengeOption(c.Verifier), goidc.Nonce(c.Nonce)), nil
 }
 
-// SignIn ends a sign-in that began with the challenge. It returns who signed in: Unauthorized if the answer, or
-// the token that the issuer gives for it, is wrong; Unavailable if the issuer does not answer.
-func (v *Verifier) SignIn(ctx context.Context, name string, c Challenge, a Answer) (authn.Caller, error) {
+// SignOutURL returns the page of an issuer where a browser signs out (OpenID Connect RP-Initiated Logout); empty if the issuer
+// has none, or cannot be asked. The token is the ID token of the sign-in, so that the issuer need not ask which one is meant; empty if it
+// is not known.
+func (v *Verifier) SignOutURL(ctx context.Context, name, token string) string {
 	i, err := v.web(name)
 	if err != nil {
-		return authn.Caller{}, err
+		return ""
+	}
+	if _, err := i.discover(ctx); err != nil {
+		return ""
+	}
+	page, err := url.Parse(i.endpoints().signOut)
+	if err != nil || page.Host == "" || !outbound.Private(page) {
+		return ""
+	}
+	q := page.Query()
+	q.Set("client_id", i.Web.Client)
+	if token != "" {
+		q.Set("id_token_hint", token)
+	}
+	if i.Web.SignedOut != "" {
+		q.Set("post_logout_redirect_uri", i.Web.SignedOut)
+	}
+	page.RawQuery = q.Encode()
+	return page.String()
+}
+
+// SignIn ends a sign-in that began with the challenge. It returns who signed in, and the ID token that says so: Unauthorized if the answer, or
+// the token that the issuer gives for it, is wrong; Unavailable if the issuer does not answer.
+func (v *Verifier) SignIn(ctx context.Context, name string, c Challenge, a Answer) (caller authn.Caller, token string, err error) {
+	i, err := v.web(name)
+	if err != nil {
+		return authn.Caller{}, "", err
 	}
 	config, err := i.oauth(ctx)
 	if err != nil {
-		return authn.Caller{}, err
+		return authn.Caller{}, "", err
 	}
 	if err := i.checkAnswer(c, a); err != nil {
-		return authn.Caller{}, err
+		return authn.Caller{}, "", err
 	}
 	t, err := config.Exchange(goidc.ClientContext(ctx, i.client), a.Code, oauth2.VerifierOption(c.Verifier))
 	if err != nil {
-		return authn.Caller{}, i.exchangeError(err)
+		return authn.Caller{}, "", i.exchangeError(err)
 	}
-	token, _ := t.Extra("id_token").(string)
+	token, _ = t.Extra("id_token").(string)
 	if token == "" || len(token) > maxIDToken {
-		return authn.Caller{}, i.refusal("the issuer sent no ID token of at most " + strconv.Itoa(maxIDToken) + " bytes")
+		return authn.Caller{}, "", i.refusal("the issuer sent no ID token of at most " + strconv.Itoa(maxIDToken) + " bytes")
 	}
 	id, err := i.check(ctx, token, i.Web.Client)
 	if err != nil {
-		return authn.Caller{}, err
+		return authn.Caller{}, "", err
 	}
 	var claims struct {
 		Party string `json:"azp"`
 	}
 	if err := id.Claims(&claims); err != nil {
-		return authn.Caller{}, i.refusal(err.Error())
+		return authn.Caller{}, "", i.refusal(err.Error())
 	}
 	switch {
 	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(c.Nonce)) != 1:
-		return authn.Caller{}, i.refusal("it belongs to another sign-in (nonce)")
+		return authn.Caller{}, "", i.refusal("it belongs to another sign-in (nonce)")
 	case claims.Party != "" && claims.Party != i.Web.Client, claims.Party == "" && len(id.Audience) > 1:
-		return authn.Caller{}, i.refusal("it was given to another client (azp)")
+		return authn.Caller{}, "", i.refusal("it was given to another client (azp)")
 	}
-	return i.caller(id)
+	caller, err = i.caller(id)
+	return caller, token, err
 }
 
 // web returns an issuer at which browsers sign in.

@@ -291,6 +291,7 @@ func (i *issuer) ask(ctx context.Context) error {
 		Issuer  bool     `json:"authorization_response_iss_parameter_supported"`
 		Methods []string `json:"token_endpoint_auth_methods_supported"`
 		Scopes  []string `json:"scopes_supported"`
+		SignOut string   `json:"end_session_endpoint"`
 	}
 	if err == nil {
 		err = p.Claims(&at)
@@ -304,7 +305,7 @@ func (i *issuer) ask(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.found = i.now()
-	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer, scopes: []string{goidc.ScopeOpenID}}
+	i.at = endpoints{Endpoint: p.Endpoint(), namesItself: at.Issuer, signOut: at.SignOut, scopes: []string{goidc.ScopeOpenID}}
 	i.at.AuthStyle = style(at.Methods)
 	if slices.Contains(at.Scopes, groupsScope) {
 		i.at.scopes = append(i.at.scopes, groupsScope)

@@ -27,6 +27,7 @@ import (
 const (
 	sessionCookie = "__Host-emco"
 	signInPrefix  = "__Host-emco-signin-" // a digest of the state follows, so each sign-in has a cookie of its own
+	tokenCookie   = "__Secure-emco-token" // only for LogoutPath, which __Host- does not allow
 )
 
 // The routes of sign-ins. Their handlers read the cookies themselves.
@@ -206,6 +207,38 @@ func (k *Keeper) renew(w http.ResponseWriter, s Session) {
 // End removes the session from the browser.
 func (k *Keeper) End(w http.ResponseWriter) {
 	http.SetCookie(w, cookie(sessionCookie, "", 0, http.SameSiteStrictMode))
+	http.SetCookie(w, forLogout(cookie(tokenCookie, "", 0, http.SameSiteStrictMode)))
+}
+
+// proof is the content of the cookie that a browser shows when it signs out.
+type proof struct {
+	Session string `json:"session"` // its id
+	Token   string `json:"token"`   // the ID token of the sign-in
+}
+
+// KeepToken gives the browser the ID token of a session's sign-in, sealed, for its sign-out at the issuer. One that does not fit into a
+// cookie is not kept, and a former one goes.
+func (k *Keeper) KeepToken(w http.ResponseWriter, s Session, token string) {
+	value, err := k.seal(tokenCookie, proof{s.ID, token})
+	if err != nil {
+		value = ""
+	}
+	http.SetCookie(w, forLogout(cookie(tokenCookie, value, k.Ends(s).Sub(k.Now()), http.SameSiteStrictMode)))
+}
+
+// Token returns the ID token of a session's sign-in that the browser keeps; empty if it keeps none.
+func (k *Keeper) Token(r *http.Request, s Session) string {
+	var p proof
+	if !k.open(r, tokenCookie, &p) || p.Session != s.ID {
+		return ""
+	}
+	return p.Token
+}
+
+// forLogout keeps a cookie to the route that ends sessions.
+func forLogout(c *http.Cookie) *http.Cookie {
+	c.Path = LogoutPath
+	return c
 }
 
 // signInCookie returns the name of the cookie of the sign-in with a state.

@@ -420,3 +420,32 @@ func TestASignInIsTakenOnce(t *testing.T) {
 		t.Errorf("a path of 5000 characters: %v", err)
 	}
 }
+
+// The ID token of a sign-in goes to the route that ends sessions only, for its own session.
+func TestTheTokenOfASignIn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, seal.NewKey())
+	mine, other := s.New("corp", authn.User("corp:", "ann", nil, authn.ViaOIDC)), s.New("corp", authn.User("corp:", "ann", nil, authn.ViaOIDC))
+	keep := func(token string) *http.Cookie {
+		w := httptest.NewRecorder()
+		s.KeepToken(w, mine, token)
+		return w.Result().Cookies()[0]
+	}
+	c := keep("secret-token")
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != websession.LogoutPath || c.Domain != "" || c.MaxAge != 8*3600 || strings.Contains(c.Value, "secret") {
+		t.Errorf("the cookie: %s", c)
+	}
+	r := send("POST", websession.LogoutPath, c)
+	if got := s.Token(r, mine); got != "secret-token" {
+		t.Errorf("the token is %q", got)
+	}
+	if got := s.Token(r, other); got != "" {
+		t.Errorf("the token of another session is %q", got)
+	}
+	if got := newStage(t, seal.NewKey()).Token(r, mine); got != "" {
+		t.Errorf("with another key the token is %q", got)
+	}
+	if long := keep(strings.Repeat("x", 4000)); long.Value != "" || long.MaxAge >= 0 {
+		t.Errorf("a token that does not fit: %s", long)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
@@ -141,11 +142,14 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Guard.CountAnswer(answer.State); err != nil {
 		return err
 	}
-	caller, cookie, err := s.signIn(r, begun, answer)
+	caller, session, err := s.signIn(r, begun, answer)
 	if err != nil {
 		return s.Guard.RefuseSignIn(w, r, caller, err)
 	}
-	http.SetCookie(w, cookie)
+	http.SetCookie(w, session.cookie)
+	if s.Issuers.SignOutURL(r.Context(), begun.Issuer, "") != "" {
+		s.Keeper.KeepToken(w, session.Session, session.token)
+	}
 	s.Guard.SignedIn(r, caller)
 	return landing(w, begun.Return)
 }
@@ -163,24 +167,30 @@ func (s *Sessions) begun(w http.ResponseWriter, r *http.Request) (oidc.Answer, w
 	return answer, begun, err
 }
 
-// signIn checks the issuer's answer and stores the session. It returns the session's cookie; the caller also with an
-// error, if it is known.
-func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.Answer) (caller authn.Caller, cookie *http.Cookie, err error) {
-	if caller, err = s.Issuers.SignIn(r.Context(), begun.Issuer, begun.Challenge, answer); err != nil {
-		return caller, nil, err
+// newSession is a session that is stored, and what the browser keeps of it.
+type newSession struct {
+	websession.Session
+	cookie *http.Cookie
+	token  string // the ID token
+}
+
+// signIn checks the issuer's answer and stores the session. It returns the caller also with an error, if it is known.
+func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.Answer) (caller authn.Caller, session newSession, err error) {
+	if caller, session.token, err = s.Issuers.SignIn(r.Context(), begun.Issuer, begun.Challenge, answer); err != nil {
+		return caller, session, err
 	}
-	session := s.Keeper.New(begun.Issuer, caller)
-	caller.Via, caller.Until = authn.ViaSession, s.Keeper.Ends(session)
-	if cookie, err = s.Keeper.Cookie(session); err != nil {
-		return caller, nil, err
+	session.Session = s.Keeper.New(begun.Issuer, caller)
+	caller.Via, caller.Until = authn.ViaSession, s.Keeper.Ends(session.Session)
+	if session.cookie, err = s.Keeper.Cookie(session.Session); err != nil {
+		return caller, session, err
 	}
 	ctx := context.WithoutCancel(r.Context()) // a browser that leaves does not keep its former session
 	if f := begun.Former; f != nil {
 		if err := s.Grants.EndSession(ctx, f.Subject, f.ID); err != nil {
-			return caller, nil, err
+			return caller, session, err
 		}
 	}
-	return caller, cookie, s.Grants.BeginSession(ctx, caller.Subject, session.ID, caller.Until, s.Most)
+	return caller, session, s.Grants.BeginSession(ctx, caller.Subject, session.ID, caller.Until, s.Most)
 }
 
 // landing is a page from which the browser goes on. A redirect would not do: its request would be one of the
@@ -194,16 +204,19 @@ func landing(w http.ResponseWriter, to string) error {
 	return err
 }
 
-// logout ends the session of the browser, or all of its person.
+// logout ends the session of the browser, or all of its person. With provider=true it answers where the browser also signs out at the
+// issuer, if the issuer has such a page.
 func (s *Sessions) logout(w http.ResponseWriter, r *http.Request, dry bool) error {
 	q := r.URL.Query()
-	if err := web.CheckQuery(q, "dryRun", "everywhere"); err != nil {
+	if err := web.CheckQuery(q, "dryRun", "everywhere", "provider"); err != nil {
 		return err
 	}
-	everywhere := q.Get("everywhere")
-	if q.Has("everywhere") && everywhere != "true" && everywhere != "false" {
-		return errs.New(errs.Invalid, "Invalid parameter everywhere: it is true or false")
+	for _, name := range []string{"everywhere", "provider"} {
+		if v := q.Get(name); q.Has(name) && v != "true" && v != "false" {
+			return errs.New(errs.Invalid, "Invalid parameter "+name+": it is true or false")
+		}
 	}
+	everywhere := q.Get("everywhere")
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -233,6 +246,11 @@ func (s *Sessions) logout(w http.ResponseWriter, r *http.Request, dry bool) erro
 		s.Guard.SignedOut(r, authn.Caller{Subject: session.Subject, Groups: session.Groups, Via: authn.ViaSession})
 	}
 	s.Keeper.End(w)
+	if session.ID != "" && q.Get("provider") == "true" {
+		if page := s.Issuers.SignOutURL(r.Context(), session.Issuer, s.Keeper.Token(r, session)); page != "" {
+			return web.JSON(w, http.StatusOK, v2.SignOut{Page: page})
+		}
+	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
