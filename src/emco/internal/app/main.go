@@ -42,7 +42,8 @@ const usage = `emco is the multi-cluster orchestrator.
   emco keys list|verify|rotate|rewrap
                                show and change the keys that seal the stores of a running emco
   emco level show|raise        show the level of stored data, or raise it where level.auto is false, in a running emco
-  emco doctor [flags]          compare the stores while emco does not run, and name what contradicts
+  emco doctor [flags]          compare the stores while emco does not run, and name what contradicts;
+                               with -branches also folders on Git branches that no deployment owns
   emco adopt [flags]           continue with stores that were restored from different backups, while emco does not run
   emco version, emco -version  print the version, the commit and the Go release
 
