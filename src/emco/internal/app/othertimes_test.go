@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -143,18 +144,21 @@ func TestH39AStoreThatWasRestoredAloneIsRefused(t *testing.T) {
 	winter.becomes("Instantiated")
 }
 
-// A command whose stores do not answer says so. A start would wait for them.
+// A command whose stores do not answer says so. A start would wait for them. The commands wait ten seconds each, so they do it beside each
+// other, in the place of one test.
 func TestCommandsDoNotWaitForStoresThatAreAway(t *testing.T) {
 	t.Parallel()
+	var all sync.WaitGroup
 	for _, args := range [][]string{{"doctor"}, {"adopt"}, {"migrate-store", "-from", "sqlite", "-to", "etcd"}} {
-		t.Run(args[0], func(t *testing.T) {
-			t.Parallel()
-			code, text := command(append(args, "-data", t.TempDir(), "-etcd.endpoints", "http://127.0.0.1:1", "-store.driver", "sqlite")...)
+		folder := t.TempDir()
+		all.Go(func() {
+			code, text := command(append(args, "-data", folder, "-etcd.endpoints", "http://127.0.0.1:1", "-store.driver", "sqlite")...)
 			if code != 1 || !strings.Contains(text, "etcd did not answer") && !strings.Contains(text, "read in etcd which processes run") {
-				t.Errorf("exit code %d, %s; want that etcd does not answer", code, text)
+				t.Errorf("%s: exit code %d, %s; want that etcd does not answer", args[0], code, text)
 			}
 		})
 	}
+	all.Wait()
 }
 
 // A command with a data folder that does not exist has the wrong settings. It makes none.
