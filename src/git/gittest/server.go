@@ -121,8 +121,7 @@ func (s *Server) Seed(ctx context.Context, name, branch string) (Bare, error) {
 	if err != nil {
 		return b, err
 	}
-	_, err = b.CommitExternal(ctx, branch, map[string]File{"README.md": {Content: "# " + name + "\n"}})
-	return b, err
+	return b, b.begin(branch, "# "+name+"\n")
 }
 
 // DropReplies lets the next n pushes happen, but breaks the connection before their outcome is

@@ -59,7 +59,7 @@ func (s *Server) writing(do func(*apiCall) error) func(*apiCall) error {
 }
 
 func (r *repository) empty() (bool, error) {
-	refs, err := r.store.bare.Refs()
+	refs, err := r.store.Bare.Refs()
 	for name := range refs {
 		if strings.HasPrefix(name, "refs/heads/") {
 			return false, err
@@ -100,7 +100,7 @@ func (s *Server) postBlob(c *apiCall) error {
 			return refuse(http.StatusUnprocessableEntity, "content is not valid Base64")
 		}
 	}
-	id, err := c.repo.store.put("blob", content)
+	id, err := c.repo.store.Put("blob", content)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s *Server) commit(c *apiCall, n newCommit) (string, error) {
 		fmt.Fprintf(&b, "gpgsig %s\n", strings.ReplaceAll(strings.TrimSuffix(n.signature, "\n"), "\n", "\n "))
 	}
 	fmt.Fprintf(&b, "\n%s", n.message)
-	return c.repo.store.put("commit", []byte(b.String()))
+	return c.repo.store.Put("commit", []byte(b.String()))
 }
 
 // shaRef names an object.
@@ -257,7 +257,7 @@ type listedCommit struct {
 
 // log returns commits in the order of "git rev-list".
 func (c *apiCall) log(args ...string) ([]listedCommit, error) {
-	out, err := c.repo.store.bare.Git(c.r.Context(), "", append([]string{"rev-list", "--topo-order"}, args...)...)
+	out, err := c.repo.store.Bare.Git(c.r.Context(), "", append([]string{"rev-list", "--topo-order"}, args...)...)
 	if err != nil {
 		return nil, err
 	}

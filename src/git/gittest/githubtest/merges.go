@@ -20,7 +20,7 @@ func (s *Server) deleteRef(c *apiCall) error {
 	if at == "" {
 		return refuse(http.StatusUnprocessableEntity, "Reference does not exist")
 	}
-	if _, err := c.repo.store.bare.Git(c.r.Context(), "", "update-ref", "-d", "refs/heads/"+branch, at); err != nil {
+	if _, err := c.repo.store.Bare.Git(c.r.Context(), "", "update-ref", "-d", "refs/heads/"+branch, at); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)
@@ -49,7 +49,7 @@ func (s *Server) merge(c *apiCall) error {
 	if base == "" || head == "" {
 		return refuse(http.StatusNotFound, "Base or head does not exist")
 	}
-	bare := c.repo.store.bare
+	bare := c.repo.store.Bare
 	if _, err := bare.Git(c.r.Context(), "", "merge-base", "--is-ancestor", head, base); err == nil {
 		c.w.WriteHeader(http.StatusNoContent) // nothing to merge
 		return nil

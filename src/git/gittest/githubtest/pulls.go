@@ -52,7 +52,7 @@ func (s *Server) postPull(c *apiCall) error {
 	if err != nil || err2 != nil || from == "" || into == "" || ask.Title == "" {
 		return refuse(http.StatusUnprocessableEntity, "Validation Failed: head or base is invalid")
 	}
-	if out, err := c.repo.store.bare.Git(c.r.Context(), "", "rev-list", "--count", from, "^"+into); err != nil || out == "0" {
+	if out, err := c.repo.store.Bare.Git(c.r.Context(), "", "rev-list", "--count", from, "^"+into); err != nil || out == "0" {
 		return refuse(http.StatusUnprocessableEntity, "Validation Failed: No commits between "+ask.Base+" and "+ask.Head)
 	}
 	for _, p := range c.repo.pulls {
@@ -160,7 +160,7 @@ func (c *apiCall) merge(p *pullRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tree, err := c.repo.store.bare.Git(c.r.Context(), "", "merge-tree", "--write-tree", into, p.Head.SHA)
+	tree, err := c.repo.store.Bare.Git(c.r.Context(), "", "merge-tree", "--write-tree", into, p.Head.SHA)
 	if err != nil {
 		return "", refuse(http.StatusMethodNotAllowed, "Merge conflict")
 	}

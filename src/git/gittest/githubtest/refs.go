@@ -23,10 +23,10 @@ func (s *Server) Protect(owner, name, branch string, rule Rule) error {
 	defer r.mu.Unlock()
 	if rule == (Rule{}) {
 		delete(r.rules, branch)
-		return r.store.bare.Hook("pre-receive", "")
+		return r.store.Bare.Hook("pre-receive", "")
 	}
 	r.rules[branch] = rule
-	return r.store.bare.Hook("pre-receive", `while read -r old new ref; do if [ "$ref" = "refs/heads/`+branch+`" ]; then echo "GH006: Protected branch update failed" >&2; exit 1; fi; done`)
+	return r.store.Bare.Hook("pre-receive", `while read -r old new ref; do if [ "$ref" = "refs/heads/`+branch+`" ]; then echo "GH006: Protected branch update failed" >&2; exit 1; fi; done`)
 }
 
 // refAnswer is a reference in GitHub's form.
@@ -46,7 +46,7 @@ func (c *apiCall) showRef(status int, ref, id string) error {
 
 // at returns where a branch is, "" if there is none.
 func (r *repository) at(branch string) (string, error) {
-	return r.store.bare.Ref("refs/heads/" + branch)
+	return r.store.Bare.Ref("refs/heads/" + branch)
 }
 
 func (s *Server) getRef(c *apiCall) error {
@@ -66,7 +66,7 @@ func (s *Server) getRef(c *apiCall) error {
 
 // matchingRefs lists the references whose names begin like one.
 func (s *Server) matchingRefs(c *apiCall) error {
-	refs, err := c.repo.store.bare.Refs()
+	refs, err := c.repo.store.Bare.Refs()
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *apiCall) allowed(branch, id string) error {
 
 // moveRef moves a branch, which a push may have moved meanwhile.
 func (c *apiCall) moveRef(branch, to, from string) error {
-	if err := c.repo.store.bare.UpdateRef("refs/heads/"+branch, to, strings.TrimPrefix(from, strings.Repeat("0", 40))); err != nil {
+	if err := c.repo.store.Bare.UpdateRef("refs/heads/"+branch, to, strings.TrimPrefix(from, strings.Repeat("0", 40))); err != nil {
 		return refuse(http.StatusUnprocessableEntity, "Reference cannot be updated: cannot lock ref")
 	}
 	return nil

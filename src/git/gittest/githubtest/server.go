@@ -141,7 +141,7 @@ func (s *Server) CreateRepo(ctx context.Context, owner, name, branch string) (gi
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.repos[owner+"/"+name] = &repository{owner: owner, name: name, main: branch, store: &objectStore{bare: b}, rules: map[string]Rule{}}
+	s.repos[owner+"/"+name] = &repository{owner: owner, name: name, main: branch, store: &objectStore{ObjectWriter: gittest.ObjectWriter{Bare: b}}, rules: map[string]Rule{}}
 	return b, nil
 }
 

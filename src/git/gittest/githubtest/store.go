@@ -2,15 +2,10 @@ package githubtest
 
 import (
 	"bufio"
-	"bytes"
-	"compress/zlib"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -25,16 +20,12 @@ type gitObject struct {
 
 // objectStore reads the objects of a repository by one "git cat-file", and writes loose ones.
 type objectStore struct {
-	bare gittest.Bare
+	gittest.ObjectWriter
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-
-	writing sync.Mutex
-	written map[string]bool // names of objects that put has stored; guarded by writing
-	packer  *zlib.Writer    // guarded by writing; a new one takes longer than what it compresses
 }
 
 // get returns the object that a revision names; false if there is none.
@@ -73,7 +64,7 @@ func (s *objectStore) start() error {
 		return nil
 	}
 	cmd := exec.Command("git", "cat-file", "--batch")
-	cmd.Dir, cmd.Env = s.bare.Dir, append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	cmd.Dir, cmd.Env = s.Bare.Dir, append(os.Environ(), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -98,41 +89,6 @@ func (s *objectStore) close() {
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
-}
-
-// put writes an object, unless it is there, and returns its name.
-func (s *objectStore) put(kind string, content []byte) (string, error) {
-	raw := append(fmt.Appendf(nil, "%s %d\x00", kind, len(content)), content...)
-	sum := sha1.Sum(raw)
-	id := hex.EncodeToString(sum[:])
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if s.written[id] {
-		return id, nil
-	}
-	var packed bytes.Buffer
-	if s.packer == nil {
-		s.packer, s.written = zlib.NewWriter(&packed), map[string]bool{}
-	}
-	s.packer.Reset(&packed)
-	if _, err := s.packer.Write(raw); err != nil {
-		return "", err
-	}
-	if err := s.packer.Close(); err != nil {
-		return "", err
-	}
-	path := filepath.Join(s.bare.Dir, "objects", id[:2], id[2:])
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(path+".tmp", packed.Bytes(), 0o444); err != nil {
-		return "", err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return "", err
-	}
-	s.written[id] = true
-	return id, nil
 }
 
 // commit returns the commit of a name; false if there is none.

@@ -96,7 +96,7 @@ func (e *treeEditor) apply(top *treeFolder, l treeLine) error {
 		return nil
 	}
 	if l.Content != nil {
-		id, err := e.s.put("blob", []byte(*l.Content))
+		id, err := e.s.Put("blob", []byte(*l.Content))
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (e *treeEditor) save(f *treeFolder, top bool) (string, error) {
 	if len(f.entries) == 0 && !top {
 		return "", nil
 	}
-	return e.s.put("tree", f.raw())
+	return e.s.Put("tree", f.raw())
 }
 
 // raw is the tree object.
