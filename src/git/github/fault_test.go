@@ -53,7 +53,7 @@ func always(f githubtest.Fault) func(*http.Request) *githubtest.Fault {
 
 func head(t *testing.T, b gittest.Bare) git.Hash {
 	t.Helper()
-	return git.Hash(must(b.Git(t.Context(), "", "rev-parse", "main")))
+	return git.Hash(must(b.Tip("main")))
 }
 
 // Every answer of GitHub, or of a proxy in front of it, gets a kind and a time to retry.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -63,10 +64,9 @@ func (c *derivedCheck) show(ctx context.Context, s git.DerivedUpdate, clusters .
 // same compares a derived branch's directory with its source.
 func (c *derivedCheck) same(ctx context.Context, cluster int) error {
 	v := c.derivedBranch(cluster)
-	a, err := c.Bare.Git(ctx, "", "rev-parse", v.Branch+":"+v.Dir)
-	b, err2 := c.Bare.Git(ctx, "", "rev-parse", "shown:"+v.Dir)
-	if err != nil || err2 != nil || a != b {
-		return fmt.Errorf("%s shows tree %s, the branch holds %s: %w", v.Branch, a, b, errors.Join(err, err2))
+	trees, err := c.Bare.Git(ctx, "", "rev-parse", v.Branch+":"+v.Dir, "shown:"+v.Dir)
+	if a, b, _ := strings.Cut(trees, "\n"); err != nil || a != b {
+		return fmt.Errorf("%s shows tree %s, the branch holds %s: %w", v.Branch, a, b, err)
 	}
 	return nil
 }

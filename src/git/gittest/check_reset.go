@@ -37,10 +37,7 @@ var oneFile = []git.Edit{{Path: "f", File: []byte("x")}}
 
 // at is where a branch is; empty if it is not there.
 func (c *moveCheck) at(branch string) git.Hash {
-	id, err := c.bare.Git(c.ctx, "", "rev-parse", "-q", "--verify", "refs/heads/"+branch)
-	if err != nil {
-		return ""
-	}
+	id, _ := c.bare.Ref("refs/heads/" + branch)
 	return git.Hash(id)
 }
 

@@ -28,7 +28,7 @@ type testProposal struct {
 func (s *Proposals) Propose(ctx context.Context, _ git.Repo, from, into string, _ git.Message) (git.Proposal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	head, err := s.Bare.Git(ctx, "", "rev-parse", "-q", "--verify", "refs/heads/"+from)
+	head, err := s.Bare.Tip(from)
 	if err != nil {
 		return git.Proposal{}, errs.E(errs.NotFound, "propose", from, err)
 	}

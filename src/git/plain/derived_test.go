@@ -62,11 +62,12 @@ func (s *stage) git(args ...string) string {
 func (s *stage) check(shown git.DerivedResult, sources map[string]git.Hash) {
 	s.t.Helper()
 	for branch, source := range sources {
-		if at := s.git("rev-parse", branch); at != string(shown.Heads[branch]) {
-			s.t.Errorf("%s is at %s, but reported at %s", branch, at, shown.Heads[branch])
+		found := strings.Fields(s.git("rev-parse", branch, branch+":"+branch, "shard:"+branch))
+		if found[0] != string(shown.Heads[branch]) {
+			s.t.Errorf("%s is at %s, but reported at %s", branch, found[0], shown.Heads[branch])
 		}
-		if a, b := s.git("rev-parse", branch+":"+branch), s.git("rev-parse", "shard:"+branch); a != b {
-			s.t.Errorf("%s shows tree %s, the branch holds %s", branch, a, b)
+		if found[1] != found[2] {
+			s.t.Errorf("%s shows tree %s, the branch holds %s", branch, found[1], found[2])
 		}
 		if files := s.git("ls-tree", "-r", "--name-only", branch); strings.Count(files, "\n") != strings.Count(s.git("ls-tree", "-r", "--name-only", "shard", branch), "\n") {
 			s.t.Errorf("%s shows more than its own: %s", branch, files)

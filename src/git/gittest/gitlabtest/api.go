@@ -126,7 +126,7 @@ func page[T any](q apiQuery, all []T) []T {
 
 func getBranch(q apiQuery) (int, any) {
 	name := q.PathValue("branch")
-	head := q.project.head(q.Context(), name)
+	head := q.project.head(name)
 	if head == "" {
 		return http.StatusNotFound, message("404 Branch Not Found")
 	}

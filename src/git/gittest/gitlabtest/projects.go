@@ -75,11 +75,8 @@ func (p *gitlabProject) ruleOf(branch string) (strictest branchRule, protected b
 }
 
 // head returns where a branch is, "" if it is not there.
-func (p *gitlabProject) head(ctx context.Context, branch string) string {
-	id, err := p.bare.Git(ctx, "", "rev-parse", "-q", "--verify", "refs/heads/"+branch)
-	if err != nil {
-		return ""
-	}
+func (p *gitlabProject) head(branch string) string {
+	id, _ := p.bare.Ref("refs/heads/" + branch)
 	return id
 }
 

@@ -41,7 +41,7 @@ func (p *gitlabProject) add(m *mergeRequest) {
 // show is a merge request as the API represents it.
 func (p *gitlabProject) show(ctx context.Context, m *mergeRequest) jsonObject {
 	if m.state == "opened" && m.fork == 0 {
-		m.sha = p.head(ctx, m.source)
+		m.sha = p.head(m.source)
 	}
 	from := p.id
 	if m.fork != 0 {
@@ -96,7 +96,7 @@ func createRequest(q apiQuery) (int, any) {
 		return http.StatusForbidden, message("403 Forbidden")
 	case in.Source == in.Target:
 		return http.StatusUnprocessableEntity, jsonObject{"message": []string{"You can't use same project/branch for source and target"}}
-	case p.head(q.Context(), in.Source) == "":
+	case p.head(in.Source) == "":
 		return http.StatusBadRequest, jsonObject{"message": jsonObject{"source_branch": []string{"does not exist"}}}
 	}
 	m := &mergeRequest{source: in.Source, target: in.Target, title: in.Title, description: in.Description, state: "opened"}
@@ -136,7 +136,7 @@ func updateRequest(q apiQuery) (int, any) {
 		m.description = *in.Description
 	}
 	if in.Event == "close" && m.state == "opened" {
-		m.sha = q.project.head(q.Context(), m.source)
+		m.sha = q.project.head(m.source)
 		m.state = "closed"
 	}
 	return http.StatusOK, q.project.show(q.Context(), m)
@@ -152,7 +152,7 @@ func acceptRequest(q apiQuery) (int, any) {
 		SHA string `json:"sha"`
 	}
 	rule, _ := q.project.ruleOf(m.target)
-	head := q.project.head(q.Context(), m.source)
+	head := q.project.head(m.source)
 	switch {
 	case q.level < max(Developer, rule.merge):
 		return http.StatusUnauthorized, message("401 Unauthorized")
@@ -174,7 +174,7 @@ func acceptRequest(q apiQuery) (int, any) {
 // merge moves the target branch to a commit that holds both, only if it is where it was. It
 // returns that commit if it is one of the merge's own.
 func (p *gitlabProject) merge(ctx context.Context, m *mergeRequest, head string) (string, error) {
-	into := p.head(ctx, m.target)
+	into := p.head(m.target)
 	if p.forward {
 		if _, err := p.bare.Git(ctx, "", "merge-base", "--is-ancestor", into, head); err != nil {
 			return "", err
