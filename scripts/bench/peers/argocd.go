@@ -30,9 +30,9 @@ func ArgoWebhook() EdgeMaker {
 }
 
 // ArgoPolling is the same without webhooks: Argo CD looks at Git every two to three minutes, its default, and remembers what
-// it saw for three. So it makes few changes, and only in small fleets.
+// it saw for three, so a change takes up to six. It makes one, and only in small fleets.
 func ArgoPolling() EdgeMaker {
-	return EdgeMaker{Name: "Argo CD, ApplicationSet, polling by default", Changes: 2, Most: 3, New: func(dir string) Edge { return newArgoEdge(dir, false) }}
+	return EdgeMaker{Name: "Argo CD, ApplicationSet, polling by default", Changes: 1, Most: 3, New: func(dir string) Edge { return newArgoEdge(dir, false) }}
 }
 
 // argoPatience is more than two of Argo CD's default periods.

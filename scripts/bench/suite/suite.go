@@ -73,7 +73,7 @@ func FullParts() (out []Part) {
 		{5, []string{"P7"}, nil},
 		{10, []string{"P1", "P2", "P3", "P9", "P12"}, []int{1000}},
 		{12, []string{"P1", "P2", "P3", "P9", "P12"}, []int{10000}},
-		{18, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes seven
+		{18, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes up to eight
 		{20, []string{"P17"}, []int{10}},
 		{38, []string{"P17"}, []int{30}},
 		{8, []string{"P15"}, nil},
