@@ -167,6 +167,8 @@ func healthy(of int) func(context.Context) error {
 func (a *ArgoCD) run(ctx context.Context, name string, args []string, ready func(context.Context) error) error {
 	return a.Run(ctx, addon.Program{Name: name, Args: args, Ready: ready, Env: []string{
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", "ARGOCD_PLUGINSOCKFILEPATH=" + filepath.Join(a.Dir(), "plugins"),
+		// By default all repository servers of a machine share one socket, and the last one answers for all.
+		"ARGOCD_ASK_PASS_SOCK=" + filepath.Join(a.Dir(), "ask-pass.sock"),
 		"PATH=" + a.Part() + string(os.PathListSeparator) + os.Getenv("PATH"),
 	}})
 }
