@@ -133,8 +133,8 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p parts, db *stor
 	return []run.Service{known}, nil
 }
 
-// fourEyes has requests note who changes what groups deploy, and nobody approve its own changes, in some projects. It returns
-// what groups object to; nil without projects.
+// fourEyes has requests note who changes what groups deploy in some projects, and refuses callers the approval of their own
+// changes there. It returns what groups object to; nil without projects.
 func fourEyes(projects []string, db *store.DB, known *grants.Cache, groups *orchestrator.Groups, r *mux.Router) func(context.Context, v2.GroupKey, string) error {
 	if len(projects) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
-// fourEyed is a program in whose project shop nobody approves what it changed itself: its team changes, and its lead and two
-// approvers approve.
+// fourEyed is a program in whose project shop callers cannot approve their own changes: its team changes, and its lead
+// and two approvers approve.
 func fourEyed(t *testing.T) (g *guardedStage, root *testStage) {
 	t.Helper()
 	g = newGuardedStageWith(t, func(c *config.Config) { c.Auth.FourEyes = []string{"shop"} })
@@ -28,7 +28,7 @@ func fourEyed(t *testing.T) (g *guardedStage, root *testStage) {
 
 const canApprove = `{"method":"POST","path":"/v2/` + autumn + `/approve"}`
 
-// mayNotApprove checks that a caller may not approve, that can-i says so too, and why.
+// mayNotApprove checks that approve and can-i both refuse a caller, with reasons that contain the texts.
 func (s *testStage) mayNotApprove(texts ...string) {
 	s.Helper()
 	var said v2.AccessAnswer
@@ -97,7 +97,7 @@ func TestTokensApproveWhatOthersChanged(t *testing.T) {
 	g.user("ann", "shop").expect(202, "POST", autumn+"/approve", "")
 }
 
-// The command line shows the refusal, and tells it by its exit code.
+// The command line prints the refusal and has an exit code for it.
 func TestTheCommandLineSaysWhoMayApprove(t *testing.T) {
 	t.Parallel()
 	g, _ := fourEyed(t)

@@ -1,5 +1,5 @@
-// Package review keeps who has changed what deployment intent groups deploy since somebody else looked at it, in projects
-// in which nobody approves its own changes.
+// Package review records which callers have changed what deployment intent groups deploy since the last review, in
+// projects where a caller cannot approve its own changes.
 package review
 
 import (
@@ -31,12 +31,12 @@ const (
 // store.Notary.
 type Records struct {
 	DB       *store.DB
-	Projects []string                      // in which changes are noted; All for all
-	Makers   func(subject string) []string // who made the API token that a subject is, and who made the token of that; nil: nobody knows
+	Projects []string                      // whose changes are noted; All for all
+	Makers   func(subject string) []string // who made the API token that a subject is, and who made the token of that; nil: makers are not known
 	Now      func() time.Time
 }
 
-// Change is the first change by a caller since an approval.
+// Change is the first change by a caller since a review.
 type Change struct {
 	Subject string    `json:"subject"`
 	Makers  []string  `json:"makers,omitempty"` // of the caller's token
@@ -45,21 +45,21 @@ type Change struct {
 	Seq     int64     `json:"seq"` // its number among the changes of the unit
 }
 
-// record is what is stored of a unit.
+// record is the stored record of a unit.
 type record struct {
 	Unit     store.Key `json:"unit"`
 	Seq      int64     `json:"seq"`               // of the last change
 	Reviewed int64     `json:"reviewed"`          // Seq at the last review of any group
-	Dropped  int64     `json:"dropped,omitempty"` // the last change whose caller is not in Changes any more
+	Dropped  int64     `json:"dropped,omitempty"` // the last change whose caller was removed from Changes
 	Changes  []Change  `json:"changes"`           // one for each caller, oldest first
 
 	rev int64 // of the document; 0: there is none
 }
 
-// Changes are those of a group and of its composite app that nobody else has looked at.
+// Changes are the unreviewed changes of a group and of its composite app.
 type Changes struct {
 	All       []Change // oldest first in each unit
-	Forgotten bool     // there are more, by callers that are not known any more
+	Forgotten bool     // there are more, by callers whom the record no longer names
 }
 
 // Covers reports whether changes are noted in the project of a document.
@@ -87,7 +87,7 @@ func (r *Records) Note(ctx context.Context, k store.Key, deletes bool) error {
 	return nil
 }
 
-// forget removes the record of a unit whose document is gone. Who creates the document again meanwhile is noted again,
+// forget removes the record of a unit whose document is gone. A caller that creates the document again meanwhile is noted again,
 // after that.
 func (r *Records) forget(ctx context.Context, unit store.Key) error {
 	if _, err := r.DB.Get(ctx, unit); !errs.Is(err, errs.NotFound) {
@@ -125,8 +125,8 @@ func (all *record) note(c Change) bool {
 	return true
 }
 
-// Review calls judge with what nobody else has looked at since an earlier review of a group, nil for none. If judge agrees,
-// all of it counts as reviewed when what Review returns is in the group's history; a change that comes meanwhile does not. A
+// Review calls judge with all changes since an earlier review of a group, nil for none. If judge returns no error,
+// they count as reviewed once the value that Review returns is in the group's history; later changes do not. A
 // dry review stores nothing.
 func (r *Records) Review(ctx context.Context, group store.Key, since *appcontext.Reviewed, dry bool, judge func(Changes) error) (*appcontext.Reviewed, error) {
 	if since == nil {
@@ -187,7 +187,7 @@ func (r *Records) Mine(c Changes, subject string) (Change, bool) {
 	return c.All[i], true
 }
 
-// String says who changed what, and when.
+// String names the caller, the document and the time.
 func (c Change) String() string {
 	who := c.Subject
 	if len(c.Makers) > 0 {
@@ -196,7 +196,7 @@ func (c Change) String() string {
 	return who + " changed " + string(c.Key) + " at " + c.At.Format(time.RFC3339)
 }
 
-// close has all changes of a unit count as reviewed. Without a record there are none.
+// close marks all changes of a unit as reviewed. Without a record there are none.
 func (r *Records) close(ctx context.Context, all *record) error {
 	if all.Reviewed == all.Seq {
 		return nil
@@ -205,7 +205,7 @@ func (r *Records) close(ctx context.Context, all *record) error {
 	return r.write(ctx, *all)
 }
 
-// change changes the record of a unit; do returns false if it changes nothing.
+// change updates the record of a unit with do, which returns false if nothing changes.
 func (r *Records) change(ctx context.Context, unit store.Key, do func(*record) bool) error {
 	for range maxTries {
 		all, err := r.read(ctx, unit)

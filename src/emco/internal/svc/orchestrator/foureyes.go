@@ -15,7 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// mostNamed is how many changes, and how many callers, a refusal names.
+// mostNamed is the largest number of changes, and of callers, that a refusal names.
 const mostNamed = 3
 
 // fourEyes refuses an action that would bring to clusters what only its author has looked at:
@@ -24,13 +24,13 @@ const mostNamed = 3
 //   - instantiate, and migrate to the group, while something has changed since then, if the group can be approved again;
 //   - otherwise instantiate and update, by whoever changed it.
 //
-// Approval, and an update by somebody else, are reviews. It returns what the action reviews; nil for none, and where
+// Approval, and an update by another caller, are reviews. It returns what the action reviews; nil for none, and where
 // callers may approve what they changed.
 func (g *Groups) fourEyes(ctx context.Context, s lifecycle.Snapshot, req lifecycle.Request) (*appcontext.Reviewed, error) {
 	if !g.reviews.Covers(s.Doc.Key) || req.Action == lifecycle.Rollback {
 		return nil, nil
 	}
-	again := false // whether somebody can approve the group before the action
+	again := false // whether the group can be approved before the action
 	if req.Action == lifecycle.Instantiate || req.Action == lifecycle.Migrate {
 		_, err := g.table.Next(s.Head.State, lifecycle.Approve)
 		again = err == nil
@@ -101,7 +101,7 @@ func (g *Groups) others(ctx context.Context, a lifecycle.Action, group store.Key
 	return "; " + strings.Join(who, ", ") + " may"
 }
 
-// reviewable is fourEyes for what only asks.
+// reviewable is fourEyes for requests that only ask.
 func (g *Groups) reviewable(ctx context.Context, doc store.Doc, req actionRequest) error {
 	if !g.reviews.Covers(doc.Key) {
 		return nil

@@ -24,7 +24,7 @@ func (p *controlPlane) noted(next http.Handler) http.Handler {
 	})
 }
 
-// newWatchedGroup returns a group in a project in which nobody approves what it changed itself. "builder" made it.
+// newWatchedGroup returns a group in a project where callers cannot approve their own changes. "builder" made it.
 func newWatchedGroup(t *testing.T) (*controlPlane, testGroup) {
 	t.Helper()
 	p := &controlPlane{testingT: t, db: resourcetest.DB(t), contexts: contexttest.New(t), renderer: rendertest.Plain{}, project: "shop"}
@@ -88,7 +88,7 @@ func TestNobodyApprovesItsOwnChanges(t *testing.T) {
 	g.as("ann", 202, instantiate, "")
 }
 
-// What runs cannot be approved again, so an update by somebody else is the second pair of eyes.
+// A group that runs cannot be approved again, so another caller's update is the review.
 func TestNobodyUpdatesToItsOwnChanges(t *testing.T) {
 	t.Parallel()
 	p, g := newWatchedGroup(t)
@@ -113,7 +113,7 @@ func TestNobodyUpdatesToItsOwnChanges(t *testing.T) {
 	g.as("anonymous", 202, update, "")
 }
 
-// A failed instantiation leaves a group that nobody can approve.
+// A group whose instantiation failed cannot be approved.
 func TestNobodyRepairsAFailedInstantiationAlone(t *testing.T) {
 	t.Parallel()
 	p, g := newWatchedGroup(t)
@@ -129,7 +129,7 @@ func TestNobodyRepairsAFailedInstantiationAlone(t *testing.T) {
 	g.as("bob", 202, "POST "+g.path()+"/instantiate", "")
 }
 
-// A migration goes to a group of which all was approved.
+// A migration needs a target whose changes were all approved.
 func TestMigrationsNeedAReviewedTarget(t *testing.T) {
 	t.Parallel()
 	p, g := newWatchedGroup(t)

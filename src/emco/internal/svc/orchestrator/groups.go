@@ -105,7 +105,7 @@ func (g *Groups) WithPlaced(p revision.Placed) *Groups {
 	return g
 }
 
-// WithReviews has nobody approve what it changed itself, in the projects of r.
+// WithReviews refuses callers the approval of their own changes, in the projects of r.
 func (g *Groups) WithReviews(r *review.Records) *Groups {
 	g.reviews = r
 	return g
