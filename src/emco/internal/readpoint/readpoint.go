@@ -37,8 +37,8 @@ func Of(ctx context.Context) *Point {
 	return p
 }
 
-// Drop ends the use of the read point of a context: the next read asks anew. Whoever has written elsewhere, or has waited,
-// must see what others have written since.
+// Drop ends the use of the read point of a context: the next read asks again. A caller that has written elsewhere, or has
+// waited, must see what others have written since.
 func Drop(ctx context.Context) {
 	p := Of(ctx)
 	if p == nil {
@@ -60,7 +60,7 @@ func (p *Point) At() (at int64, turn int) {
 	return p.at, p.turn
 }
 
-// Take moves the read point on to what the store has answered, which may have come with a read, or to the request's own write. Reads may
+// Take advances the read point to the store's answer, which may have come with a read, or to the request's own write. Reads may
 // use it until the point is dropped, or not at all if it was dropped since At returned the turn: then the revision may be from before that.
 func (p *Point) Take(at int64, turn int) {
 	p.mu.Lock()
@@ -71,7 +71,7 @@ func (p *Point) Take(at int64, turn int) {
 	}
 }
 
-// Raise moves the read point on to what the request has seen, so that it sees nothing older later. The point stays as old as it is.
+// Raise advances the read point to what the request has seen, so that later reads see nothing older. The age of the point stays.
 func (p *Point) Raise(at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // crashingDriver is a driver whose process dies at its n-th write: before it is done, or
-// after it is done but before anyone hears of it. Nothing works from then on.
+// after it is done but before the caller gets the answer. Nothing works from then on.
 type crashingDriver struct {
 	store.Driver
 	left  int // writes until death

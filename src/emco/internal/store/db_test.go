@@ -232,7 +232,7 @@ func TestAReferenceToNothingIsToleratedAndHoldsLater(t *testing.T) {
 	wantRelated(t, db.Delete(t.Context(), "targets/t", nil), store.ErrReferenced, "holders/h")
 }
 
-// A witness of requests is told of documents, not of what the store keeps for itself.
+// A witness of requests sees documents, not what the store keeps for itself.
 func TestAWitnessSeesNoHiddenDocument(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)

@@ -14,7 +14,7 @@ func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }
 
-// tell is Tell for writes that are none if they are tried only, or if the document belongs to the store itself.
+// tell notifies the witness of a write, unless the write is only tried or the document belongs to the store itself.
 func (db *DB) tell(ctx context.Context, before, after Doc) {
 	if _, trial := db.driver.(*trialDriver); trial || before.Key.hidden() || after.Key.hidden() {
 		return

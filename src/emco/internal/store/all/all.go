@@ -19,7 +19,7 @@ type Driver interface {
 	io.Closer
 }
 
-// Place says where documents and packages are. Each driver reads its own fields.
+// Place is where documents and packages are. Each driver reads its own fields.
 type Place struct {
 	File     string         // sqlite: the database file
 	Packages string         // sqlite: the folder of packages

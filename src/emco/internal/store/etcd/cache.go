@@ -37,7 +37,7 @@ type cached struct {
 	asOf int64              // it includes all writes of documents up to this revision
 }
 
-// reading is a read from the store that is to become an entry. A change that the watch brings meanwhile ends that.
+// reading is a read from the store that is to become an entry. A change that the watch brings meanwhile cancels it.
 type reading struct{ name string }
 
 func newCache(bytes int) *cache {
@@ -87,7 +87,7 @@ func (c *cache) putLocked(name string, v cached) {
 	}
 }
 
-// apply takes in a change of a document, which the watch brings in the order of revisions. root is the prefix of all documents.
+// apply applies a change of a document. The watch brings changes in the order of revisions. root is the prefix of all documents.
 func (c *cache) apply(root string, kv *mvccpb.KeyValue, deleted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -241,7 +241,7 @@ func TestAPageReadsWhatItShows(t *testing.T) {
 	}
 }
 
-// An etcd that was restored from a backup has an earlier last write than the watch has brought. The cache begins anew.
+// An etcd that was restored from a backup has an earlier last write than the watch has brought. The cache is emptied.
 func TestARestoredStoreIsReadAnew(t *testing.T) {
 	t.Parallel()
 	client := start(t)

@@ -77,8 +77,8 @@ type changeLog struct {
 	lines    []change      // in order; guarded by mu
 	first    int64         // lines holds all changes after this revision; 0: the watch has not begun; guarded by mu
 	reached  int64         // lines holds all changes up to this revision; guarded by mu
-	behind   bool          // the watch was not in time, or is interrupted: nobody waits for it until it brings something; guarded by mu
-	again    func()        // ends the watch, which then begins anew; guarded by mu
+	behind   bool          // the watch was late or is interrupted: reads do not wait for it until it brings something; guarded by mu
+	again    func()        // restarts the watch; guarded by mu
 	advanced chan struct{} // closed and replaced when reached grows; guarded by mu
 }
 
@@ -182,7 +182,7 @@ func (l *changeLog) begin(revision int64, again func()) {
 }
 
 // newest asks etcd for the revision of the last write of a document. If the watch has brought later ones, etcd was restored from a
-// backup: the log and the cache begin anew.
+// backup: newest empties the log and the cache, and restarts the watch.
 func (l *changeLog) newest(ctx context.Context) (int64, error) {
 	seen := l.mark()
 	r, err := l.kv.Get(ctx, l.last)
@@ -273,7 +273,7 @@ func (l *changeLog) wait(revision int64) <-chan struct{} {
 	return l.advanced
 }
 
-// caughtUp reports whether the cache shows all changes up to a revision. If the watch is not in time once, nobody waits for it
+// caughtUp reports whether the cache shows all changes up to a revision. After the watch was late once, reads do not wait for it
 // until it brings something.
 func (l *changeLog) caughtUp(ctx context.Context, revision int64) bool {
 	l.mu.Lock()

@@ -171,7 +171,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 		return errs.E(errs.Internal, "put", string(doc.Key), err)
 	}
 	var old *record
-	if at != 0 { // that nothing is there yet, the transaction finds out
+	if at != 0 { // for 0, the transaction checks that there is no document
 		if old = d.remembered(doc.Key, at); old == nil {
 			old, err = d.replaced(ctx, doc.Key, at)
 		}
@@ -219,7 +219,7 @@ func (d *Driver) replaced(ctx context.Context, k store.Key, at int64) (*record, 
 }
 
 // remembered returns the document at a tag, if the cache has it; nil otherwise. It may have changed: the transaction that
-// replaces it finds out.
+// replaces it checks that.
 func (d *Driver) remembered(k store.Key, at int64) *record {
 	known, ok := d.cache.get(d.docKey(k))
 	if !ok || len(known.kvs) == 0 {
@@ -268,7 +268,7 @@ func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record
 	revision, done, err := d.kv.Commit(readpoint.Without(ctx), op+" "+string(k), []clientv3.Cmp{unchanged}, append(ops, clientv3.OpPut(d.last(), "")))
 	switch {
 	case err != nil || !done:
-		readpoint.Drop(ctx) // who tries again reads what was faster
+		readpoint.Drop(ctx) // a retry reads the write that was faster
 	case p != nil:
 		p.Take(revision, turn)
 	}

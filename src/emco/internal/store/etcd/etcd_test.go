@@ -251,8 +251,8 @@ func TestDocumentsOfLaterVersionsStay(t *testing.T) {
 	}
 }
 
-// Whoever has not looked for too long, or has seen what etcd does not hold, as after a restored
-// backup, is told that anything may have changed.
+// The answer for a mark that is too old, or later than what etcd holds, as after a restored
+// backup, is that anything may have changed.
 func TestMarksThatSayNothingAnyMore(t *testing.T) {
 	t.Parallel()
 	client := start(t)

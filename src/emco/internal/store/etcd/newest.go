@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// newest asks etcd for the revision of the last write of a document. Those who ask at the same moment share a request.
+// newest asks etcd for the revision of the last write of a document. Concurrent calls share a request.
 type newest struct {
 	changes *changeLog
 	turn    chan struct{} // holds one token while a request is under way
@@ -16,7 +16,7 @@ type newest struct {
 	next *question // whose request is not sent yet; nil for none; guarded by mu
 }
 
-// question is a request that some wait for.
+// question is a request with its waiting callers.
 type question struct {
 	done chan struct{} // closed when at and err are final
 	at   int64
@@ -57,7 +57,7 @@ func (n *newest) send(ctx context.Context, q *question) {
 		n.mu.Unlock()
 		return
 	}
-	n.next = nil // who comes from now on needs another answer
+	n.next = nil // later callers need a newer answer
 	n.mu.Unlock()
 	q.at, q.err = n.changes.newest(ctx)
 	close(q.done)

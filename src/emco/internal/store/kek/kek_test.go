@@ -99,8 +99,8 @@ func open(t *testing.T, address string) kek.Wrapper {
 	return w
 }
 
-// A plugin of Kubernetes' KMS v2 protocol wraps data keys; what it wrapped with a former key stays open, and its
-// outage is told with its socket.
+// A plugin of Kubernetes' KMS v2 protocol wraps data keys; what it wrapped with a former key stays open, and the
+// error during its outage names its socket.
 func TestAKMSPluginWrapsDataKeys(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "kms.sock")

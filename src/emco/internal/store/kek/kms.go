@@ -42,7 +42,7 @@ const kmsRetries = `{"methodConfig": [{"name": [{"service": "v2.KeyManagementSer
 	"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
 
 // dialKMS returns the plugin at a socket. It connects with the first call, and again after each failure. The
-// connection lives as long as the process.
+// connection lives until the process ends.
 func dialKMS(socket string) (Wrapper, error) {
 	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultServiceConfig(kmsRetries),

@@ -62,9 +62,9 @@ type Options struct {
 	Driver store.Driver
 	// KEK returns the key-encryption key. It is created if first is set and there is none: then nothing is sealed.
 	KEK func(first bool) (kek.Wrapper, error)
-	// Former are keys of which one may have sealed the documents itself, before there were data keys.
+	// Former are keys; one of them may have sealed the documents itself, before there were data keys.
 	Former []seal.Key
-	// Wait is the time in which every process reads changed keys: between the creation of a key and its first use,
+	// Wait is the time until every process has read changed keys: between the creation of a key and its first use,
 	// and between that and the resealing of what was sealed with the key before.
 	Wait time.Duration
 	Now  func() time.Time

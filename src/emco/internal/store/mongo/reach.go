@@ -18,7 +18,7 @@ const (
 	probe        = time.Second     // of a call that begins later: in it the client looks for servers again
 )
 
-// errAway says that no server answers at all.
+// errAway means that no server answers at all.
 var errAway = errors.New("no server of MongoDB answers; start one, or check the network; EMCO goes on when one answers")
 
 // reach ends calls when all servers are away. It does not end those that wait while a replica set elects a primary: then the client knows
@@ -28,7 +28,7 @@ type reach struct {
 	away time.Time // since when; zero: a server is known; guarded by mu
 }
 
-// topologyChanged is told by the client what it knows about the servers.
+// topologyChanged takes what the client knows about the servers.
 func (r *reach) topologyChanged(e *event.TopologyDescriptionChangedEvent) {
 	known := slices.ContainsFunc(e.NewDescription.Servers, func(s event.ServerDescription) bool { return s.Kind != "Unknown" })
 	r.mu.Lock()

@@ -31,7 +31,7 @@ func TestCallsEndWhenAllServersAreAway(t *testing.T) {
 	for name, tt := range map[string]struct {
 		servers func(r *reach)
 		begins  time.Duration
-		most    time.Duration // that the call takes; 0: as long as the client likes
+		most    time.Duration // that the call takes; 0: no limit
 	}{
 		"nothing is known yet":           {servers: func(*reach) {}},
 		"the only server goes away":      {func(r *reach) { at(r, time.Second, "Unknown") }, 0, 4500 * time.Millisecond},
@@ -68,7 +68,7 @@ func TestCallsEndWhenAllServersAreAway(t *testing.T) {
 	}
 }
 
-// The client says when no server can be reached, so a call does not wait for one as long as the client would.
+// The client reports that no server can be reached, so a call ends before the client's own timeout.
 func TestTheClientSaysThatAllServersAreAway(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -66,7 +66,7 @@ func BenchmarkListPage(b *testing.B) {
 	}
 }
 
-// Most lists are short: what SQLite prepares anew for each list would cost more than to read it.
+// Most lists are short: preparing a statement for each list would cost more than reading it.
 func BenchmarkListFew(b *testing.B) {
 	d := open(b, filepath.Join(b.TempDir(), "docs.db"))
 	for i := range 3 {

@@ -28,8 +28,8 @@ func TestAnOlderFileIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// Whoever has not looked for too long is told that anything may have changed, and so is
-// one that has seen what the file does not hold, as after a restored backup.
+// The answer for a mark that is too old is that anything may have changed, and so is the
+// one for a mark that is later than what the file holds, as after a restored backup.
 func TestMarksThatSayNothingAnyMore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "docs.db")

@@ -21,7 +21,7 @@ func (d *Driver) Checkpoint(ctx context.Context) (busy bool, err error) {
 	return busy, err
 }
 
-// Plan tells how SQLite carries out a listing.
+// Plan returns SQLite's query plan of a listing.
 func (d *Driver) Plan(ctx context.Context, under store.Key, q store.Query) (string, error) {
 	query, args := statement(under, q, page)
 	rows, err := d.read.db.QueryContext(ctx, "EXPLAIN QUERY PLAN "+query, args...)

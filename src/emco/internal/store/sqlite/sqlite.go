@@ -77,7 +77,7 @@ func check(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// damageError says that the file is damaged, and what helps.
+// damageError means that the file is damaged, and names the remedy.
 type damageError struct{ reason error }
 
 // Error returns the text.
