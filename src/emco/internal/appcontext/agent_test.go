@@ -132,7 +132,7 @@ func TestWhatAgentsSayOfNodesIsStored(t *testing.T) {
 	s, ctx := newStore(t), t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	four := status.Capacity{Nodes: 4, Classes: []status.NodeClass{{Count: 4, Resources: []status.NodeResource{{Name: "cpu", Allocatable: 4000, Free: 1000}}}}}
-	must(t, s.SetCapacity(ctx, "edge+a", at, status.Capacity{})) // one that says nothing needs no value
+	must(t, s.SetCapacity(ctx, "edge+a", at, status.Capacity{})) // an empty one needs no value
 	must(t, s.SetCapacity(ctx, "edge+b", at, four))
 	must(t, s.SetCapacity(ctx, "edge+b", at.Add(time.Hour), four))
 	got, err := s.Capacities(ctx, []v2.ClusterKey{"edge+a", "edge+b"})
@@ -176,7 +176,7 @@ func TestProcessesStoreWhatNodesHaveTogether(t *testing.T) {
 	}
 }
 
-// A value that cannot be read, as after damage, keeps nobody from reading and writing those of other clusters. The next
+// A value that cannot be read, as after damage, does not prevent reads and writes of those of other clusters. The next
 // one replaces it.
 func TestDamagedRecordsOfAgentsAreReplaced(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestDamagedRecordsOfAgentsAreReplaced(t *testing.T) {
 	}
 }
 
-// A process that has read a report may store what it says after the agent was removed.
+// A process that has read a report may store its content after the agent was removed.
 func TestSweepsRemoveWhatCameAfterTheAgent(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()

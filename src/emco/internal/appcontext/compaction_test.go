@@ -62,8 +62,8 @@ func observe[T any](t *testing.T, gate *sync.RWMutex, told chan<- struct{}, seq 
 }
 
 // Heads, operations, pairs and reports change, watches are lost, those who watch fall
-// behind, and etcd drops its history, in any order: in the end everyone knows what is
-// there, and who follows operations was told of each that waits.
+// behind, and etcd drops its history, in any order: in the end every watch
+// has all records, and those of operations have received each one that waits.
 func TestH35CompactionDuringWatch(t *testing.T) {
 	t.Parallel()
 	s, w := newCutStore(t)

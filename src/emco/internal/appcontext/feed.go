@@ -51,8 +51,8 @@ const (
 	ReportTableSpace Space = "reporttable"
 )
 
-// ChangeFeed is one watch of eight key spaces (Space), so that records arrive in the order in
-// which they were written, across all eight.
+// ChangeFeed is one watch of eight key spaces (Space), so that records arrive in write order
+// across all eight.
 type ChangeFeed struct {
 	s      *Store
 	stream string // of the watch, see etcdkv.OwnStream: other watches cannot delay its UpTo
@@ -166,7 +166,7 @@ func pointer[T any](v T, err error) (*T, error) {
 }
 
 // reportDecoder decodes reports. Most reports repeat what others contain of the same
-// objects, so it keeps what it has decoded, by its text.
+// objects, so it caches decoded parts by their text.
 type reportDecoder map[string]ResourceStatus
 
 // maxDecoded bounds a reportDecoder; it forgets everything when it holds more.

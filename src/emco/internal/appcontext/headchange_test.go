@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
-// wantOvertaken fails the test unless err says that someone else was faster.
+// wantOvertaken fails the test unless err means that another writer was faster.
 func wantOvertaken(t testing.TB, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, ErrOvertaken) || !errs.Is(err, errs.Conflict) {
@@ -291,8 +291,8 @@ func TestWatchEventsTellsWhatIsThereAndWhatComes(t *testing.T) {
 	}
 }
 
-// One watch tells of the logs of all deployments, and of what they drop. A compaction may make it
-// begin again at any time.
+// One watch yields the event logs of all deployments, and the events that they drop. A compaction may
+// restart it at any time.
 func TestWatchAllEventsTellsOfEveryLog(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -107,7 +107,7 @@ func (s *HeadStore) History(ctx context.Context, uid HeadID) ([]HistoryEntry, er
 	return all, nil
 }
 
-// Recorded yields the ids of all deployments of which there is a history or a revision, with or without a head, in order; it
+// Recorded yields the ids of all deployments that have a history or a revision, with or without a head, in order; it
 // ends at the first error. It takes one request for each deployment, and skips its records.
 func (s *HeadStore) Recorded(ctx context.Context) iter.Seq2[HeadID, error] {
 	return func(yield func(HeadID, error) bool) {

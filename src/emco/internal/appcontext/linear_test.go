@@ -55,8 +55,8 @@ func (r register) after(c call) (register, bool) {
 	return r, possible
 }
 
-// linear says whether there is an order of calls, in which none comes before one that
-// was answered before it was made, that explains all answers.
+// linear reports whether the calls are linearizable: some order explains all answers, and
+// has each call after all calls that were answered before it was made.
 func linear(calls []call) bool {
 	seen := map[string]bool{}
 	var search func(r register, left []call) bool

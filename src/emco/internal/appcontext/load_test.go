@@ -22,7 +22,7 @@ const (
 )
 
 // load are clients that step the same deployments, read them, and write pairs, each on
-// and on, whatever happens to etcd. What they were answered is compared with what etcd holds.
+// and on, whatever happens to etcd. Their answers are compared with what etcd holds.
 type load struct {
 	t     *testing.T
 	s     *Store
@@ -201,7 +201,7 @@ func (l *load) check() {
 	l.checkPairs()
 }
 
-// settled reads the history of a deployment, which must be as long as its head says. Steps
+// settled reads the history of a deployment, whose length must match its head. Steps
 // whose answers no client awaits may still be made, so the head is read before and
 // after, until both are the same.
 func (l *load) settled(uid HeadID) []HistoryEntry {

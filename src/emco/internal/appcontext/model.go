@@ -115,10 +115,10 @@ type HistoryEntry struct {
 	Key      string    `json:"key,omitempty"`    // Idempotency-Key of the request
 	Seq      int64     `json:"-"`                // its number in the history, see Head.Seq; 0 if it is not stored yet
 
-	Reviewed *Reviewed `json:"reviewed,omitempty"` // which changes an approval covers; nil where nobody notes changes
+	Reviewed *Reviewed `json:"reviewed,omitempty"` // which changes an approval covers; nil where changes are not noted
 }
 
-// Reviewed says up to which change, counted by package review, somebody else has looked at what a group deploys.
+// Reviewed holds the last changes, counted by package review, that a review of a group covers.
 type Reviewed struct {
 	App   int64 `json:"app"`   // of the version of the composite app, and what is below it outside of groups
 	Group int64 `json:"group"` // of the group, and what is below it

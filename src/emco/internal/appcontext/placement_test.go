@@ -49,8 +49,8 @@ func TestPlacementsFromBeforeListsWereContent(t *testing.T) {
 	}
 }
 
-// Revisions that place on the same clusters share one list of them. A sweep keeps it as long as one of
-// the revisions, and then removes it.
+// Revisions that place on the same clusters share one list of them. A sweep keeps it while one of
+// the revisions exists, and then removes it.
 func TestRevisionsShareListsOfClusters(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)

@@ -175,8 +175,8 @@ func (s *RevisionStore) Revisions(ctx context.Context, uid HeadID) iter.Seq2[Rev
 	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key("dep", string(uid), "rev") + "/"}), etcdkv.Decode[Revision])
 }
 
-// Placements returns where revision n places its apps, in the order in which they were
-// published, each cluster once. NotFound if there is no such revision. The list is shared
+// Placements returns where revision n places its apps, in publication order,
+// each cluster once. NotFound if there is no such revision. The list is shared
 // and must not be changed; its placements share their Apps.
 func (s *RevisionStore) Placements(ctx context.Context, uid HeadID, n int64) ([]Placement, error) {
 	r, err := s.stored(ctx, uid, n)

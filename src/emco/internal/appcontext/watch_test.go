@@ -202,8 +202,8 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 	}
 }
 
-// What was listed already and changes while the rest is being listed must be told, even
-// if history is dropped in between.
+// The watch must yield changes of heads that are listed already while the rest is being listed,
+// even if history is dropped in between.
 func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -228,9 +228,9 @@ func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 	}
 }
 
-// A watch that lags gets what it missed in pieces of at most 1,000 revisions, each of which
-// says that it goes up to the present. Losing the connection between two pieces must not lose
-// the second.
+// A watch that lags gets what it missed in pieces of at most 1,000 revisions, and each piece
+// claims to end at the present. Losing the connection between two pieces must not lose the
+// second.
 func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 	t.Parallel()
 	c := clientv3.NewCtxClient(context.WithoutCancel(t.Context()))

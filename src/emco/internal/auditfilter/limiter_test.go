@@ -51,7 +51,7 @@ func TestFloodsAreCounted(t *testing.T) {
 	}
 }
 
-// A flood of refusals of nobody knows whom, or of one IPv6 network, does not hide those of a known caller.
+// A flood of refusals of unknown callers, or of one IPv6 network, does not hide those of a known caller.
 func TestAFloodHidesNoKnownCaller(t *testing.T) {
 	t.Parallel()
 	now, missed := time.Unix(1_000_000, 0), 0
@@ -87,7 +87,7 @@ func TestAFloodHidesNoKnownCaller(t *testing.T) {
 	}
 }
 
-// Somebody signs in once an hour, and the memory of it is bounded.
+// A caller's sign-in is recorded once an hour, and the memory of callers is bounded.
 func TestSignInsOnceAnHour(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)

@@ -378,7 +378,7 @@ func TestASpoiltLineStopsNoUpkeep(t *testing.T) {
 	stopTwo()
 }
 
-// An entry of the index that cannot be read is named, and stops neither reads nor removals: the segment says what is in it.
+// An entry of the index that cannot be read is named, and stops neither reads nor removals: its content is computed from the segment.
 func TestASpoiltEntryOfTheIndexHidesNoLine(t *testing.T) {
 	for name, spoil := range map[string]func(b *bed, entry string){
 		"no JSON":      func(b *bed, entry string) { b.edit(entry, func(string) string { return "{" }) },

@@ -54,8 +54,8 @@ func (t *Log) view(ctx context.Context) (v view, err error) {
 	return v, nil
 }
 
-// Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment. It reads them in portions, of
-// which one is in memory. If that takes so long that etcd removes the moment from its history, it ends with Unavailable.
+// Export hands all lines to send, stream by stream, with the notes of an export. All are of one moment. It reads them in portions and
+// holds one in memory. If that takes so long that etcd removes the moment from its history, it ends with Unavailable.
 func (t *Log) Export(ctx context.Context, send func(line []byte) error) error {
 	_ = t.Flush(ctx) // else lines that wait are missing: a log that cannot be written is still read
 	v, err := t.view(ctx)
@@ -378,7 +378,7 @@ func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 		if err != nil {
 			return err
 		}
-		if n-b.first >= int64(len(lines)) { // the log is not whole; verify says so
+		if n-b.first >= int64(len(lines)) { // the log is not whole; verify reports that
 			c.blocks = c.blocks[:len(c.blocks)-1]
 			continue
 		}

@@ -26,7 +26,7 @@ func spooled(t *testing.T) Options {
 	}
 }
 
-// large is an outcome of which some hundred fill the spool.
+// large is an outcome; some hundred of them fill the spool.
 func large() audit.Line { return audit.Line{Path: strings.Repeat("x", 2048), Code: 201} }
 
 // outcomes returns how many outcomes the log has, by status.

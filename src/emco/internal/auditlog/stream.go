@@ -118,10 +118,10 @@ func (s *stream) readHead(ctx context.Context) error {
 	return err
 }
 
-// errSpoiltHead says that the head of a stream is there and cannot be read.
+// errSpoiltHead means that the head of a stream is there and cannot be read.
 var errSpoiltHead = errors.New("the head of the stream is damaged")
 
-// errMoved says that the head of the stream is not what this process wrote last.
+// errMoved means that the head of the stream is not what this process wrote last.
 var errMoved = errors.New("another process has written the stream of this one")
 
 // write chains lines and writes them in one transaction. After an error it may be called again with the same

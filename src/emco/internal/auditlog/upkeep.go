@@ -30,7 +30,7 @@ const (
 type segment struct {
 	Stream string    `json:"-"`
 	First  int64     `json:"-"`
-	Spoilt string    `json:"-"` // key of an entry that cannot be read; what it said was computed from the segment, if that is there
+	Spoilt string    `json:"-"` // key of an entry that cannot be read; its content was computed from the segment, if that is there
 	Last   int64     `json:"last"`
 	Hash   string    `json:"hash"`          // of the last line
 	From   time.Time `json:"from,omitzero"` // of the oldest line; zero: an earlier version made it
@@ -48,7 +48,7 @@ func indexKey(kv *etcdkv.Client, name string, first int64) string {
 func anchorKey(kv *etcdkv.Client, name string) string { return kv.Key("audit", "anchor", name) }
 
 // upkeep compresses and removes old lines until ctx ends: each segment as soon as this process has written its lines, and all else that is due from
-// time to time. So a busy process never compresses the lines of a minute at once, for which its requests would wait.
+// time to time. So a busy process never compresses the lines of a minute at once, which would delay its requests.
 func (t *Log) upkeep(ctx context.Context) {
 	marked := t.o.Now()
 	tick := time.NewTicker(upkeep)
@@ -87,7 +87,7 @@ func (t *Log) sealOwn(ctx context.Context) error {
 	return err
 }
 
-// Tidy compresses and removes what is due, in the streams that this process writes or nobody does. A stream that cannot be compressed does
+// Tidy compresses and removes what is due, in the streams that this process writes or no process does. A stream that cannot be compressed does
 // not keep others from it.
 func (t *Log) Tidy(ctx context.Context) error {
 	taken, err := owners(ctx, t.o.KV)
@@ -232,7 +232,7 @@ func (t *Log) index(ctx context.Context, name string, after, rev int64) (out []s
 	return out, nil
 }
 
-// entry reads an entry of the index. If it cannot be read, the segment itself says what is in it: a segment that is spoilt as well, or that the key
+// entry reads an entry of the index. If it cannot be read, it computes the entry from the segment: a segment that is spoilt as well, or that the key
 // does not name, has no lines.
 func (t *Log) entry(ctx context.Context, item *mvccpb.KeyValue, rev int64) (segment, error) {
 	s, spoilt := etcdkv.Decode[segment](item)

@@ -22,7 +22,7 @@ import (
 )
 
 // Webhook posts all lines to a server: each line at least once, those of a stream in order. One process at a time does that for all streams. What the
-// server does not have yet waits in etcd, as long as lines are kept.
+// server does not have yet waits in etcd, until the log removes it.
 type Webhook struct {
 	AuditLog *Log
 	URL      *url.URL

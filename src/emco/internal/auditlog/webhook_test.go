@@ -25,7 +25,7 @@ type receiver struct {
 	spurn  string   // a text that no lines may have, if it is not empty
 	lines  []string // guarded by mu
 	most   int      // lines in one request; guarded by mu
-	sent   int      // lines of which a webhook knows that they have arrived; guarded by mu
+	sent   int      // lines that a webhook knows have arrived; guarded by mu
 	news   chan struct{}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 )
 
-// An embedded etcd that history has filled up makes room by itself, while the program
-// runs.
+// An embedded etcd that history has filled up frees space without an operator, while the
+// program runs.
 func TestH36AnEmbeddedStoreMakesRoomByItself(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(t.Context(), embedded.Options{Dir: t.TempDir(), NoFsync: true, Quota: 4 << 20})

@@ -25,7 +25,7 @@ type logServer struct {
 	*testing.T
 	contexts *appcontext.Store
 	url      string
-	stop     func() error // ends the server and says how
+	stop     func() error // ends the server and returns its error
 }
 
 func newSite(t *testing.T) logServer {
@@ -140,7 +140,7 @@ func TestAStreamGoesOnUntilTheServerStops(t *testing.T) {
 	}
 }
 
-// A client learns that it follows a deployment of which nothing is to be told yet.
+// A client that follows a deployment without events gets the header at once.
 func TestAStreamWithoutEventsIsAnswered(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -127,7 +127,7 @@ func TestH39RestoredStoresAreNamed(t *testing.T) {
 
 		both := generation.Stores{Documents: b.restored(backup), Contexts: former}
 		b.must(both.Compare(b.Context()))
-		b.advance(both) // a second life, in which the number of the third generation comes again
+		b.advance(both) // a second life, where the number of the third generation is used again
 
 		empty, _ := b.contexts()
 		for name, tt := range map[string]struct {
@@ -239,7 +239,7 @@ func (o *overtaken) Put(ctx context.Context, d store.Doc, at int64) error {
 	return o.Driver.Put(ctx, d, at)
 }
 
-// Who adopts stores while another process changes their generations is told when they are still apart, and not that it has joined them.
+// An adoption while another process changes the generations fails if the stores are still apart, and does not claim to have joined them.
 func TestAnAdoptionThatIsOvertakenIsNoSuccess(t *testing.T) {
 	onEveryDriver(t, func(b *bed) {
 		for name, joins := range map[string]bool{"by one that joins them too": true, "by one that does not": false} {
@@ -296,7 +296,7 @@ func TestProcessesBeginGenerationsTogether(t *testing.T) {
 	})
 }
 
-// A process that stops begins a generation: what was copied of one store before, and of the other one after it, is told apart.
+// A process that stops begins a generation: copies of one store from before, and of the other one from after it, are distinguished.
 func TestH39AGenerationBeginsWhenAProcessStops(t *testing.T) {
 	onEveryDriver(t, func(b *bed) {
 		documents := b.documents()

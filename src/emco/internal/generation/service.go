@@ -45,7 +45,7 @@ func (s *Service) Ready() error {
 const farewell = 3 * time.Second
 
 // Run implements run.Service. A generation that cannot begin is tried again in the next period. The last one begins when ctx ends: a copy
-// of one store from before then and of the other one from after it are told apart.
+// of one store from before then and of the other one from after it are distinguished.
 func (s *Service) Run(ctx context.Context) error {
 	for wait := s.first; ; wait = s.every {
 		select {

@@ -29,8 +29,8 @@ func capacityKey(kv *etcdkv.Client, cluster v2.ClusterKey) string {
 // maxTries bounds how often SetCapacity begins again because another process was faster.
 const maxTries = 5
 
-// SetCapacity stores what a report received at the given time says of the cluster's nodes; the zero Capacity means that it
-// says nothing. It writes only what differs. Several processes may call it with the same report. Conflict if others
+// SetCapacity stores the capacity of the cluster's nodes from a report received at the given time; zero if the report has
+// none. It writes only what differs. Several processes may call it with the same report. Conflict if others
 // change the value all the time.
 func (s *Store) SetCapacity(ctx context.Context, cluster v2.ClusterKey, at time.Time, c status.Capacity) error {
 	if err := etcdkv.CheckParts(string(cluster)); err != nil {

@@ -47,7 +47,7 @@ func TestAgentsAreWrittenAsJSON(t *testing.T) {
 	}
 }
 
-// No update takes more operations than its weight says.
+// No update takes more operations than its weight.
 func TestWeightIsAnUpperBound(t *testing.T) {
 	t.Parallel()
 	s := New(etcdkv.New(nil, "/emco", etcdkv.Options{}))

@@ -103,7 +103,7 @@ func unpackHeader(packed []byte) (blobHeader, []byte, error) {
 	return blobHeader{sealed: packed[0] == sealedFormat, chunks: int(chunks), size: int(size)}, packed[1+n+m:], nil
 }
 
-// unpack allocates no more than the header says.
+// unpack allocates no more than the size in the header.
 func unpack(h blobHeader, body []byte) ([]byte, error) {
 	content := make([]byte, h.size)
 	r := flate.NewReader(bytes.NewReader(body))

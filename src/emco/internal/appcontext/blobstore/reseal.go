@@ -83,7 +83,7 @@ func (s *Store) Reseal(ctx context.Context) (SealCount, error) {
 // txnSlack is for the keys of a transaction.
 const txnSlack = 16 << 10
 
-// storedBlob is what chunk 0 says about content.
+// storedBlob is the description of content in chunk 0.
 type storedBlob struct {
 	digest   Digest
 	revision int64 // of chunk 0

@@ -21,7 +21,7 @@ const wayBack = "restore the whole folder from a backup, or move it away to star
 
 // checkFiles compares etcd's log with its database. Every write is in the log before it is in the
 // database, so a log that ends before the database was lost or cut, and with it perhaps
-// answered writes. etcd does not notice: it hangs until the log is as long as it was. A torn last
+// answered writes. etcd does not notice: it hangs until the log has its former length. A torn last
 // record is no damage, a crash leaves it; etcd removes it.
 func checkFiles(log *zap.Logger, data string) (err error) {
 	db, dir := filepath.Join(data, "member", "snap", "db"), filepath.Join(data, "member", "wal")

@@ -48,7 +48,7 @@ const readyPatience = time.Minute
 // DefaultQuota is the size of the database above which only reads are served, in bytes.
 const DefaultQuota = 8 << 30
 
-// Options says where and how an etcd runs.
+// Options configures an etcd.
 type Options struct {
 	Dir     string       // holds the data; made if absent, and closed to other users
 	Quota   int64        // bytes of the database; 0 is DefaultQuota

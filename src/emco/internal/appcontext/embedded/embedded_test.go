@@ -226,8 +226,8 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// spoiled returns the directory of a server that has stopped, and of which the files
-// that match were changed.
+// spoiled returns the directory of a stopped server after changes to the files that
+// match.
 func spoiled(t *testing.T, files string, change func(content []byte)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -422,8 +422,8 @@ func sockets(t *testing.T) int {
 	return n
 }
 
-// When the quota is used up only reads are served, Ready says so, and room that was
-// freed makes it writable again without a restart.
+// When the quota is used up only reads are served and Ready returns the error. Freed room
+// makes the store writable again without a restart.
 func TestFullStoreRecovers(t *testing.T) {
 	t.Parallel()
 	server := start(t, embedded.Options{Dir: t.TempDir(), NoFsync: true, Quota: 4 << 20})

@@ -150,7 +150,7 @@ func (r *reserve) give() {
 	}
 }
 
-// allocate makes a file have blocks for so many bytes, of which some are missing. Its size stays. It
+// allocate gives a file blocks for size bytes; the missing ones have none yet. The size of the file stays. It
 // returns ENOSPC if too little would be left on the disk. A file system that cannot do it is no error.
 func allocate(path string, flags int, size, missing int64) (err error) {
 	free, err := diskspace.Free(filepath.Dir(path))

@@ -40,7 +40,7 @@ const (
 // requestTimeout is the default of Options.Timeout.
 const requestTimeout = 10 * time.Second
 
-// Options says how a Client works. The functions must be quick and safe for use by many
+// Options configures a Client. The functions must be quick and safe for use by many
 // goroutines.
 type Options struct {
 	OnRequest func(kind string, bytes int) // called after each request: "get", "list", "txn", "watch" or "lease", and the bytes of its keys and values
@@ -118,7 +118,7 @@ func alarmError(a etcdserverpb.AlarmType) error {
 	return fmt.Errorf("alarm %s is raised; repair the member that raised it, then disarm it", a)
 }
 
-// ErrFull says that etcd's quota is used up. It comes wrapped in an Unavailable.
+// ErrFull means that etcd's quota is used up. It comes wrapped in an Unavailable.
 var ErrFull = errors.New("etcd is full: only reads are served until it is compacted and defragmented, or gets a larger quota, and the alarm is disarmed")
 
 // Classify gives etcd's errors a kind. What may pass without help is Unavailable.

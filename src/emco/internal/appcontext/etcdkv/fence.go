@@ -37,7 +37,7 @@ type Fence struct {
 type fenceState struct {
 	mu         sync.Mutex
 	written    int64 // etcd revision at which the key was last written, as far as is known; guarded by mu
-	unanswered int64 // the newest value of written by which a write was sent and not answered; guarded by mu
+	unanswered int64 // the newest value of written that an unanswered write was sent with; guarded by mu
 }
 
 // NewFence returns the proof of a key that was created at one revision and last written at

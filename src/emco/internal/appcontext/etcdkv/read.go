@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Get reads one key, or what the options say.
+// Get reads one key, or the range of the options.
 func (c *Client) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
@@ -99,7 +99,7 @@ func Size(kvs []*mvccpb.KeyValue) int {
 	return n
 }
 
-// Scan says which keys List reads.
+// Scan is the range of keys that List reads.
 type Scan struct {
 	Prefix   string
 	After    string // only keys after this one; empty for all

@@ -76,12 +76,12 @@ func Failed[T any](err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) { yield(*new(T), err) }
 }
 
-// Corrupt says that what is stored under subject cannot be read.
+// Corrupt returns the error for a value of subject that cannot be read.
 func Corrupt(subject string, err error) error {
 	return errs.E(errs.Internal, "read", subject, err)
 }
 
-// NotFound says that nothing is stored under subject.
+// NotFound returns the error for a subject without a value.
 func NotFound(subject string) error {
 	return errs.E(errs.NotFound, "read", subject, errors.New("not found"))
 }

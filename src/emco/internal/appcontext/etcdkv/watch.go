@@ -33,9 +33,8 @@ func (c *Client) Watch(ctx context.Context, prefix string) iter.Seq[Change] {
 	return c.watch(ctx, watcher{from: prefix, end: clientv3.GetPrefixRangeEnd(prefix)})
 }
 
-// WatchRange yields what is in a range of keys, and then every change in the order in
-// which it was written. Each list begins with a Restart; UpTo comes after each list and
-// after each revision.
+// WatchRange yields what is in a range of keys, and then every change in write order.
+// Each list begins with a Restart; UpTo comes after each list and after each revision.
 func (c *Client) WatchRange(ctx context.Context, from, end string) iter.Seq[Change] {
 	return c.watch(ctx, watcher{from: from, end: end, ordered: true})
 }

@@ -60,7 +60,7 @@ func sizeOfOps(ops []clientv3.Op) int {
 }
 
 // Batch collects writes and sends them in transactions within the limits. Writes reach
-// etcd in the order in which they were added; a key may be named only once.
+// etcd in the order of their addition; a key may be named only once.
 type Batch struct {
 	c       *Client
 	subject string

@@ -35,7 +35,7 @@ func WantKind(t T, err error, kind errs.Kind) {
 	}
 }
 
-// WantFenced fails the test unless err says that the shard was lost.
+// WantFenced fails the test unless err means that the shard was lost.
 func WantFenced(t T, err error) {
 	t.Helper()
 	WantKind(t, err, errs.Conflict)

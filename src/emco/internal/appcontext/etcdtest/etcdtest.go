@@ -201,7 +201,7 @@ func (c *Cluster) await(otherwise string, something func() bool) error {
 	return errors.New(otherwise)
 }
 
-// errTaken says that another program listens on the port of a member.
+// errTaken means that another program listens on the port of a member.
 var errTaken = errors.New("the port of an etcd member is taken")
 
 // failed returns why a member has ended that was not killed.
@@ -338,7 +338,7 @@ func (m *member) kill() {
 	m.cmd = nil
 }
 
-// Main is a member if args, which are os.Args, say so: it serves until it is killed, or
+// Main is a member if args, which are os.Args, ask for it: it serves until it is killed, or
 // its parent is gone, and returns its exit code. Otherwise asked is false.
 func Main(args []string) (code int, asked bool) {
 	if len(args) != 8 || args[1] != argument {

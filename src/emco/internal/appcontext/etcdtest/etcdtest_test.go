@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Somebody else takes a port, once that for the other members and once that for clients,
+// Another program takes a port, once that for the other members and once that for clients,
 // before a member does.
 func TestTakenPortsAreGivenUp(t *testing.T) {
 	t.Parallel()

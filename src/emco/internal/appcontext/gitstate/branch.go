@@ -28,10 +28,10 @@ type Branch struct {
 	Name       string `json:"branch"`
 	Commit     string `json:"commit,omitempty"`  // our last one, which the branch must contain; empty: any history will do
 	Adopted    int64  `json:"adopted,omitempty"` // counts how often an operator adopted the history as it is, or restored it
-	Rewritten  int64  `json:"renewed,omitempty"` // value of Adopted up to which everything desired was written again
+	Rewritten  int64  `json:"renewed,omitempty"` // the value of Adopted that rsync has carried out: it wrote everything desired again
 	Decided    int64  `json:"judged,omitempty"`  // counts how often an operator decided on held edits
 	Keep       bool   `json:"keep,omitempty"`    // the last of these decisions: the edits stay; else they are overwritten
-	CarriedOut int64  `json:"heeded,omitempty"`  // value of Decided up to which decisions were carried out
+	CarriedOut int64  `json:"heeded,omitempty"`  // the value of Decided that rsync has carried out
 	Mod        int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap
 }
 
@@ -134,7 +134,7 @@ func (s *BranchStore) alter(ctx context.Context, url, name string, how func(*Bra
 	}
 }
 
-// BranchEvent is the record of a branch, or says that all records that existed at the start
+// BranchEvent is the record of a branch, or the mark that all records that existed at the start
 // have been yielded.
 type BranchEvent struct {
 	Branch    Branch // only URL, Name and Mod if Forgotten; nothing if Synced

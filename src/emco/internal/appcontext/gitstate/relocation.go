@@ -16,7 +16,7 @@ import (
 
 // Relocation is the progress of a cluster's last move to another place in Git. The
 // registration of the cluster names both places and numbers its moves. When the cluster is
-// deregistered, the record says what it leaves behind.
+// deregistered, the record names what it leaves behind.
 type Relocation struct {
 	Cluster      v2.ClusterKey     `json:"-"`
 	Registration string            `json:"registration"`          // id of the cluster's document
@@ -199,7 +199,7 @@ func (s *RelocationStore) DropRelocation(ctx context.Context, own etcdkv.Fence, 
 	return err
 }
 
-// RelocationEvent is the progress of a move, or says that all records that existed at the
+// RelocationEvent is the progress of a move, or the mark that all records that existed at the
 // start have been yielded.
 type RelocationEvent struct {
 	Relocation Relocation // only Cluster and Mod if Forgotten; nothing if Synced

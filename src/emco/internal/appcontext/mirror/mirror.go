@@ -173,7 +173,7 @@ type Snapshot struct {
 	Pairs Entries                  // of Head.Deployment
 	Runs  []appcontext.WorkflowRun // the last ones of the head's workflows, in order of name
 
-	// Version is the same for snapshots with the same Pairs; nil: not known. The times at which clusters were heard may differ.
+	// Version is the same for snapshots with the same Pairs; nil: not known. The times of the last signs of life of clusters may differ.
 	Version *Version
 }
 

@@ -89,7 +89,7 @@ func fitsGroup(p *Pair) bool {
 	return err == nil && len(text) <= maxState
 }
 
-// number returns the roster's number of a cluster, and gives it one if it has none. named says
+// number returns the roster's number of a cluster, and gives it one if it has none. named means
 // that the table names the number already. It returns false if tables still name the number for an
 // earlier registration of the cluster.
 func (w *Writer) number(c v2.ClusterKey, registration string, named bool) (uint32, bool) {

@@ -53,7 +53,7 @@ func NewClocks(kv *etcdkv.Client, m Member) *Clocks {
 // Name is "clocks".
 func (c *Clocks) Name() string { return "clocks" }
 
-// Ready returns nil: a process serves whatever its clock says.
+// Ready returns nil: a process serves whatever its clock shows.
 func (c *Clocks) Ready() error { return nil }
 
 // Run publishes the time, and watches those of the other processes, until ctx ends.
@@ -156,7 +156,7 @@ func (c *Clocks) observe(process string, at time.Time) {
 	c.known[process] = d
 }
 
-// smaller returns the difference that is nearer to zero; zero if they say the opposite.
+// smaller returns the difference that is nearer to zero; zero if their signs differ.
 func smaller(a, b time.Duration) time.Duration {
 	switch {
 	case a < 0 != (b < 0):

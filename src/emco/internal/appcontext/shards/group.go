@@ -66,7 +66,7 @@ func score(member, shard string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Owners returns the holders of the shards of a group, by number. A shard that nobody owns now is missing.
+// Owners returns the holders of the shards of a group, by number. A shard without an owner is missing.
 func Owners(ctx context.Context, kv *etcdkv.Client, g Group) (map[int]string, error) {
 	out := map[int]string{}
 	for one, err := range kv.List(ctx, etcdkv.Scan{Prefix: kv.Key("own", g.Kind+"-")}) {

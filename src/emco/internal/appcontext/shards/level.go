@@ -21,7 +21,7 @@ const processes = "process"
 // maxMembers is how many keys of processes are read. A level is not raised while there are more.
 const maxMembers = 1000
 
-// ErrLevel says that the stores are at a higher level than this program knows.
+// ErrLevel means that the stores are at a higher level than this program knows.
 var ErrLevel = errors.New("the stores are at a higher level")
 
 // Program is a program as it announces itself.
@@ -45,7 +45,7 @@ type Level struct {
 	member Member
 	own    Program
 	settle time.Duration
-	byHand bool // this process raises the level only when it is told to
+	byHand bool // this process raises the level only on an operator's command
 
 	interval time.Duration // between two looks at the processes
 
@@ -285,7 +285,7 @@ func (l *Level) Raise(ctx context.Context) (from, to int, err error) {
 	return 0, 0, errs.New(errs.Unavailable, "cannot raise the level: processes come and go meanwhile; try again")
 }
 
-// levels is what the keys of processes said at a revision.
+// levels is the content of the keys of processes at a revision.
 type levels struct {
 	record   levelRecord
 	mod      int64  // of the record; 0: there is none

@@ -20,7 +20,7 @@ import (
 // levelProcess is a process that announces its level.
 type levelProcess struct {
 	*Level
-	reads <-chan struct{} // gets one for each read of the process, if somebody waits
+	reads <-chan struct{} // gets one for each read of the process, if a receiver waits
 	stop  func() error    // ends it as SIGTERM does, and returns what Run returned
 }
 

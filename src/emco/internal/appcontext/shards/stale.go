@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Stale is a key of a process that has gone, which etcd does not remove by itself.
+// Stale is a key of a process that has gone, which etcd does not remove.
 type Stale struct {
 	Key    string // in etcd, with the prefix of the installation
 	Reason string // with what to do
@@ -21,7 +21,7 @@ type Stale struct {
 // onNoLease is why a key stays for ever. Processes write their keys on leases only.
 const onNoLease = "it is on no lease, so it stays when its process ends: copies of etcd key by key, as etcdctl make-mirror makes them, lose the leases"
 
-// FindStale returns members and owners of shards that nobody keeps alive: those on no lease, and owners that are no members of
+// FindStale returns members and owners of shards that no process keeps alive: those on no lease, and owners that are no members of
 // their group. It only reads, at one moment, so a handover is no finding.
 func FindStale(ctx context.Context, kv *etcdkv.Client) ([]Stale, error) {
 	now, err := kv.Get(ctx, kv.Key("member", "level"))

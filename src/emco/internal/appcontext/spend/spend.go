@@ -4,7 +4,7 @@
 //	spendsecret                    a random value, sealed, which makes the names
 //
 // After an hour without a change all limits are whole again, so the missing key means the same. A
-// value changes only by compare-and-swap. It holds nothing of the credential, and its name says nothing of it to those
+// value changes only by compare-and-swap. It holds nothing of the credential, and its name reveals nothing of it to those
 // who read etcd and have no data key: it is an HMAC with the secret.
 package spend
 

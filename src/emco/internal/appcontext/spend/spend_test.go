@@ -100,7 +100,7 @@ func TestProcessesShareALimitInEtcd(t *testing.T) {
 	wantStored(t, cluster.Client(), prefix)
 }
 
-// wantStored wants one value on a lease, in which nothing of the credential is.
+// wantStored wants one value on a lease, without any part of the credential.
 func wantStored(t *testing.T, client *clientv3.Client, prefix string) {
 	t.Helper()
 	r, err := client.Get(t.Context(), prefix+"/spend/", clientv3.WithPrefix())
