@@ -72,7 +72,7 @@ func (f awayFixture) setToken(token string) {
 	}
 }
 
-// Deliveries use what was read last while the documents are away, and nothing that they do not say otherwise.
+// Deliveries use what was read last while the documents are away, and only then.
 func TestDeliveriesUseWhatWasReadLastWhileDocumentsAreAway(t *testing.T) {
 	t.Parallel()
 	f := newAwayFleet(t)

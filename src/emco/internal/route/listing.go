@@ -120,7 +120,7 @@ func listAll(ctx context.Context, db *store.DB, provider string) (*listing, erro
 	return l, nil
 }
 
-// with returns a listing in which the registrations of some clusters are read again.
+// with returns a listing with the registrations of some clusters read again.
 func (l *listing) with(ctx context.Context, db *store.DB, changed []v2.ClusterKey) (*listing, error) {
 	next := &listing{clusters: maps.Clone(l.clusters)}
 	for _, c := range changed {
@@ -157,7 +157,7 @@ func clustersOf(keys []store.Key, provider string) (out []v2.ClusterKey) {
 }
 
 // Prefetch reads the registrations of many clusters together. One that it cannot read is
-// read by itself later.
+// read on its own later.
 func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[v2.ClusterKey]) {
 	if l.known.Away() {
 		return

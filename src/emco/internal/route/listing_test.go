@@ -30,7 +30,7 @@ func (d *countingDriver) List(ctx context.Context, under store.Key, q store.Quer
 	return d.Driver.List(ctx, under, q)
 }
 
-// Lookups, also one after the other, share one list of a provider's clusters. A cluster that is written is read by itself. Each
+// Lookups, also one after the other, share one list of a provider's clusters. A cluster that is written is read alone. Each
 // lookup sees what was written before it began.
 func TestLookupsShareAList(t *testing.T) {
 	t.Parallel()

@@ -214,7 +214,7 @@ func (l *Lookup) Repo(ctx context.Context, b Branch) (git.Repo, error) {
 	return git.Repo{}, errs.E(errs.NotFound, "find", "a credential for branch "+b.Name+" of "+b.URL, errors.New("it feeds no cluster any longer"))
 }
 
-// Settings reads what the sync objects of a cluster say about Git, and where in the
+// Settings reads the Git settings from the sync objects of a cluster, and where in the
 // repository the cluster is. NotFound is about a sync object.
 func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (syncobjects.Settings, error) {
 	key, err := v2.ParseClusterKey(string(cluster))
@@ -225,7 +225,7 @@ func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOp
 	return s.At(string(cluster), SlotOf(g)), err
 }
 
-// SharedSettings reads what sync objects of a provider say about Git. Clusters with equal
+// SharedSettings reads the Git settings from sync objects of a provider. Clusters with equal
 // sync objects share them, wherever in the repository each of them is.
 func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (syncobjects.Settings, error) {
 	by := sharedBy{provider, g.Type, g.Reference, g.Resource}
@@ -289,7 +289,7 @@ func (l *Lookup) direct(ctx context.Context, cluster v2.ClusterKey, doc store.Do
 	return Route{Queue: clusterKey(cluster), Kubeconfig: kubeconfig}, err
 }
 
-// Git returns the route by which a cluster with settings g is fed.
+// Git returns the route that feeds a cluster with settings g.
 func (l *Lookup) Git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (r Route, err error) {
 	if r.Settings, err = l.Settings(ctx, cluster, g); err != nil {
 		if errs.Is(err, errs.NotFound) { // a missing cluster ends its pairs; a missing sync object can be created

@@ -56,7 +56,7 @@ func (f clusterFixture) resolver() *route.Resolver {
 	return &route.Resolver{DB: f.db, Rules: syncobjects.Rules{}, Backends: backends.Backends()}
 }
 
-// Registrations that are read together are the same as if each had been read by itself.
+// Registrations that are read together are the same as if each had been read alone.
 func TestPrefetchedRegistrationsAreTheSame(t *testing.T) {
 	t.Parallel()
 	const many = 500

@@ -20,7 +20,7 @@ type Route struct {
 
 	Registration string // id of the cluster's document; a cluster registered again has another one
 	Move         *Move  // nil if the cluster was never moved
-	Recalled     bool   // the documents are away, and this is what they said last
+	Recalled     bool   // the documents are away, and this was read from them last
 }
 
 // Branch names a branch of a repository.

@@ -29,8 +29,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// serverFixture is a server over a real etcd, with the group "d" of which revision 1 wants app "a"
-// on two clusters, and a client of it.
+// serverFixture is a server over a real etcd, with a client and the group "d", whose revision 1 wants
+// app "a" on two clusters.
 type serverFixture struct {
 	*testing.T
 	store  *appcontext.Store

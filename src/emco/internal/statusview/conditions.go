@@ -402,7 +402,7 @@ type problemTally struct {
 	since  time.Time
 }
 
-// add counts a problem of n places, the first of which is where.
+// add counts a problem of n places; where is the first.
 func (t *problemTally) add(n int, reason, where, why string) {
 	t.n += n
 	if t.n > n && ranks[reason] >= ranks[t.reason] {

@@ -8,8 +8,8 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// outdatedPlaces says on which clusters an update would place the apps of the revision, and
-// from which it would remove them; "" if it would change no place. places are the clusters
+// outdatedPlaces describes the clusters where an update would place the apps of the revision, and
+// those where it would remove them; "" if it would change no place. places are the clusters
 // that the documents give each app now.
 func (s Snapshot) outdatedPlaces(places map[string][]v2.ClusterKey) string {
 	var changes []string

@@ -268,7 +268,7 @@ func (g *testGroup) ask(query string) (Answer, error) {
 }
 
 // status answers a query, which must succeed. The encoded answer and the returned one must
-// be equal, and a summary must say the same, without the parts.
+// be equal, and a summary must be the same, without the parts.
 func (g *testGroup) status(query string) v2.Status {
 	g.Helper()
 	a, err := g.ask(query)

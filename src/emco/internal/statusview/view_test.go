@@ -367,7 +367,7 @@ func TestF02ObjectsHaveTheirOwnStatus(t *testing.T) {
 }
 
 // A direct cluster that has never answered has no last report; one whose watch was lost has
-// one, and a monitor's report counts whatever it says.
+// one, and a monitor's report counts whatever its content.
 func TestF08AClusterThatNeverAnsweredHasNoLastReport(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

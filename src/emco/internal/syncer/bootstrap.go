@@ -11,8 +11,8 @@ type Bootstrapper interface {
 	// apps of the target. It is idempotent. It may return before the platform has
 	// finished, with an error.
 	Bootstrap(ctx context.Context, t Target, apps []string) error
-	// Release removes the target from the platform, which then removes what it has
-	// applied. An unknown target is no error.
+	// Release removes the target from the platform, which then prunes its objects.
+	// An unknown target is no error.
 	Release(ctx context.Context, t Target) error
 }
 

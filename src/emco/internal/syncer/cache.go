@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// The bound of what a Writer remembers, and what an object takes beside its content, about; in bytes.
+// The bound of what a Writer remembers, and about what an object takes besides its content; in bytes.
 const (
 	cacheBytes = 64 << 20
 	entryBytes = 200

@@ -80,7 +80,7 @@ func TestObjectsThatHaveNoFileAreRefused(t *testing.T) {
 }
 
 // Whatever the objects, their files have names of their own, in any order of objects,
-// also where case is not told apart, and each is a plain file name.
+// also where case is ignored, and each is a plain file name.
 func TestFileNamesNeverCollide(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -107,7 +107,7 @@ func readAPI(p keyValues, s Settings, rules Rules) (string, error) {
 	return at, nil
 }
 
-// readSSHClient says whether a repository is reached through the ssh program. The key engine, which
+// readSSHClient reports whether a repository is reached through the ssh program. The key engine, which
 // sshClient superseded, is still read: its value fast-import means the ssh program where the
 // repository is reached by ssh, and nothing elsewhere.
 func readSSHClient(p keyValues, scheme string) (program bool, err error) {

@@ -340,7 +340,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// The recipients of encrypted Secrets may be in either object. A key that nobody can encrypt for, a private one, and a
+// The recipients of encrypted Secrets may be in either object. An invalid key, a private one, and a
 // Flux that would not decrypt are refused without a value in the text.
 func TestRecipientsOfSecretsAreRead(t *testing.T) {
 	t.Parallel()

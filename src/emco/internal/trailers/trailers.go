@@ -38,7 +38,7 @@ func Count(c git.Commit, key string) int {
 	return len(values) + left
 }
 
-// list returns the values of a trailer, and how many were left out, which a long list says at its end: "… (968 more)".
+// list returns the values of a trailer, and how many were left out; a long list ends with that number: "… (968 more)".
 func list(c git.Commit, key string) (values []string, left int) {
 	text := c.Trailer(key)
 	if text == "" {

@@ -51,7 +51,7 @@ func (c *Cluster) CertificateRequests(ctx context.Context, namespace string, dep
 	}
 }
 
-// readRequest returns what a CertificateRequest says of its certificate.
+// readRequest reads the certificate, or why there is none, from a CertificateRequest.
 func readRequest(r unstructured.Unstructured) (CertificateRequest, error) {
 	var typed struct {
 		Status struct {

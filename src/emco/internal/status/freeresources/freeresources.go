@@ -70,7 +70,7 @@ func New(reports Reports, connect Connect, stale time.Duration, now func() time.
 	return &Reader{reports: reports, connect: connect, stale: stale, now: now, log: log, recent: map[v2.ClusterKey]read{}}
 }
 
-// Of returns what the nodes of clusters have free. Every cluster has an answer; Problem says why nothing is known. An
+// Of returns what the nodes of clusters have free. Every cluster has an answer; Problem is the reason if nothing is known. An
 // error is that of the stores.
 func (r *Reader) Of(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]status.Capacity, error) {
 	out := make(map[v2.ClusterKey]status.Capacity, len(clusters))

@@ -131,7 +131,7 @@ func TestReportsAreShown(t *testing.T) {
 	}
 }
 
-// A direct cluster is read once in a while, whoever asks; also one that does not answer, which delays nobody for long.
+// A direct cluster is read once in a while, whoever asks; also one that does not answer, which delays no caller for long.
 func TestDirectClustersAreReadOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDirectClustersAreReadOnceInAWhile(t *testing.T) {
 	})
 }
 
-// A store that does not answer says nothing of a cluster: the caller tries again.
+// A store that does not answer is an error, and no answer about a cluster: the caller tries again.
 func TestAStoreThatDoesNotAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	r := freeresources.New(said{}, (&api{}).connect, time.Minute, time.Now, slog.New(slog.DiscardHandler))

@@ -77,7 +77,7 @@ type Pushes interface {
 	Pushes(ctx context.Context) iter.Seq[agents.Push]
 }
 
-// Group is the processes that read repositories, each of which belongs to the shard of its URL.
+// Group is the processes that read repositories; a repository belongs to the shard of its URL.
 var Group = shards.Group{Kind: "status", Shards: 16}
 
 // Sharing divides shards among processes.

@@ -136,7 +136,7 @@ func (s *Source) wake(named map[string]bool) {
 // maxAnnounced is how many repositories are announced by their names; more are announced as all.
 const maxAnnounced = 1000
 
-// announcePushes tells the other processes which of their repositories moved, at most once in minInterval.
+// announcePushes announces moved repositories to the other processes, at most once in minInterval.
 func (s *Source) announcePushes(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -162,7 +162,7 @@ func (s *Source) announcePushes(ctx context.Context) {
 	}
 }
 
-// followPushes polls the repositories of which other processes were told.
+// followPushes polls the repositories that other processes announce.
 func (s *Source) followPushes(ctx context.Context) {
 	for p := range s.pushes.Pushes(ctx) {
 		if p.By == s.holder {

@@ -12,7 +12,7 @@ import (
 // Store stores a report that arrived through Git, where only its cluster could write it. It may have the sequence of the last
 // one: older versions store a sequence without the document. A report that repeats the stored
 // content costs nothing until Refresh has passed since the last one, and then one small value. intake.IsRefusal
-// says whether an error concerns the report; after another one, call Store again.
+// reports whether an error concerns the report; after another one, call Store again.
 func (d *ReportWriter) Store(ctx context.Context, r intake.Received) error {
 	cluster := v2.ClusterKey(r.Report.Cluster)
 	if err := d.loadAgent(ctx, cluster, r.First); err != nil {

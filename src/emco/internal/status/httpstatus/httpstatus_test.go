@@ -669,7 +669,7 @@ func TestARepeatedReportWaitsForTheDisk(t *testing.T) {
 	}
 }
 
-// The reason of a refusal is cut between characters, so that it stays what it was when it is stored.
+// The reason of a refusal is cut between characters, so that it is stored unchanged.
 func TestTheReasonOfARefusalStaysText(t *testing.T) {
 	t.Parallel()
 	r := NewRefusalRecorder(nil, slog.New(slog.DiscardHandler))

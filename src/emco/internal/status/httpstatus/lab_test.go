@@ -75,7 +75,7 @@ type etcdFixture struct {
 	fleet *clusterMap
 
 	mu   sync.Mutex
-	time time.Time // guarded by mu; it passes when a test says so, however slow the machine is
+	time time.Time // guarded by mu; only the test moves it, however slow the machine is
 }
 
 func newLab(t testing.TB, clusters ...v2.ClusterKey) *etcdFixture {

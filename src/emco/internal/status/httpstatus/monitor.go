@@ -27,7 +27,7 @@ func (s *Source) Monitor(w http.ResponseWriter, r *http.Request) error {
 	return web.JSON(w, http.StatusOK, a)
 }
 
-// agentStatus returns the status of an agent from etcd: what its last document says, and the last sign of life since. Newer is
+// agentStatus returns the status of an agent from etcd: that of its last document, and the last sign of life since. Newer is
 // what the control plane received later: sequences start again with each token.
 func (s *Source) agentStatus(ctx context.Context, cluster v2.ClusterKey) (intake.AgentStatus, error) {
 	out := intake.AgentStatus{Cluster: cluster}

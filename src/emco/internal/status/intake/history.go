@@ -17,7 +17,7 @@ import (
 
 const (
 	nearHistory  = 300              // commits that are read at first
-	farHistory   = 5000             // commits that are read if these do not tell
+	farHistory   = 5000             // commits that are read if these do not decide it
 	maxHistory   = 100_000          // commits of one repository in memory
 	maxRepos     = 10_000           // repositories in memory, besides those that clusters wait for
 	maxReads     = 8                // repositories that are read at a time
@@ -29,7 +29,7 @@ const (
 // repoRest is how long a repository is left alone whose read failed, or took longer than readTimeout.
 var repoRest = cooldown.Options{First: 10 * time.Second, Longest: 5 * time.Minute}
 
-// History knows which commits contain which. It answers from memory, and reads what it does not know beside its callers:
+// History knows which commits contain which. It answers from memory, and reads what it does not know in the background:
 // at most maxReads repositories at a time, and one commit at a time of each. Make it with NewHistory.
 type History struct {
 	commits git.HistoryReader
@@ -101,7 +101,7 @@ func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Rep
 	return false, false
 }
 
-// nextLocked returns what to read next to learn whether a commit contains another one; false if no read can tell now. It begins with
+// nextLocked returns what to read next to learn whether a commit contains another one; false if no read can decide it now. It begins with
 // little of both: a cluster that is behind has a commit that the other one contains.
 func (h *History) nextLocked(one *repoHistory, commit, ancestor git.Hash) (next fetch, due bool) {
 	steps := []fetch{{commit, nearHistory}}

@@ -265,7 +265,7 @@ func (l *longHistory) answer(t *testing.T, h *intake.History, commit, ancestor g
 	return false, ""
 }
 
-// What is read of a commit is little, and more only where this does not tell whether it contains the other one.
+// A first read of a commit is short, and longer ones follow only while it is undecided whether it contains the other one.
 func TestHistoryIsReadAsFarAsItMustBe(t *testing.T) {
 	t.Parallel()
 	type question struct {

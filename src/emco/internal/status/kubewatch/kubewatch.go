@@ -34,8 +34,8 @@ type Options struct {
 	AnswerTimeout time.Duration
 	Log           *slog.Logger
 	// Deliver takes a report of an app whenever its statuses changed. Run calls it; while it
-	// blocks, changes are collected. A report lists all objects of the app, in the order in
-	// which they were tracked.
+	// blocks, changes are collected. A report lists all objects of the app, in tracking
+	// order.
 	Deliver func(context.Context, appcontext.Report)
 }
 

@@ -88,7 +88,7 @@ func (l *lister) add(c route.FedCluster, err error) error {
 		return err
 	case c.Err != nil:
 		l.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
-		if !errs.Is(c.Err, errs.NotFound) && !errs.Is(c.Err, errs.Invalid) { // those are mended by writes, which the mark shows
+		if !errs.Is(c.Err, errs.NotFound) && !errs.Is(c.Err, errs.Invalid) { // those are corrected by writes, which the mark shows
 			l.out.Mark = 0
 		}
 	case err == nil && c.Settings.Status.Repo.URL != "": // else it reports by HTTPS, or not at all

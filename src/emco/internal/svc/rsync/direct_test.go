@@ -197,8 +197,8 @@ func (y *yard) eventually(what string, complaint func() string) {
 	}
 }
 
-// becomes waits until the pair is in a state: "Applied", "gone", or what it is blocked by
-// or fails for.
+// becomes waits until the pair is in a state: "Applied", "gone", or the reason why it is
+// blocked or fails.
 func (y *yard) becomes(want string) {
 	y.Helper()
 	y.eventually("the pair", func() string {

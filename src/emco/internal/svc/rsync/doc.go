@@ -1,6 +1,6 @@
 // Package rsync brings clusters to the state that the AppContext asks for. It is
-// level-triggered: it compares what each pair (one app of one deployment on one cluster)
-// should hold with what it is known to hold, delivers the difference, and records what the
+// level-triggered: it compares the desired content of each pair (one app of one deployment on
+// one cluster) with the known content, delivers the difference, and records what the
 // delivery proves. A crash at any point is repaired by comparing again.
 //
 // Below is one change from a head to the report on it, with the packages on the way and, in

@@ -15,8 +15,8 @@ const documentInterval = time.Second
 // documentPatience is how long the document store may take to answer. Later it counts as away.
 const documentPatience = 10 * time.Second
 
-// followDocuments has the shards try again what failed before a document changed that tells
-// how to reach a cluster: its registration, or a sync object. It also notes whether the documents answer. It ends with ctx.
+// followDocuments has the shards retry failed deliveries to a cluster after its registration or
+// a sync object has changed. It also notes whether the documents answer. It ends with ctx.
 func (s *Service) followDocuments(ctx context.Context) {
 	known := s.shared.Routes.LastKnown
 	var mark int64

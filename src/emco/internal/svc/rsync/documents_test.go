@@ -20,8 +20,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/kubehealth/kubetest"
 )
 
-// A delivery failed because of a document, and the next attempt is an hour away. Once the
-// document is mended, EMCO tries again at once.
+// A delivery failed because of a document, and the next attempt is an hour away. When the
+// document is corrected, EMCO tries again at once.
 func TestF05AMendedDocumentIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorks(t, 1)

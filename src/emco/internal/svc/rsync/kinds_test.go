@@ -93,8 +93,8 @@ func TestF03AKindThatAnotherAppDefines(t *testing.T) {
 	}
 }
 
-// newWorksOnServer starts a process with one direct cluster, an API server, that tries nothing again by
-// itself.
+// newWorksOnServer starts a process with one direct cluster, an API server, that retries nothing
+// on its own.
 func newWorksOnServer(t *testing.T) *works {
 	t.Helper()
 	w := newWorks(t, 0)

@@ -41,8 +41,8 @@ func (w *works) history() func(what, repository string, status int, want string)
 }
 
 // Others rewrite a branch, and an operator restores it: the branch holds again what was
-// written, and the pairs continue at once. If the server refuses, the request fails and says
-// so.
+// written, and the pairs continue at once. If the server refuses, the request fails with
+// that reason.
 func TestH49RewrittenHistoryIsRestored(t *testing.T) {
 	t.Parallel()
 	w := newWorks(t, 1)

@@ -53,7 +53,7 @@ type Parts struct {
 // spareClusters are direct clusters beyond Parts.Workers, for projects that work on none.
 const spareClusters = 4
 
-// Retry says when a failed delivery is tried again.
+// Retry determines when a failed delivery is tried again.
 type Retry = pair.Retry
 
 // Service runs a shard.Shard for each shard that this process owns. It runs once what all
@@ -119,7 +119,7 @@ func (s *Service) OnBranch(url, name string, numbers map[v2.ClusterKey]int) (clu
 	return clusters, sum
 }
 
-// State says which part of the work is done by this process.
+// State describes the part of the work that this process does.
 func (s *Service) State() string { return s.group.String() }
 
 // Run works until ctx ends.

@@ -407,7 +407,7 @@ func TestProcessesShareTheWork(t *testing.T) {
 	}
 }
 
-// Others rewrite a branch: its pairs fail and say what to do, nothing is pushed, and
+// Others rewrite a branch: its pairs fail and name the remedy, nothing is pushed, and
 // others go on. When the history is adopted all that is desired is there again, that of
 // deployments included that have not changed.
 func TestH49RewrittenHistoryIsAdopted(t *testing.T) {

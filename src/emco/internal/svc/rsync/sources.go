@@ -11,7 +11,7 @@ import (
 
 // Source delivers what agents on clusters report, for clusters that are not watched from
 // here. Run works until ctx ends and calls deliver for each report, from several goroutines
-// if it likes, but in order for each pair. A report that names a cluster alone only says
+// if it likes, but in order for each pair. A report that names a cluster alone only means
 // that its agent is there. After a start, the last report on each pair is delivered again.
 type Source interface {
 	Run(ctx context.Context, deliver func(context.Context, appcontext.Report)) error

@@ -186,7 +186,7 @@ func TestAPIServersAcceptPointerObjects(t *testing.T) {
 	}
 }
 
-// The check finds what it is for.
+// The check finds unknown members.
 func TestAPIServersRefuseUnknownMembers(t *testing.T) {
 	s := newServer(t)
 	for _, kind := range []string{"argocd", "anthos"} {

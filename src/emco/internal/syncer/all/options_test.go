@@ -26,8 +26,8 @@ const (
 	end   = "<!-- end of options -->\n"
 )
 
-// TestOptionTables holds the tables of docs/backends to the options that backends have:
-// their names, what the comments say of them, and the examples of the contract test.
+// TestOptionTables compares the tables of docs/backends with the options that backends have:
+// their names, their comments, and the examples of the contract test.
 func TestOptionTables(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -104,7 +104,7 @@ func fill(page, text, table string, write bool) error {
 	return os.WriteFile(page, []byte(before+begin+table+end+after), 0o644)
 }
 
-// optionTable makes the table of a backend, in the order in which its struct has them.
+// optionTable makes the table of a backend's options, in the order of the struct.
 func optionTable(r *syncer.Registry, name string) (string, error) {
 	options := r.OptionsOf(name)
 	meanings, err := comments(options)

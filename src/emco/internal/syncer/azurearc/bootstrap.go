@@ -104,8 +104,8 @@ func (b backend) put(ctx context.Context, azure *arm.Account, t syncer.Target, w
 	return azure.Put(ctx, b.path(t), version, was, body)
 }
 
-// Release deletes the configuration of the target. Flux removes what it has applied when
-// its configuration is deleted.
+// Release deletes the configuration of the target. Flux prunes its objects when its
+// configuration is deleted.
 func (b backend) Release(ctx context.Context, t syncer.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -30,7 +30,7 @@ type Differ interface {
 // editFinder finds edits by others in files of ours. Others may write to our branches. The
 // paths that their commits changed are compared with what targets own. An edit is stored
 // with its pair and written to its deployment's events; it is overwritten, or held where
-// the sync object says so.
+// the sync object requires that.
 type editFinder struct {
 	Options
 

@@ -66,7 +66,7 @@ type Guard struct {
 	users    *branchUsers
 }
 
-// New returns a guard that does nothing until Run, except for what it is asked.
+// New returns a guard that does nothing on its own before Run.
 func New(o Options) *Guard {
 	g := &Guard{Options: o, edits: &editFinder{Options: o}, clusters: newClusterBranches(o), users: newBranchUsers()}
 	return g

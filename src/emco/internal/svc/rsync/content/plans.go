@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/steps"
 )
 
-// StepPlans decides the steps of pairs' changes, and caches them. pulls in its methods says
+// StepPlans decides the steps of pairs' changes, and caches them. pulls in its methods means
 // that the pair's cluster reads its state from Git.
 type StepPlans struct {
 	reader  *Reader

@@ -33,7 +33,7 @@ type Reports interface {
 	NeverReported(cluster v2.ClusterKey) bool // on any pair
 }
 
-// Readiness says whether an applied pair is ready, and since when.
+// Readiness is whether an applied pair is ready, and since when.
 type Readiness struct {
 	Ready      bool
 	Since      time.Time

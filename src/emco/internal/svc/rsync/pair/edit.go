@@ -26,7 +26,7 @@ func DescribeEdit(e appcontext.ExternalEdit) string {
 // heldEdit is the error of a target that is not written because an edit in it is held.
 type heldEdit struct{ edit appcontext.ExternalEdit }
 
-// Error says who changed what.
+// Error names the author, the file, the commit and the remedy.
 func (h *heldEdit) Error() string { return ExternalEdit + ": " + DescribeEdit(h.edit) }
 
 // HeldError returns the error for a held edit.

@@ -66,7 +66,7 @@ func Apply(p appcontext.Pair, r Result, now time.Time) (appcontext.Pair, bool) {
 }
 
 // IsSuperseded reports whether something else was desired of a pair, or its change was at another step, before
-// the delivery ended. If that failed, it says nothing about what is desired now.
+// the delivery ended. If that failed, the failure does not concern what is desired now.
 func IsSuperseded(p appcontext.Pair, r Result) bool {
 	return p.Desired != r.Bundle || r.moreSteps && (p.Change == "" || p.Rev != r.Rev || p.Step != r.Step)
 }

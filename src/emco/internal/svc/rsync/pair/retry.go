@@ -17,7 +17,7 @@ const (
 	MaxAttempts = 5           // attempts before a pair counts as failed and not as retrying
 )
 
-// Retry says when a failed delivery is tried again: after First, then after twice the time
+// Retry determines when a failed delivery is tried again: after First, then after twice the time
 // of the attempt before. A permanent failure is tried every Longest, because whatever
 // refused the delivery may change.
 type Retry struct{ First, Longest time.Duration }
@@ -95,7 +95,7 @@ func Permanent(err error) bool {
 }
 
 // Backoff doubles from First to Longest. It adds up to a quarter at random, so that many
-// pairs do not return together. A server that says when to come back is obeyed.
+// pairs do not return together. A retry time from the server is obeyed.
 func (r Retry) Backoff(attempt int, err error) time.Duration {
 	return r.backoff(attempt, err, rand.Float64())
 }

@@ -1,14 +1,14 @@
 // Package pair holds the states of one app on one cluster, and how they change: which
 // pairs a deployment wants, what a delivery proves, when to try again after a failure, and
-// what a report says about a step. It also words errors and waits for users. It reads and
+// what a report means for a step. It also words errors and waits for users. It reads and
 // writes nothing.
 //
 // A pair that is not Applied is due: something must still happen. It is then one of:
 //
 //	deliverable  its current step can be delivered now, or after its next retry
-//	at a gate    it waits for other pairs before its first step; Blocked says for what
+//	at a gate    it waits for other pairs before its first step; Blocked names them
 //	sent         the step was delivered; the report that the next step needs is missing,
-//	             and Blocked says what is waited for
+//	             and Blocked names it
 //	halted       a hook failed: only another revision continues
 //	stopped      its deployment was stopped; Blocked is Stopped
 package pair

@@ -17,7 +17,7 @@ const (
 	notFound = "NotFound"
 )
 
-// stepCheck is what a report says of a step's need.
+// stepCheck is the result of checking a step's need in a report.
 type stepCheck struct {
 	Met    bool
 	Failed bool   // the hook has failed for good

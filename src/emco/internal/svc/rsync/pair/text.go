@@ -16,7 +16,7 @@ func Clip(text string) string {
 	return text
 }
 
-// NoReport says why it is not known what a cluster holds.
+// NoReport returns the reason why the content of a cluster is not known.
 func NoReport(never bool) string {
 	if never {
 		return "the cluster has never reported; if it pulls from Git, install the monitor there"

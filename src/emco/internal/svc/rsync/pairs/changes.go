@@ -231,7 +231,7 @@ func (s *Store) ResolveEdits(ctx context.Context, targets []pair.Target, keep bo
 	return s.write(ctx, change{put: put})
 }
 
-// Handover says how pairs are handed over to another shard.
+// Handover describes the handover of pairs to another shard.
 type Handover struct {
 	To        string    // name of the shard
 	Commit    string    // holds what older pairs have proved; "" leaves their commits as they are

@@ -68,7 +68,7 @@ func (o *otherPairs) add(p appcontext.Pair, r *mirror.Report) {
 	o.reports[p.Key] = r
 }
 
-// ready says whether a pair of another shard is ready.
+// ready reports whether a pair of another shard is ready.
 func (o *otherPairs) ready(p appcontext.Pair) gate.Readiness {
 	switch r := o.reports[p.Key]; {
 	case p.Phase != appcontext.Applied:

@@ -13,7 +13,7 @@ import (
 )
 
 // Report writes reports on known pairs, and returns the targets that go on because of
-// them. A report that names no app only says that something on its cluster reports.
+// them. A report that names no app only means that its cluster reports.
 func (s *Store) Report(ctx context.Context, reports []appcontext.Report) ([]pair.Target, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -226,7 +226,7 @@ func (c *reportCache) neverReported(ctx context.Context, cluster v2.ClusterKey) 
 
 var digestSeed = maphash.MakeSeed()
 
-// digestOf identifies what a report says, within this process.
+// digestOf identifies the content of a report, within this process.
 func digestOf(r appcontext.Report) uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
@@ -248,7 +248,7 @@ type gateReports struct {
 	err    error
 }
 
-// Ready says whether an applied pair is ready.
+// Ready reports whether an applied pair is ready.
 func (g *gateReports) Ready(p appcontext.Pair) gate.Readiness {
 	if _, other := g.others.reports[p.Key]; other {
 		return g.others.ready(p)

@@ -44,7 +44,7 @@ func (s *Store) advanceReported(ctx context.Context, keys []appcontext.PairKey) 
 }
 
 // SkipSteps moves the pairs of targets past steps that need no delivery: their effect is
-// reported already, or delivering the next step includes it. pulls says that the targets'
+// reported already, or delivering the next step includes it. pulls means that the targets'
 // clusters read their state from Git.
 func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, pulls bool) error {
 	s.writing.Lock()
@@ -61,7 +61,7 @@ func (s *Store) SkipSteps(ctx context.Context, targets []pair.Target, pulls bool
 	return s.write(ctx, change{put: s.changed(put)})
 }
 
-// steps returns a stepper. The caller holds writing as long as it uses it: the stepper reads
+// steps returns a stepper. The caller holds writing while it uses it: the stepper reads
 // and fills the report cache.
 func (s *Store) steps() stepper { return stepper{s.cfg.Plans, &s.reports, s.cfg.Now} }
 

@@ -70,8 +70,8 @@ type Store struct {
 	cfg Config
 
 	// writing serializes changes: a method that changes pairs holds it from its first look
-	// at memory to the end, also while it waits for etcd. Methods without a lock of their own
-	// say that the caller holds it.
+	// at memory to the end, also while it waits for etcd. The comments of methods without a
+	// lock of their own require that the caller holds it.
 	writing  sync.Mutex
 	writer   PairWriter      // guarded by writing; set by Load
 	reports  reportCache     // guarded by writing
@@ -219,5 +219,5 @@ func (s *Store) Shard() string { return s.cfg.Shard }
 // Fence returns the fence of all writes of the shard.
 func (s *Store) Fence() appcontext.Fence { return s.cfg.Fence }
 
-// Retry says when deliveries are tried again.
+// Retry determines when deliveries are tried again.
 func (s *Store) Retry() pair.Retry { return s.cfg.Retry }

@@ -219,7 +219,7 @@ func TestResultsAreRecorded(t *testing.T) {
 	}
 }
 
-// A delivery that ends after the deployment was changed, or terminated, says nothing about what is desired now:
+// The failure of a delivery that ends after the deployment was changed, or terminated, does not concern what is desired now:
 // that is due at once, and not failed until the longest retry interval has passed.
 func TestFailuresOfWhatIsNoLongerDesiredAreForgotten(t *testing.T) {
 	t.Parallel()

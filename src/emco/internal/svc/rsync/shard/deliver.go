@@ -172,7 +172,7 @@ func (s *Shard) deliverDirect(ctx context.Context, t pair.Target, r route.Route,
 }
 
 // routeOf returns a target's route, unless its pairs are meant for an earlier cluster of
-// the same name. While the documents are away, nothing can tell which of the two is the earlier one.
+// the same name. While the documents are away, it is not known which of the two is the earlier one.
 func (s *Shard) routeOf(ctx context.Context, lookup *route.Lookup, t pair.Target) (route.Route, error) {
 	r, err := lookup.Route(ctx, t.Cluster)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
-// DocumentsChanged has the shard try targets that wait for a retry again, if a document that
-// tells how to reach their cluster is among the changes: what made them fail may be corrected.
+// DocumentsChanged has the shard retry waiting targets at once if the registration or a sync object of
+// their cluster is among the changes: what made them fail may be corrected.
 func (s *Shard) DocumentsChanged(changes store.Changes) { s.changed.add(changes) }
 
 // followDocuments tries targets again after changes of documents, until ctx ends.

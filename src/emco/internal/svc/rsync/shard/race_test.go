@@ -2,6 +2,6 @@
 
 package shard
 
-// raced says that the race detector is built in. Everything takes ten times as long then;
+// raced reports whether the race detector is built in. Everything takes ten times as long then;
 // races also occur in small fleets.
 const raced = true

@@ -9,7 +9,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
-// recheck says why a head must be reconciled again although it has not changed.
+// recheck is why a head must be reconciled again although it has not changed.
 type recheck struct {
 	whole bool // pairs have come from another shard: everything must be compared
 	claim bool // it is time for the orphan sweep

@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
 )
 
-// storeRetry says when reads and writes of our own stores are tried again.
+// storeRetry determines when reads and writes of our own stores are tried again.
 var storeRetry = pair.Retry{First: pair.FirstRetry, Longest: time.Minute}
 
 // headState is all of a head that decides what the shard does. If it is the same as
@@ -135,7 +135,7 @@ func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent)
 // reconcileHead writes the pairs that a head asks for, if it asks for anything new, and returns the targets that must
 // change.
 //
-// The event only says which head may have changed. Its newest state counts, because an event that waited must not start
+// The event only names the head that may have changed. Its newest state counts, because an event that waited must not start
 // what a later one has canceled. The shard remembers the state that it has reconciled: the same state needs nothing,
 // unless a recheck was asked for. After an error it remembers nothing, because a part may be done.
 func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEvent) ([]pair.Target, error) {
@@ -224,7 +224,7 @@ func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, d
 	return due, now, err
 }
 
-// readRevision sets what a revision wants on which clusters, and in which order. The order
+// readRevision sets what a revision wants on which clusters, and the order. The order
 // also holds for a removal.
 func (r *headReconciler) readRevision(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes, claim bool) error {
 	if w.Rev == 0 || w.Removed && len(r.pairs.TargetsOf(w.Deployment)) == 0 {

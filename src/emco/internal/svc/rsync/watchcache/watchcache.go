@@ -23,7 +23,7 @@ func New[K comparable, V any](revision func(V) int64) *Cache[K, V] {
 	return &Cache[K, V]{revision: revision, items: map[K]V{}, changed: make(chan struct{})}
 }
 
-// MarkSynced says that all states from before the watch began are in the cache.
+// MarkSynced notes that all states from before the watch began are in the cache.
 func (c *Cache[K, V]) MarkSynced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

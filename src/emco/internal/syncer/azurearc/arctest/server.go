@@ -51,7 +51,7 @@ type Server struct {
 	faults     []Fault
 	calls      []string
 	left       int // writes before 429; negative: no limit
-	remaining  int // what the header says; negative: nothing
+	remaining  int // value of the header; negative: no header
 	failing    string
 	etags      int
 	overtake   func() // before the next write

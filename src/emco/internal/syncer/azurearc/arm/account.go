@@ -54,7 +54,7 @@ func (a *Account) Get(ctx context.Context, path, version string) (Resource, erro
 	return Resource{Body: text, Tag: cmp.Or(resp.Header.Get("ETag"), body.Tag)}, nil
 }
 
-// Put writes a resource if it is still as was says, or, if was is nil, if it does not
+// Put writes a resource if it is still equal to was, or, if was is nil, if it does not
 // exist; otherwise the error is ErrChanged. It returns when Azure has finished, or when ctx
 // ends.
 func (a *Account) Put(ctx context.Context, path, version string, was *Resource, body []byte) error {

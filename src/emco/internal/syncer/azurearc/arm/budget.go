@@ -39,7 +39,7 @@ func newBudget(perHour int) *budget {
 	return &budget{writes: rate.NewLimiter(every, min(burst, max(perHour/10, 1))), now: time.Now}
 }
 
-// errShare says that the requests that the budget allows are used up.
+// errShare means that the requests that the budget allows are used up.
 var errShare = errors.New("EMCO's share of Azure's request limit is used up")
 
 // take spends a request. If there must be none now, it returns the time until a retry, and

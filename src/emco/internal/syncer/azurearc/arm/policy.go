@@ -95,7 +95,7 @@ func refusal(r *http.Request, resp *http.Response) error {
 	var body struct{ Error errorBody }
 	text, err := runtime.Payload(resp)
 	if err == nil {
-		_ = json.Unmarshal(text, &body) // without a fault the status says enough
+		_ = json.Unmarshal(text, &body) // without a fault the status is enough
 	}
 	why := fmt.Errorf("answered with %d %s", resp.StatusCode, cmp.Or(body.Error.String(), http.StatusText(resp.StatusCode)))
 	switch resp.StatusCode {

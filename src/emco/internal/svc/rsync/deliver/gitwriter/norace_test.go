@@ -2,5 +2,5 @@
 
 package gitwriter_test
 
-// raced says that the race detector is built in.
+// raced reports whether the race detector is built in.
 const raced = false

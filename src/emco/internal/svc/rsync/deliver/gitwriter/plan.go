@@ -18,7 +18,7 @@ type targetPlan struct {
 }
 
 // plan asks the backend for the target's files. An app that the backend refuses stays as it
-// is on the branch, and the error says why.
+// is on the branch, and the error has the reason.
 func (w *Writer) plan(ctx context.Context, t pair.Target, r route.Route, pairs []appcontext.Pair) (targetPlan, error) {
 	at := w.Pairs.Address(t, r)
 	apps, err := w.apps(ctx, pairs, nil)

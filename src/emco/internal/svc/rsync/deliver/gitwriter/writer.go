@@ -313,8 +313,8 @@ func (w *Writer) job(r route.Route, parts []contribution) batch.Job {
 	return job
 }
 
-// splitOffending splits contributions into those that own the path for which a
-// commit was refused, and the others.
+// splitOffending splits contributions into those that own the path that a commit was
+// refused for, and the others.
 func splitOffending(err error, parts []contribution) (offending, others []contribution) {
 	fault, ok := errors.AsType[*git.PathError](err)
 	if !ok {

@@ -45,8 +45,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Applier applies pairs to clusters. It keeps a connection to a cluster as long as the
-// kubeconfig stays the same. It owns the goroutines that watch; Stop ends them.
+// Applier applies pairs to clusters. It keeps a connection to a cluster until its
+// kubeconfig changes. It owns the goroutines that watch; Stop ends them.
 type Applier struct {
 	Options
 	ctx context.Context // of the watches
@@ -231,7 +231,7 @@ func (a *Applier) desired(ctx context.Context, p appcontext.Pair, step steps.Ste
 }
 
 // watch watches the objects of a pair and what its steps wait for; those of a pair that is
-// removed only as long as a step waits for them.
+// removed only while a step waits for them.
 func (a *Applier) watch(ctx context.Context, c *connection, p appcontext.Pair) error {
 	b, err := a.Plans.Bundle(ctx, p.Desired)
 	if err != nil {
