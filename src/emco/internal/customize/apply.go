@@ -98,7 +98,7 @@ func (t *editedResult) parse(source string, text []byte) (manifest.Object, error
 	return objects[0], nil
 }
 
-// find returns the objects of the rendering for which match returns true.
+// find returns the objects of the rendering that match.
 func (t *editedResult) find(match func(manifest.Object) bool) (out []*manifest.Object) {
 	for _, part := range [][]manifest.Object{t.result.CRDs, t.result.Objects} {
 		for i := range part {

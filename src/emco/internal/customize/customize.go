@@ -1,5 +1,5 @@
 // Package customize defines action controllers, which change what apps put on clusters; the packages
-// below it hold the controllers, of which hpa is a placement controller, too. A controller returns edits: objects to add, patches of rendered objects, and values. Clusters
+// below it hold the controllers. hpa is a placement controller, too. A controller returns edits: objects to add, patches of rendered objects, and values. Clusters
 // of an app that get equal edits are a class: they share one rendering and one bundle.
 package customize
 
@@ -82,7 +82,7 @@ type App struct {
 
 // Edits are what a controller answers.
 type Edits struct {
-	Edits    []Edit // in the order in which they are made
+	Edits    []Edit // in order of application
 	Findings []Finding
 }
 

@@ -183,7 +183,7 @@ func TestAPatchWithoutAnObjectIsAFinding(t *testing.T) {
 	}
 }
 
-// Objects with equal kinds and names are told apart by their API versions.
+// Objects with equal kinds and names are distinguished by their API versions.
 func TestTheAPIVersionDecidesBetweenEqualNames(t *testing.T) {
 	t.Parallel()
 	req := request()

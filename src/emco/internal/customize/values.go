@@ -175,8 +175,8 @@ func Fact(name string, cluster v2.ClusterKey, pairs KeyValuesOf) (string, error)
 	return value, nil
 }
 
-// literal escapes a text for Helm's --set syntax, in which commas, braces and backslashes mean
-// something.
+// literal escapes a text for Helm's --set syntax, where commas, braces and backslashes are
+// special.
 func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`, `}`, `\}`).Replace(text)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// definition is the part of a CustomResourceDefinition that says which fields its kind has.
+// definition is the part of a CustomResourceDefinition with the fields of its kind.
 type definition struct {
 	Spec struct {
 		Group                 string
@@ -35,7 +35,7 @@ type fields struct {
 	Embedded   bool               `json:"x-kubernetes-embedded-resource"`
 }
 
-// additional is what a schema says of members without a name: a schema, or whether there may be any.
+// additional is the rule of a schema for members that it does not name: a schema, or whether there may be any.
 type additional struct {
 	any    bool
 	fields *fields

@@ -1,6 +1,6 @@
-// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that are
-// defined beside the objects. Flux, kubectl and Helm lose the fields of Kubernetes' kinds
-// without a word; Flux refuses those of custom kinds, and with them the whole app.
+// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that a
+// definition among the objects defines. Flux, kubectl and Helm drop such fields of Kubernetes' kinds
+// silently; Flux refuses those of custom kinds, and with them the whole app.
 package fieldcheck
 
 import (
@@ -27,7 +27,7 @@ const (
 // around them.
 var costly = regexp.MustCompile(`[:\[,]"?[\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\pZ\x{85}]*"?[,}\]]|[0-9.]{200,})`)
 
-// Findings returns a line for each object with such fields. Definitions among the objects say which fields their kinds have. Objects of other kinds, and those that cannot be read as theirs or are
+// Findings returns a line for each object with such fields. Definitions among the objects give the fields of their kinds. Objects of other kinds, and those that cannot be read as theirs or are
 // costly to read, are left to their clusters. A cluster may be newer than this program and know the fields, so nothing is refused.
 func Findings(objects []manifest.Object) (out []string) {
 	defined := schemasOf(objects)
@@ -80,7 +80,7 @@ func (d schemas) unknown(o manifest.Object) (fields []string) {
 	}
 	strict, err := json.UnmarshalStrict(o.Content, into, json.DisallowUnknownFields)
 	if err != nil {
-		return nil // a wrong type: the cluster says so better
+		return nil // a wrong type: the cluster reports it better
 	}
 	for _, problem := range strict {
 		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {

@@ -39,7 +39,7 @@ func TestFieldsThatAKindDoesNotHave(t *testing.T) {
 	}
 }
 
-// A definition beside the objects says which fields its kind has, as an API server prunes by its structural schema.
+// A definition among the objects gives the fields of its kind, as an API server prunes by its structural schema.
 func TestFieldsThatADefinitionDoesNotHave(t *testing.T) {
 	t.Parallel()
 	const definition = `apiVersion: apiextensions.k8s.io/v1
@@ -98,7 +98,7 @@ spec:
 	}
 }
 
-// The reader of quantities would take hours for these.
+// The parser of quantities would need hours for these.
 func TestHostileQuantitiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, amount := range []string{

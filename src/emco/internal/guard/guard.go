@@ -107,7 +107,7 @@ type Breach struct {
 }
 
 // Check returns the breaches of each policy, in order of policies and objects; those of validations come after the others. An
-// error says that an object cannot be read.
+// error means that an object cannot be read.
 func Check(objects []manifest.Object, policies ...Policy) ([]Breach, error) {
 	trees := make([]map[string]any, len(objects))
 	for i, o := range objects {
@@ -287,7 +287,7 @@ func (c *objectCheck) checkSecret() {
 	})
 }
 
-// Readable reports whether an object is a Secret with values that SOPS has not encrypted. An error says that
+// Readable reports whether an object is a Secret with values that SOPS has not encrypted. An error means that
 // the object cannot be read.
 func Readable(o manifest.Object) (bool, error) {
 	if !isSecret(o.ID) {

@@ -38,7 +38,7 @@ type Deployment struct {
 	DocumentsOnly bool
 }
 
-// Candidates are the clusters of which those of an app are chosen: its intent selects them, and the filters
+// Candidates are the clusters that an app can be placed on: its intent selects them, and the filters
 // that are known admit them.
 type Candidates struct {
 	App       string

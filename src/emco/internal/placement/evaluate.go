@@ -122,7 +122,7 @@ func (e *evaluator) admitted(keys []v2.ClusterKey) (out []v2.ClusterKey) {
 	return out
 }
 
-// remark adds what filters say about chosen clusters to the reasons for them.
+// remark adds the filters' remarks on chosen clusters to the reasons for them.
 func (e *evaluator) remark(why map[v2.ClusterKey]string) {
 	for key, reason := range why {
 		why[key] = joinRemarks(reason, e.results[key].Remark)

@@ -60,7 +60,7 @@ type Verdict struct {
 	Cluster  v2.ClusterKey
 	Admitted bool
 	Reason   string // never empty
-	Remark   string // shown beside the reason for a chosen cluster; may be empty
+	Remark   string // shown after the reason for a chosen cluster; may be empty
 }
 
 // Filter decides whether a cluster may run an app. Admit always gives a reason and changes

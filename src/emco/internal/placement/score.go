@@ -13,7 +13,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Preference says how many clusters of each AnyOf are chosen, and which. The zero Preference is
+// Preference determines how many clusters of each AnyOf are chosen, and which. The zero Preference is
 // the first admitted cluster by name.
 type Preference struct {
 	Count    int // 0 is one
@@ -50,7 +50,7 @@ type candidate struct {
 	key   v2.ClusterKey
 	score float64 // 0 to 1
 	why   string  // the parts of the score
-	group string  // by which clusters are spread
+	group string  // value of the property that clusters are spread by
 	round int     // the number of better candidates of its group, and of chosen clusters there
 }
 

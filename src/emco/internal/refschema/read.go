@@ -187,7 +187,7 @@ type fileReader struct {
 	file string
 }
 
-// object returns the members of an object, of which only some are known.
+// object returns the members of an object; others than the known ones are errors.
 func (f fileReader) object(n *yaml.Node, field string, known ...string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	if n.Kind != yaml.MappingNode {

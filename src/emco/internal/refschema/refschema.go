@@ -79,7 +79,7 @@ func (t Type) Check(spec json.RawMessage, vars map[string]string) error {
 }
 
 // References returns the paths of the documents, below /v2, that a document refers to, sorted. Any object in spec that
-// has the name of a type as a member refers to a document of it: the other names in that document's path stand beside that member,
+// has the name of a type as a member refers to a document of it: the other names in that document's path are in the same object,
 // in an object around it, or in vars.
 func (t Type) References(spec json.RawMessage, vars map[string]string) ([]string, error) {
 	if len(t.references) == 0 {

@@ -19,7 +19,7 @@ func Scrubbed(r Renderer) Renderer { return scrubbingRenderer{r} }
 
 type scrubbingRenderer struct{ Renderer }
 
-// Render renders and scrubs what it says.
+// Render renders, and scrubs errors and findings.
 func (s scrubbingRenderer) Render(ctx context.Context, req Request) (Result, error) {
 	res, err := s.Renderer.Render(ctx, req)
 	scrub := Scrubber(req)
@@ -37,7 +37,7 @@ func (s scrubbingRenderer) Render(ctx context.Context, req Request) (Result, err
 	return res, errs.New(errs.KindOf(err), scrub.Replace(err.Error()))
 }
 
-// leastScrubbed is the length from which a value is scrubbed: shorter ones occur in any text.
+// leastScrubbed is the shortest length of a value that is scrubbed: shorter ones occur in any text.
 const leastScrubbed = 4
 
 // Scrubber returns a replacer that hides the override values of a request in texts: as given,

@@ -24,7 +24,7 @@ func (q quoting) Render(context.Context, render.Request) (render.Result, error) 
 func TestF70OverrideValuesAreScrubbedFromTexts(t *testing.T) {
 	t.Parallel()
 	req := render.Request{App: "web", Overrides: []render.Override{
-		{Key: "db.name", Value: "s3cr3t-value"}, // the name of the key says nothing
+		{Key: "db.name", Value: "s3cr3t-value"}, // the name of the key is no hint
 		{Key: "list", Value: `{first\,part,second part}`},
 		{Key: "quoted", Value: "with \"quotes\""},
 		{Key: "replicas", Value: "2"},

@@ -210,7 +210,7 @@ type Call struct {
 	Context CallContext              `json:"emco"`
 }
 
-// CallContext says where a workflow is called from.
+// CallContext describes the caller of a workflow.
 type CallContext struct {
 	Workflow string    `json:"workflow,omitempty"` // its name
 	Group    string    `json:"deploymentIntentGroup"`

@@ -36,7 +36,7 @@ func textOf(v converter.RawValue) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxResult)], "")
 }
 
-// endOf returns how a workflow ended that did not succeed; nil if err says nothing about its end.
+// endOf returns how a workflow ended that did not succeed; nil if err is not about its end.
 func endOf(err error) error {
 	execution, ended := errors.AsType[*temporal.WorkflowExecutionError](err)
 	if !ended {
@@ -54,7 +54,7 @@ func endOf(err error) error {
 	}
 }
 
-// requestError gives an error of a request its kind, and says what to do about one that does not pass.
+// requestError gives an error of a request its kind, and a permanent one the remedy.
 func requestError(op string, j workflow.Job, err error) error {
 	if _, missing := errors.AsType[*serviceerror.NamespaceNotFound](err); missing {
 		return errs.E(errs.NotFound, op, j.ID, fmt.Errorf("%w; the operator creates the namespace, or corrects workflows.temporal.namespace", err))

@@ -148,7 +148,7 @@ func retryOf(r *v2.WorkflowRetry) *temporal.RetryPolicy {
 	}
 }
 
-// errUndecided says that a workflow goes on.
+// errUndecided means that a workflow goes on.
 var errUndecided = errors.New("the workflow goes on")
 
 // wait waits a while for the end of a workflow.

@@ -210,7 +210,7 @@ func TestStartOptionsReachTemporal(t *testing.T) {
 	}
 }
 
-// Temporal ends a workflow at its run's deadline, even if nobody asks it to and the workflow obeys no cancellation.
+// Temporal ends a workflow at its run's deadline, even without a request and if the workflow obeys no cancellation.
 func TestTemporalKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, address string) {

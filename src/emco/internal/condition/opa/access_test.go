@@ -18,7 +18,7 @@ import (
 
 const token = "planted-token"
 
-// closedServer answers whoever has the token and a client certificate. It repeats what it is asked with, as a careless server does.
+// closedServer answers whoever has the token and a client certificate. It repeats the credential in its answer, as a careless server does.
 func closedServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -49,7 +49,7 @@ func New(allowed []string, admit func(netip.Addr) error) (*Engine, error) {
 	return &Engine{allowed: prefixes, admit: admit, clients: map[string]*http.Client{}, others: Access{}.client(admit)}, nil
 }
 
-// SetAccess says how the server of a URL is asked, before anything asks. The error is Invalid.
+// SetAccess sets the access to the server of a URL. Call it before the first question. The error is Invalid.
 func (e *Engine) SetAccess(to string, a Access) error {
 	u, err := outbound.ReadURL(to)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 )
 
-// Check puts a controller through its contract, with an intent for which it makes edits: equal
+// Check puts a controller through its contract, with an intent that it makes edits for: equal
 // calls give equal edits, edits are well formed, the context stays as it is, and an ended context
 // is an error.
 func Check(t *testing.T, c customize.Controller, at customize.Deployment) {

@@ -1,5 +1,5 @@
 // Package dtc is the traffic controller: it makes the objects of traffic group intents, which
-// say what may reach a service, and from where. policy.go makes NetworkPolicies, discovery.go
+// define who may reach a service, and from where. policy.go makes NetworkPolicies, discovery.go
 // Services for clients on other clusters, istio.go the objects of Istio's mesh, and sdewan.go those
 // of SD-EWAN.
 package dtc

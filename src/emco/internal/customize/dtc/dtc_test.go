@@ -174,7 +174,7 @@ func TestRegisteredControllersDecide(t *testing.T) {
 	}
 }
 
-// What cannot work is said: as an error if users must mend it, else as a finding.
+// What cannot work is an error if users must correct it, else a finding.
 func TestWhatCannotWorkIsReported(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

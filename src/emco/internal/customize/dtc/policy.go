@@ -100,7 +100,7 @@ func (c client) peers() (out []policyPeer) {
 	return out
 }
 
-// forwarded returns the addresses from which SD-EWAN forwards to a cluster.
+// forwarded returns the addresses that SD-EWAN forwards to a cluster from.
 func (l *editList) forwarded(cluster v2.ClusterKey) (out []policyPeer, err error) {
 	text, err := l.fact(cluster, allowedCIDR, "")
 	if err != nil {

@@ -54,7 +54,7 @@ func (l *labeller) UpdateAppContext(_ context.Context, req *pb.ContextUpdateRequ
 	return out, nil
 }
 
-// fleet has clusters, of which one is large.
+// fleet has any cluster; p+b is large.
 type fleet struct{}
 
 func (fleet) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {

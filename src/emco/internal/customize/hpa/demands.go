@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
 
-// Demands implements placement.Controller. What a cluster has free is what its key-value pairs say, and what its nodes have
-// free for resources without such a pair.
+// Demands implements placement.Controller. The free resources of a cluster come from its key-value pairs, and from its nodes
+// for resources without such a pair.
 func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[string]placement.Demand, error) {
 	all, err := h.needs(ctx, at.Group, at.Intent)
 	if err != nil {
@@ -49,7 +49,7 @@ func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[s
 	return out, nil
 }
 
-// room is what is known of the candidates of an app beside their key-value pairs.
+// room is what is known of the candidates of an app besides their key-value pairs.
 type room struct {
 	free    map[v2.ClusterKey]status.Capacity // of clusters without a key-value pair for each resource
 	running []v2.ClusterKey                   // that the app is placed on now, sorted

@@ -30,7 +30,7 @@ var (
 	ActionNames    = []string{"hpa", "hpa-ac", "hpaac", "hpa-action-controller"}
 )
 
-// freePrefix begins the key-value pairs of clusters that say how much of a resource is free, such as
+// freePrefix begins the keys of clusters' key-value pairs with the free amount of a resource, such as
 // "allocatable.memory".
 const freePrefix = "allocatable."
 

@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
 )
 
-// podsOfNode is the resource of which each pod takes one.
+// podsOfNode is the resource for the number of pods: each pod takes one.
 const podsOfNode = "pods"
 
 // pods are the pods of a workload.

@@ -110,7 +110,7 @@ func TestNodesMustHaveRoomForEachPod(t *testing.T) {
 	}
 }
 
-// A need that is larger than numbers can say fits nowhere.
+// A need that overflows int64 fits nowhere.
 func TestNumbersOfNeedsDoNotRunOver(t *testing.T) {
 	t.Parallel()
 	for _, resource := range []string{`"name":"cpu"`, `"name":"memory","units":"Ti"`} {
@@ -178,7 +178,7 @@ func TestWishedRoomIsAPreference(t *testing.T) {
 // Clusters are asked only for resources without a key-value pair, and not at all where only documents count.
 func TestKeyValuePairsComeFirst(t *testing.T) {
 	t.Parallel()
-	large := fleet{three[1]} // its pairs say 8 cpu and 4Gi
+	large := fleet{three[1]} // its pairs have 8 cpu and 4Gi
 	for name, tt := range map[string]struct {
 		need      string
 		only      bool

@@ -18,7 +18,7 @@ func NewClient(db *store.DB) customize.Controller { return clientController{db} 
 
 type clientController struct{ db *store.DB }
 
-// Customize implements customize.Controller: pods of clients get the labels by which their chains select them.
+// Customize implements customize.Controller: pods of clients get the labels that their chains select.
 func (s clientController) Customize(ctx context.Context, d customize.Deployment) (out customize.Edits, err error) {
 	if err := d.CheckIntent(ctx, s.db, "SfcClientIntent", clients); err != nil {
 		return out, err

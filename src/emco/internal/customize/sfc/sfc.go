@@ -1,5 +1,5 @@
-// Package sfc is the controller of service function chains: it makes the NetworkChaining objects by which
-// Nodus routes the traffic of clients through the pods of a chain, labels these pods, and (client.go) labels the pods
+// Package sfc is the controller of service function chains: it makes the NetworkChaining objects that have
+// Nodus route the traffic of clients through the pods of a chain, labels these pods, and (client.go) labels the pods
 // of clients.
 package sfc
 

@@ -114,7 +114,7 @@ func TestAChainOfTwoFunctions(t *testing.T) {
 	customizetest.Golden(t, "chain", sfc.New(s.db), s.at, workloads)
 }
 
-// Pods of a client get the labels by which the chain of another deployment selects them.
+// Pods of a client get the labels that the chain of another deployment selects.
 func TestAClientOfAnotherDeployment(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -23,7 +23,7 @@ func Of(c *v2.Choice) placement.Preference {
 	return out
 }
 
-// spread returns the property by which clusters are spread; nil for none.
+// spread returns the property that clusters are spread by; nil for none.
 func spread(by string) placement.Property {
 	switch by {
 	case "":

@@ -101,7 +101,7 @@ func requestOf(d placement.Deployment, apps []placement.Candidates) *pb.Resource
 	return out
 }
 
-// filter returns the filter of a choice. The error says what is wrong with the choice.
+// filter returns the filter of a choice, or why the choice is invalid.
 func (c controller) filter(app placement.Candidates, choice *pb.Choice) (*filter, error) {
 	candidates := map[v2.ClusterKey]bool{}
 	for _, group := range append(slices.Clone(app.AnyOf), app.Mandatory) {

@@ -80,7 +80,7 @@ func serve(t *testing.T, c *chooser) placement.Controller {
 	return external.Controllers(grpccall.Dialer{Admit: outbound.Policy{}.Check})(registered)
 }
 
-// fleet is the clusters p+a to p+e, of which c and d are large.
+// fleet is the clusters p+a to p+e; c and d are large.
 type fleet struct{}
 
 func (fleet) Cluster(key v2.ClusterKey) (placement.Cluster, bool) {

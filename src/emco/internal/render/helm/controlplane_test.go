@@ -158,7 +158,7 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 	}
 }
 
-// The notes tell how to wait for all pods and how to reach the API, in each shape, with names that the API and its certificate have.
+// The notes explain how to wait for all pods and how to reach the API, in each shape, with names that the API and its certificate have.
 func TestTheNotesOfTheControlPlaneFitItsShape(t *testing.T) {
 	t.Parallel()
 	type values = map[string]any

@@ -21,7 +21,7 @@ import (
 // answers to stdout. Its error means that it could not read a request or write an answer;
 // a request that cannot be rendered is an answer.
 //
-// If stdin ends while it renders, nobody waits for the answer any more, because the parent was killed: then Main ends the
+// If stdin ends while it renders, the parent was killed and no process waits for the answer: then Main ends the
 // process at once.
 //
 // It silences the process's standard logger, because libraries below r log values of

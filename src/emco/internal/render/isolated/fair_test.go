@@ -24,7 +24,7 @@ func appOf(project, app string, b *render.Budget) render.Request {
 	return req
 }
 
-// Beside 24 charts of another project that never end, and hold all slots, each chart of a small deployment gets a slot at
+// While 24 charts of another project that never end hold all slots, each chart of a small deployment gets a slot at
 // once: no rendering of the other project comes between a request and its slot.
 func TestF27AProjectWithLoopingChartsDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()

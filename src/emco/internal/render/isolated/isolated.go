@@ -295,7 +295,7 @@ type renderRequest struct {
 	Release, Namespace string
 	Labels             []render.Label
 	Work               time.Duration // processor time for the chart
-	Keep               uint64        // bytes of memory up to which the child is fit for another chart
+	Keep               uint64        // most bytes of memory of a child that may render another chart
 }
 
 // packedArchive is an archive with its content.

@@ -162,7 +162,7 @@ func TestChartsOfAProjectShareAChild(t *testing.T) {
 	if n := len(s.children()); n != 2 {
 		t.Errorf("%d children rendered the charts of two projects, want 2", n)
 	}
-	for range 2 { // nobody's charts
+	for range 2 { // charts without a project
 		s.render("", "tells")
 	}
 	if n := len(s.children()); n != 4 {

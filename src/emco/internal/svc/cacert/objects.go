@@ -106,7 +106,7 @@ func slug(name string) string {
 }
 
 // objects returns what a place gets: the Secret with its certificate and key, the issuer that signs with it and, in a
-// logical cloud, the setting by which Istio's proxies use the issuer.
+// logical cloud, the setting that has Istio's proxies use the issuer.
 func objects(ca authority, p place, signed Signed, key seal.Secret) []any {
 	name := issuerName(ca.key, ca.Metadata.Name, p.cloud)
 	data := map[string][]byte{corev1.TLSCertKey: signed.Certificate, corev1.TLSPrivateKeyKey: key}
@@ -147,7 +147,7 @@ type Issuers interface {
 }
 
 // check returns when a certificate ends. It refuses what is no certificate for a key that can sign others now: an
-// issuer may change what it was asked for.
+// issuer may deviate from the request.
 func (s Signed) check(key seal.Secret, now time.Time) (ends time.Time, err error) {
 	block, _ := pem.Decode(s.Certificate)
 	if block == nil {

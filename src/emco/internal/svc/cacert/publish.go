@@ -142,7 +142,7 @@ func (a *Authorities) signed(ctx context.Context, ca authority) (map[string]Sign
 	return a.issuers.Signed(ctx, cluster, ca.Spec.IssuingCluster.Namespace, appcontext.HeadID(doc.UID).Deployment(), enrollment.name)
 }
 
-// accept returns when a certificate that was signed for a place ends. The error says why the place cannot sign with it.
+// accept returns when a certificate that was signed for a place ends, or why the place cannot sign with it.
 func (a *Authorities) accept(signed Signed, key seal.Secret, p place) (time.Time, error) {
 	if len(signed.Certificate) == 0 {
 		return time.Time{}, errs.New(errs.Invalid, "the issuer has not signed the certificate of "+p.name()+": "+cmp.Or(signed.Problem, "it has no such request yet; wait until the enrollment is Ready, and update the distribution"))

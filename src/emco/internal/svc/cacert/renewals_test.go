@@ -187,7 +187,7 @@ func TestAnOutageDelaysNoRenewal(t *testing.T) {
 	}
 }
 
-// An update by another caller, which comes between the look and the renewal, says nothing about the problem of the last renewal.
+// An update by another caller, between the look and the renewal, does not change the problem of the last renewal.
 func TestAFasterUpdateKeepsTheProblem(t *testing.T) {
 	t.Parallel()
 	f := newStageFixture(t)
@@ -216,7 +216,7 @@ func TestAFasterUpdateKeepsTheProblem(t *testing.T) {
 	f.Run(t, step{Do: "GET " + enrollment + "/status", Status: 200, Text: `"problem":"the certificate authority has no clusters`})
 }
 
-// What is remembered of authorities ends with what it is for.
+// What is remembered of an authority is forgotten when no renewal needs it.
 func TestRenewalsForget(t *testing.T) {
 	t.Parallel()
 	f := newStageFixture(t)

@@ -62,7 +62,7 @@ func lifeOf(ca authority, known time.Duration) time.Duration {
 // renewal returns when a certificate that was requested at a time must be renewed: after two thirds of its life.
 func renewal(requested time.Time, life time.Duration) time.Time { return requested.Add(life / 3 * 2) }
 
-// earlier returns the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times; zero is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -28,7 +28,7 @@ import (
 // action makes and which no route shows.
 type stage struct {
 	name       string // in URLs; also the name of the addon's app
-	collection string // of its documents, beside that of the certificate authorities
+	collection string // of its documents, next to that of the certificate authorities
 }
 
 var (

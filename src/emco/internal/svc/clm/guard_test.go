@@ -30,7 +30,7 @@ func TestAClusterThatIsWantedStays(t *testing.T) {
 	)
 }
 
-// Who puts networks on a cluster is asked before the cluster goes, and told when it goes.
+// The service of networks can refuse the deletion of a cluster, and is notified of it.
 func TestAClusterWithNetworksStays(t *testing.T) {
 	t.Parallel()
 	const all = "/v2/cluster-providers"

@@ -29,8 +29,8 @@ const (
 	customizations = resources + "/{genericResource}/customizations"
 )
 
-// maxFiles bounds the files of a document, in bytes. They are stored sealed in the document, for
-// which etcd has room.
+// maxFiles bounds the files of a document, in bytes. They are stored sealed in the document,
+// which must fit into etcd.
 const maxFiles = 512 << 10
 
 // Mount adds the routes.

@@ -112,8 +112,8 @@ func (s *Sessions) issuer(asked string) (string, error) {
 	return "", errs.New(errs.Invalid, "Invalid parameter issuer: give one of "+strings.Join(names, ", "))
 }
 
-// returnPath checks the path that the browser opens after its sign-in: one of this origin, which no browser
-// takes for another.
+// returnPath checks the path that the browser opens after its sign-in: every browser must resolve it to
+// this origin.
 func returnPath(text string) (string, error) {
 	if text == "" {
 		return defaultReturn, nil
@@ -193,7 +193,7 @@ func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.
 	return caller, session, s.Grants.BeginSession(ctx, caller.Subject, session.ID, caller.Until, s.Most)
 }
 
-// landing is a page from which the browser goes on. A redirect would not do: its request would be one of the
+// landing is a page that opens the next one. A redirect would not do: its request would be one of the
 // issuer's page, and go without the session.
 func landing(w http.ResponseWriter, to string) error {
 	h := w.Header()

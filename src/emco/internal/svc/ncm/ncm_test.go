@@ -170,7 +170,7 @@ func TestTheLifeOfNetworks(t *testing.T) {
 	}
 }
 
-// A failed apply may be repeated: the state alone does not say that the networks are on the cluster.
+// A failed apply may be repeated: the state alone does not prove that the networks are on the cluster.
 func TestAFailedApplyIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -44,7 +44,7 @@ func (g testGroup) withDB(template string) {
 		`{"metadata":{"name":"db"},"spec":{"app":"db","intent":{"allOf":[{"clusterProvider":"edge","clusterLabel":"all"}]}}}`)
 }
 
-// about returns what plans or statuses say of duplicates, "app: finding" in lines.
+// about returns the findings about duplicates in plans or statuses, "app: finding" in lines.
 func about[T any](apps []T, of func(T) (string, []string)) string {
 	var out []string
 	for _, a := range apps {

@@ -56,7 +56,7 @@ func (g *Groups) addHooks(ctx context.Context, group store.Key, m *appcontext.He
 	return nil
 }
 
-// waitsFor says what a hook waits for that has not begun.
+// waitsFor returns what a hook that has not begun waits for.
 func waitsFor(s v2.HookIntentSpec, op appcontext.Operation) string {
 	switch {
 	case v2.IsBefore(s.HookType):

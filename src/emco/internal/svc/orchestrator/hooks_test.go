@@ -150,7 +150,7 @@ func TestHooksRunBeforeWhatWasTakenOverIsRemoved(t *testing.T) {
 	}
 }
 
-// An aborted termination says what it undid, and what it did not.
+// An aborted termination reports what it undid, and what it did not.
 func TestAnAbortedTerminationTellsWhatFailedBefore(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

@@ -104,7 +104,7 @@ func TestF05AFailedTerminationIsAskedForAgain(t *testing.T) {
 	equal(t, "status after the removal", g.status().DeployedStatus+g.status().Status, "Terminated")
 }
 
-// A label changes so that an update would place an app elsewhere: the status says so until
+// A label changes so that an update would place an app elsewhere: the status reports it until
 // the update.
 func TestF11TheStatusNamesAnOutdatedPlacement(t *testing.T) {
 	t.Parallel()

@@ -95,7 +95,7 @@ func TestAPlacementControllerOfAnotherProcessChooses(t *testing.T) {
 		}
 	}
 
-	// The status asks nobody: it would wait for another process, and says nothing about outdated places.
+	// The status asks no controller, because it would wait for another process, and reports no outdated places.
 	remote.pick, remote.failure, remote.asked = "edge+c", errs.New(errs.Unavailable, "it is away"), nil
 	if s := g.status(); s.Outdated != "" || len(remote.asked) > 0 {
 		t.Errorf("the status says %q after %q", s.Outdated, remote.asked)

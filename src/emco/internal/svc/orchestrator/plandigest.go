@@ -32,7 +32,7 @@ func planDigest(req actionRequest, requested, group appcontext.Head, outcome str
 	}{req.request.String(), requested.Rev, group.UID, group.NextRevision(), outcome})
 }
 
-// planChangedError says that an action would do something else than its plan.
+// planChangedError means that an action would do something else than its plan.
 type planChangedError struct{ plan, now string }
 
 func (e *planChangedError) Error() string {

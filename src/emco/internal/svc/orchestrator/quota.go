@@ -113,7 +113,7 @@ func (u *Usage) PairChanged(appcontext.PairKey, *mirror.Entry) {}
 // AgentHeard does nothing.
 func (u *Usage) AgentHeard(v2.ClusterKey, time.Time) {}
 
-// Advanced says that everything up to a revision was counted.
+// Advanced notes that everything up to a revision was counted.
 func (u *Usage) Advanced(int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,7 +155,7 @@ type demand struct {
 	now, next int64 // what this one uses, and would use
 }
 
-// quotaError says that an action would use more than a project may.
+// quotaError means that an action would use more than a project may.
 type quotaError struct {
 	project string
 	limit   plan.Limit

@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
 
-// What a chart says about an override value reaches neither status nor events nor plans.
+// An override value in a chart's messages reaches neither status nor events nor plans.
 func TestF70OverrideValuesReachNoStatus(t *testing.T) {
 	t.Parallel()
 	p := newControlPlane(t)

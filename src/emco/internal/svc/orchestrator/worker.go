@@ -78,7 +78,7 @@ func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me 
 	return w
 }
 
-// WithWitness calls f for each operation that ended: what it made for which document, or that it failed.
+// WithWitness calls f for each operation that ended, with its document and whether it failed.
 func (w *Worker) WithWitness(f func(op appcontext.Operation, subject string, failed bool)) *Worker {
 	w.witness = f
 	return w
@@ -195,7 +195,7 @@ func (w *Worker) execute(ctx context.Context, b revision.Builder, op appcontext.
 }
 
 // try publishes the operation's revision. Without an error the operation has ended: the
-// revision is published, or the head says why there is none. Conflict means that the head no
+// revision is published, or the head has the reason why there is none. Conflict means that the head no
 // longer waits for the operation. After any other error execute calls try again.
 func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Operation, log *slog.Logger) error {
 	start := time.Now()

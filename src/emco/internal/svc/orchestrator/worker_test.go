@@ -312,7 +312,7 @@ func (r *refusing) Publish(_ context.Context, _ *appcontext.Store, head appconte
 	return head, err
 }
 
-// An error that another attempt cannot mend ends the operation at once; one that may pass does not.
+// A permanent error ends the operation at once; one that may pass does not.
 func TestPermanentErrorsOfPublicationEndTheOperation(t *testing.T) {
 	t.Parallel()
 	p := newWorkerFixture(t)

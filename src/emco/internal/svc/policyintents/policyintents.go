@@ -317,7 +317,7 @@ func (s *Service) meet(ctx context.Context, m *match, event v2.AgentEvent, key s
 	return out
 }
 
-// warn tells the users of a deployment why an intent did nothing. If that fails, the agent knows it nevertheless.
+// warn writes an event of the deployment with the reason why an intent did nothing. If that fails, the agent still has the reason.
 func (s *Service) warn(ctx context.Context, m *match, event v2.AgentEvent, o v2.EventOutcome) {
 	if m.beyond || !s.warned.due(m.Doc.UID, o.Error, s.Now()) {
 		return

@@ -76,7 +76,7 @@ func (r *recorder) Act(_ context.Context, q policyintents.Request) error {
 	return r.fail
 }
 
-// stage serves intents to a caller, who may do what bindings say.
+// stage serves intents to a caller, who may do what bindings allow.
 type stage struct {
 	*resourcetest.Server
 	actions  *recorder
@@ -240,7 +240,7 @@ func TestIntentsOfAProjectForAnEventAreLimited(t *testing.T) {
 	}
 }
 
-// Repeated events with one Idempotency-Key are one for each intent; dry runs say so to who acts.
+// Repeated events with one Idempotency-Key are one for each intent; actions of dry runs are dry runs.
 func TestKeysAndDryRunsReachTheActions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, false)
@@ -272,8 +272,8 @@ func asking(rule string) string {
 	return fmt.Sprintf(`{"spec":{"event":{"id":"errors","agent":"watcher"},"policy":{"engineUrl":"http://opa.example.org","policyName":%q},"actor":"stop"}}`, rule)
 }
 
-// Rules of OPA servers decide like expressions, and what they cannot decide is said to the agent and to the users of
-// the deployment, once.
+// Rules of OPA servers decide like expressions. If they cannot decide, the agent and the users of the deployment get
+// the reason, once.
 func TestRulesOfEnginesDecide(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, false)

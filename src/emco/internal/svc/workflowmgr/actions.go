@@ -76,7 +76,7 @@ func (p runPlace) read(r *http.Request) (out intentRun, err error) {
 	return out, err
 }
 
-// status answers the last run. Upstream's clients send a body that says where to look; there is one place here.
+// status answers the last run. Upstream's clients send a body that names the place to look; there is one place here.
 func (p runPlace) status(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckQuery(r.URL.Query()); err != nil {
 		return err

@@ -158,7 +158,7 @@ func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRu
 //
 // The record of the run comes first in each step: it has the number of an attempt before the attempt begins, and the time of the
 // next one before the pause, so that another process can continue. ctx is the process's, own ends when the run is canceled or
-// replaced, and timed also when the run is late: its cause says why the run ends early.
+// replaced, and timed also when the run is late: its cause is why the run ends early.
 func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
 	timed, stop := context.WithDeadlineCause(own, job.Deadline, errLate)
 	defer stop()

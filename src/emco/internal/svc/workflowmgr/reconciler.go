@@ -154,7 +154,7 @@ func phases(runs []appcontext.WorkflowRun, head *appcontext.Head) (before, after
 	return before, after
 }
 
-// advance starts the first hook that is not passed, once ready says that it may. It returns that hook; nil if all are
+// advance starts the first hook that is not passed, once ready returns true for it. It returns that hook; nil if all are
 // passed.
 func (r *reconciler) advance(ctx context.Context, head *appcontext.Head, runs []appcontext.WorkflowRun, ready func(appcontext.WorkflowRun) (bool, error)) (*appcontext.WorkflowRun, error) {
 	i := slices.IndexFunc(runs, func(run appcontext.WorkflowRun) bool { return !workflow.Passed(run, head) })

@@ -79,7 +79,7 @@ func (w *Worker) Run(ctx context.Context) error { return w.group.Run(ctx) }
 func (w *Worker) runShard(ctx context.Context, _ int, own *shards.Ownership) error {
 	s := &reconcilers{Worker: w, contexts: w.contexts.Fenced(own.Fence()), by: map[appcontext.HeadID]chan struct{}{}}
 	defer s.running.Wait()
-	if err := w.mirror.Await(ctx); err != nil { // the heads tell which of the stored runs still matter
+	if err := w.mirror.Await(ctx); err != nil { // the heads decide which of the stored runs still matter
 		return err
 	}
 	for run, err := range s.contexts.WatchRuns(ctx) {

@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow/commandrunner"
 )
 
-const began = "began" // the pipe to which the program stays writes a line
+const began = "began" // the pipe that the program stays writes a line to
 
 var scripts = map[string]string{
 	"sound": "#!/bin/sh\nread -r job\necho \"$job $# $(/usr/bin/env | grep -v -e '^PWD=' -e '^SHLVL=' -e '^_=' | wc -l)\"\n",

@@ -110,7 +110,7 @@ func (r *Runner) ask(ctx context.Context, method string, at *url.URL, body []byt
 	return r.read(at, resp, text)
 }
 
-// read tells ends from answers that say to wait, and from failures.
+// read distinguishes ends, answers that ask to wait, and failures.
 func (r *Runner) read(at *url.URL, resp *http.Response, text []byte) (out answer, err error) {
 	out.text = string(text[:min(len(text), maxAnswer)])
 	switch code := resp.StatusCode; {

@@ -1,6 +1,6 @@
-// Package plan reads what the documents of a deployment intent group describe: which clusters
-// each app goes to, what it is rendered from, which policies bound it and in what order it is
-// delivered. It renders nothing and writes nothing.
+// Package plan reads what the documents of a deployment intent group describe: the clusters of
+// each app, the source of its rendering, the policies that bound it and the order of its
+// delivery. It renders nothing and writes nothing.
 //
 // plan.go reads the documents and places the apps, intents.go reads the group's intents and calls
 // the controllers that they name, requests.go reads what each app is rendered from and its order,

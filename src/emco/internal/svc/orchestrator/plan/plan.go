@@ -189,7 +189,7 @@ func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err erro
 	return d, err
 }
 
-// decide places one app; its error says why the app cannot be placed.
+// decide places one app, or returns why it cannot be placed.
 func (p Planner) decide(ctx context.Context, d documents, app string) (placement.Decision, error) {
 	req, filters := p.request(d, app)
 	if d.intents[app].choose == nil && len(filters) == 1 && len(req.Preference.Scorers) == 0 {

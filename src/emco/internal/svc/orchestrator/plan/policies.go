@@ -98,7 +98,7 @@ func (d Policies) Digest(class manifest.Digest) manifest.Digest {
 }
 
 // Check returns the findings about a rendering, also about fields that kinds do not have, and the failure if a policy refuses it.
-// scrub hides override values in its texts, which name objects. An error says that an object
+// scrub hides override values in its texts, which name objects. An error means that an object
 // cannot be read.
 func (d Policies) Check(r render.Result, scrub *strings.Replacer) (findings []string, failure *appcontext.Failure, err error) {
 	objects := slices.Concat(r.CRDs, r.Objects)

@@ -39,7 +39,7 @@ type Builder struct {
 	// Admit refuses, as Invalid, a revision that would use more than its project may; nil: all are published.
 	Admit func(ctx context.Context, head appcontext.Head, next appcontext.Use) error
 
-	// Recipients says which clusters read files, and for whom Secrets are encrypted there, as
+	// Recipients returns the clusters that read files, and the recipients of encrypted Secrets there, as
 	// plan.Planner.Recipients; nil: revisions with readable Secrets are not restored if a policy encrypts them.
 	Recipients func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error)
 }

@@ -41,7 +41,7 @@ type duplicate struct {
 	objects []manifest.ID
 	changed bool // the app changes on one of the clusters, or the other app has been there before
 	first   v2.ClusterKey
-	more    int // clusters beside the first
+	more    int // clusters besides the first
 }
 
 // String is the finding.

@@ -144,7 +144,7 @@ func TestARollbackNotesTheDuplicatesOfNow(t *testing.T) {
 	}
 }
 
-// What another deployment should hold may be damaged, or removed a moment ago. That holds nobody up.
+// The content of another deployment may be damaged, or removed a moment ago. That does not delay a revision.
 func TestAnUnreadableBundleOfAnotherDeploymentIsNotCompared(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

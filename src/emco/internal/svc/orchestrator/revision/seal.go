@@ -23,7 +23,7 @@ type sealedContent map[appcontext.Digest]appcontext.Digest
 
 // seal encrypts the readable Secrets of a class, and records their sources in made. A Secret that is
 // desired already, for the same recipients, stays as it is in Git: encrypted again, it would be a change without a
-// change. The failure says that the clusters have no recipients.
+// change. The failure means that the clusters have no recipients.
 func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, before builtBefore, r render.Result, made sealedContent) (render.Result, *appcontext.Failure, error) {
 	r.Objects, r.Hooks = slices.Clone(r.Objects), slices.Clone(r.Hooks)
 	objects := make([]*manifest.Object, 0, len(r.Objects)+len(r.Hooks))
@@ -72,7 +72,7 @@ type sealedObjects struct {
 	known map[appcontext.Digest]manifest.Object // guarded by mu; without Content until it was read
 }
 
-// sealObject encrypts a Secret, or takes it as it was encrypted before. The reason says why it cannot be
+// sealObject encrypts a Secret, or takes it as it was encrypted before. The reason is why it cannot be
 // encrypted; errors are the store's.
 func (b Builder) sealObject(ctx context.Context, o *manifest.Object, recipients []string, known *sealedObjects, made sealedContent) (reason string, err error) {
 	from := manifest.DigestOf(fmt.Appendf(nil, "%s %s", o.Digest, strings.Join(recipients, ",")))
