@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// forbidden says what the program must not link, and why. A name stands for itself
+// forbidden maps packages that the program must not link to the reason. A name stands for itself
 // and for all packages below it.
 var forbidden = map[string]string{
 	"helm.sh/helm/v3/pkg/action":                     "charts are rendered without a cluster; it brings a Kubernetes client, registries and releases",

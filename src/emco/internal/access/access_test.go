@@ -19,7 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// cookie is the session of bob, which becomes idle and ends when a test says so.
+// cookie is the session of bob; a test makes it idle and ends it.
 type cookie struct{ idle, ended bool }
 
 func (c *cookie) Session(r *http.Request) (authn.Caller, bool, error) {

@@ -48,7 +48,7 @@ func (g *guardedStage) user(name string, groups ...string) *testStage {
 	return g.with(g.op.Token(g.T, map[string]any{"aud": "emco-api", "sub": name, "groups": groups}))
 }
 
-// with returns the API as the holder of a token sees it; nobody with an empty token.
+// with returns the API as the holder of a token sees it, or as a caller without a credential if the token is empty.
 func (g *guardedStage) with(token string) *testStage {
 	g.Helper()
 	as := *g.testStage

@@ -62,8 +62,8 @@ func find(all []audit.Line, phase, verb, path string) audit.Line {
 	return all[i]
 }
 
-// The log says who did what from where with which outcome, also who was refused; it holds no credential and no
-// content; and each sees the lines of its own projects.
+// The log records who did what from where with which outcome, also refusals; it holds no credential and no
+// content; and each caller sees the lines of its own projects.
 func TestTheAuditLogRecordsWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	g := newGuardedStage(t)

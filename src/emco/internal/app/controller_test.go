@@ -97,7 +97,7 @@ func TestAControllerInAnotherProcess(t *testing.T) {
 	}
 }
 
-// The placement controller of the example spreads two apps over the clusters of an anyOf, of which EMCO alone takes the first.
+// The placement controller of the example spreads two apps over the clusters of an anyOf; EMCO alone chooses the first one.
 func TestAPlacementControllerInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	port, end := startController(t)

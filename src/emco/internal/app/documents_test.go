@@ -34,7 +34,7 @@ func TestTwoFoldersShareDocumentsInEtcd(t *testing.T) {
 	s.fleet("a")
 	s.onboard("web")
 	second.expect(200, "GET", "projects/shop", "")
-	s.stop() // what it has taken in is not on its disk
+	s.stop() // documents and packages are not on its disk
 	g := second.group("autumn", appPlaces{"web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")

@@ -66,7 +66,7 @@ func TestF60WebPagesCommandNothing(t *testing.T) {
 	s.expect(404, "GET", "projects/evil", "")
 }
 
-// A program that other machines reach says so at each start and in /readyz.
+// A program that other machines reach warns at each start and in /readyz.
 func TestF57AnInsecureProgramSaysSo(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) {

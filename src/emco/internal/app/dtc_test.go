@@ -7,7 +7,7 @@ import (
 )
 
 // The suite examples/emco/dtc with emcoctl, on two clusters that pull from Git: each cluster gets the
-// objects of its services and those by which it finds the other's. An update changes one object.
+// objects of its services and those for discovery of the other's. An update changes one object.
 func TestTheTrafficController(t *testing.T) {
 	t.Parallel()
 	s := newExampleSuite(t, "dtc", "web", "cache")

@@ -120,10 +120,10 @@ func TestS27EtcdWithARoleForThePrefix(t *testing.T) {
 		}
 	}
 	s.stop()
-	s.start() // on what it has written
+	s.start() // with the data of its first run
 }
 
-// S-27: a program that etcd does not trust, or that does not trust etcd, writes nothing and says why.
+// S-27: a program that etcd does not trust, or that does not trust etcd, writes nothing and logs the reason.
 func TestS27EtcdThatIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	ended := time.Now().Add(-time.Minute)
@@ -162,7 +162,7 @@ func TestS27EtcdThatIsNotTrusted(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if c.waits {
-				go func() { // until the log says what is wrong
+				go func() { // until the log has the reason
 					log.await(ctx, c.want)
 					cancel()
 				}()

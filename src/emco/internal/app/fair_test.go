@@ -45,8 +45,8 @@ func (s *testStage) loud() (groups []string) {
 }
 
 // A small deployment is Instantiated while six deployments of another project render their four looping apps each, which
-// never end. It waits for none of their renderings: from its request until it is Instantiated, none of them begins or ends, so it has
-// what it has alone but for the processors, of which the others use no more than they have slots. The log has the times.
+// never end. It waits for none of their renderings: from its request until it is Instantiated, none of them begins or ends. Alone it
+// would only have more processors; the others use at most one for each of their slots. The log has the times.
 func TestF27F69LoopingChartsOfAProjectDoNotDelayAnother(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

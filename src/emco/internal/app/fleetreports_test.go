@@ -138,7 +138,7 @@ func TestReportsOfAnOlderProgramAreReadAndStoredTogether(t *testing.T) {
 			t.Errorf("the last report of %s is of %v, want %v", name, is, was)
 		}
 	}
-	// What the agents said before the stop is handled before what one says now.
+	// Reports of agents from before the stop are handled before a new one.
 	a := s.agent("c")
 	a.seq += 100
 	if got, err := a.post(s.address, tokens["c"], a.sees(status.Current)); err != nil || got.code != http.StatusNoContent {

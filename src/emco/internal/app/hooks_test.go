@@ -345,7 +345,7 @@ func TestHooksAreRepeatedCanceledAndLate(t *testing.T) {
 	g.becomes("Instantiated")
 }
 
-// While a run is repeated, a user mends its hook: the next attempt takes the mended one, with the same key.
+// While a run is repeated, a user corrects its hook: the next attempt uses the corrected one, with the same key.
 func TestAMendedHookCountsForTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	s, w, g := hookStage(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lines about a deployment name it beside its id, and a first start logs no error.
+// Lines about a deployment have its name and its id, and a first start logs no error.
 func TestF54TheLogNamesDeployments(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names that file systems without letter case, or names of Kubernetes objects, do not tell apart are refused, and the refusal names
+// Names that are equal in file systems without letter case, or in names of Kubernetes objects, are refused, and the refusal names
 // the first. What is accepted is in Git exactly as it is written. Of concurrent requests one wins.
 func TestH14NamesThatFallTogetherAreRefused(t *testing.T) {
 	t.Parallel()

@@ -144,8 +144,8 @@ func TestH39AStoreThatWasRestoredAloneIsRefused(t *testing.T) {
 	winter.becomes("Instantiated")
 }
 
-// A command whose stores do not answer says so. A start would wait for them. The commands wait ten seconds each, so they do it beside each
-// other, in the place of one test.
+// A command fails if its stores do not answer. A start would wait for them. The commands wait ten seconds each, so they run
+// concurrently, in the place of one test.
 func TestCommandsDoNotWaitForStoresThatAreAway(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

@@ -15,7 +15,7 @@ func view[T any](s *testStage, path string) (out T) {
 	return out
 }
 
-// The views say what the status says, through a whole life.
+// The views agree with the status through the whole life of a deployment.
 func TestViewsFollowDeployments(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -78,7 +78,7 @@ func (r reportIntake) mount(router *mux.Router, secret config.Secret, ready func
 	}
 	handle(http.MethodPost, webhookPath, own, r.git.Webhook(secret.Reveal()))
 	handle(http.MethodGet, agentPath, authz.Permission{Verb: authz.Get, Type: "clusters"}, r.https.Monitor)
-	web.HandleFreeing(router, http.MethodPost, agentPath+"/report", own, r.endpoint.Report) // agents must be told when to come back
+	web.HandleFreeing(router, http.MethodPost, agentPath+"/report", own, r.endpoint.Report) // the answer tells agents when to retry
 	handle(http.MethodPost, agentPath+"/token", tokens(authz.Create), web.WithDryRun(r.endpoint.Make))
 	handle(http.MethodGet, agentPath+"/token", tokens(authz.List), r.endpoint.Show)
 	handle(http.MethodDelete, agentPath+"/token", tokens(authz.Delete), web.WithDryRun(r.endpoint.Revoke))

@@ -12,8 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 )
 
-// After the restore of an older backup the branch holds what later revisions wanted. EMCO finds that
-// out, says so, and writes again what the restored state wants; the status then is the truth.
+// After the restore of an older backup the branch holds the content of later revisions. EMCO detects
+// and reports that, and writes the restored desired state again; then the status is correct.
 func TestF04ARestoredAppContextIsFoundOut(t *testing.T) {
 	t.Parallel()
 	s := newStageWith(t, func(c *config.Config) {

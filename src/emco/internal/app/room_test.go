@@ -90,8 +90,8 @@ func (g testGroup) places() (in []string, out map[string]string) {
 	return in, out
 }
 
-// What monitors report through Git, and what the API server of a direct cluster says, decides where an app goes. It stays
-// there when its own pods have taken the room.
+// The free resources that monitors report through Git, and that API servers of direct clusters report, decide where an app
+// goes. It stays there when its own pods use them up.
 func TestAppsGoWhereNodesHaveRoom(t *testing.T) {
 	t.Parallel()
 	s, g := roomStage(t)

@@ -104,7 +104,7 @@ func (p storePair) generations() generation.Stores {
 	return generation.Stores{Documents: p.documents, Contexts: p.contexts}
 }
 
-// compare refuses stores of which one was restored without the other.
+// compare refuses two stores if only one of them was restored.
 func (p storePair) compare(ctx context.Context) error {
 	err := p.generations().Compare(ctx)
 	if _, apart := errors.AsType[*generation.Apart](err); apart {
@@ -113,7 +113,7 @@ func (p storePair) compare(ctx context.Context) error {
 	return err
 }
 
-// checkEmptied refuses an AppContext without an id beside documents that have one, and are more than that: the AppContext was
+// checkEmptied refuses an AppContext without an id if the documents have one and hold more than that: the AppContext was
 // lost. A crash at the first start leaves nothing but the id.
 func (p storePair) checkEmptied(ctx context.Context) (emptied bool, err error) {
 	lost := p.generations().Compare(ctx)

@@ -72,7 +72,7 @@ func (s *testStage) forgetIDs() {
 	s.must("close documents", driver.Close())
 }
 
-// A lost documents.db beside a filled AppContext is refused, with the reason and the way back;
+// The start is refused if documents.db is lost and the AppContext is not, with the reason and the way back;
 // also where both stores are from before they had ids.
 func TestF10LostDocumentsAreRefused(t *testing.T) {
 	t.Parallel()

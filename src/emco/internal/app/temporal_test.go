@@ -42,7 +42,7 @@ func (r *heldRunner) Close() error {
 	return nil
 }
 
-// The body of a cancellation, as upstream has it, says whether the workflow is asked to end, or ended.
+// The body of a cancellation, as upstream has it, chooses between a request to end and termination.
 func TestACancellationMayTerminate(t *testing.T) {
 	t.Parallel()
 	r := &heldRunner{canceled: map[string]bool{}}

@@ -30,7 +30,7 @@ func signsBrowsersIn(c *config.Config) {
 	c.Auth.Issuers[0].Web = config.IssuerWeb{Client: "emco-web", Redirect: "http://127.0.0.1/v2/auth/callback"}
 }
 
-// browser keeps cookies, and follows nothing by itself.
+// browser keeps cookies, and does not follow redirects.
 type browser struct {
 	*guardedStage
 	cookies map[string]string
@@ -88,7 +88,7 @@ func (b *browser) wants(status int, method, to, body string, headers ...string) 
 	return p
 }
 
-// begin begins to sign in as a person, and returns the path by which the provider sends the browser back.
+// begin begins to sign in as a person, and returns the callback path that the provider redirects the browser to.
 func (b *browser) begin(claims map[string]any, query string) (back string) {
 	b.Helper()
 	b.op.SetPerson(claims)
@@ -269,8 +269,8 @@ func (c *timeOf) option() app.Option {
 	return app.WithClock(func() time.Time { return start.Add(time.Duration(c.ahead.Load())) })
 }
 
-// Requests that show nothing which EMCO gave out are limited for each address. People there who have begun to sign in, or
-// have a session, go on.
+// Requests without anything that EMCO issued are limited for each address. Users at that address who have begun to sign in, or
+// have a session, are not.
 func TestOthersAtAnAddressBlockNoSignIn(t *testing.T) {
 	t.Parallel()
 	clock := new(timeOf)
@@ -374,7 +374,7 @@ func TestBrowsersSignOutAtTheProvider(t *testing.T) {
 	b.wants(204, "POST", "/v2/auth/logout", "") // the sign-in at the provider goes on
 }
 
-// EMCO asks a provider for no refresh token, so a session lives as long as EMCO says, whatever tokens the provider gives.
+// EMCO asks a provider for no refresh token, so its settings bound the life of a session, whatever tokens the provider issues.
 func TestSessionsOutliveTheTokensOfTheProvider(t *testing.T) {
 	t.Parallel()
 	clock := new(timeOf)

@@ -225,7 +225,7 @@ func (f *workFleet) report() func() string {
 		if at == nil || !at.After(f.reported) {
 			return "the status does not show the report"
 		}
-		if last := f.allReady(); last != "" { // the report and what it says of apps are written one after the other
+		if last := f.allReady(); last != "" { // the report and its content about apps are written one after the other
 			return last
 		}
 		f.reported = *at
@@ -267,7 +267,7 @@ func (f *workFleet) send(i int) error {
 	return err
 }
 
-// restart restarts the program, after which a cluster reports for the first time: what agents said before is
+// restart restarts the program, after which a cluster reports for the first time: earlier reports of agents are
 // handled first.
 func (f *workFleet) restart() func() string {
 	f.Helper()
@@ -288,7 +288,7 @@ func (f *workFleet) restart() func() string {
 	}
 }
 
-// delivered complains until the next revision is on all clusters, and the events say so: they are written last.
+// delivered complains until the next revision is on all clusters and in the events, which are written last.
 // The apps are those that the revision changes on clusters.
 func (f *workFleet) delivered(apps ...string) func() string {
 	f.revision++

@@ -164,7 +164,7 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
 	"internal/views": {root + "api/nearest", root + "git", root + "git/batch", root + "git/budget", module + "/internal/views/tally", module + "/internal/views/branchlog"},
-	// It looks for files of nobody on branches.
+	// It looks for files on branches that no deployment owns.
 	"internal/doctor": {root + "git"},
 	// It reads logs of branches at Git hosts.
 	"internal/views/branchlog": {root + "git", root + "git/batch"},

@@ -75,7 +75,7 @@ type glue struct {
 
 var plusFormat = regexp.MustCompile(`%[sqv]\+%[sqv]`)
 
-// inCollection matches texts to which the name of a document is added.
+// inCollection matches paths of collections, which code completes with the name of a document.
 var inCollection = regexp.MustCompile(`(^|/)(cluster-providers|projects|composite-apps|deployment-intent-groups|logical-clouds)/$`)
 
 // gluedKeys returns the places in a file, except constants: those name fixed places.
@@ -125,7 +125,7 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// The check finds what it is for.
+// The check finds each kind of glued key.
 func TestGluedKeysAreFound(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]int{

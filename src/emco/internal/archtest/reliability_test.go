@@ -74,7 +74,7 @@ func TestReliabilityIsShownByTests(t *testing.T) {
 	}
 }
 
-// The tables of docs/security.md are true: each row names tests that exist and are run, or says that it is open.
+// The tables of docs/security.md are true: each row names tests that exist and are run, or is marked as open.
 // The page has the faults of trials that concern security, and the rows that other pages promise.
 func TestSecurityIsShownByTests(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ const (
 
 // Tokens knows API tokens.
 type Tokens interface {
-	// Token returns the caller of a token by its digest; false if it is not known or not valid any more. It is
+	// Token returns the caller of a token by its digest; false if it is not known or no longer valid. It is
 	// Unavailable if that cannot be decided.
 	Token(digest string) (Caller, bool, error)
 	// LookAgain returns when the tokens are known that other processes made before the call.
@@ -40,7 +40,7 @@ type Issuers interface {
 // Sessions knows the sessions of browsers.
 type Sessions interface {
 	// Session returns the caller of the session that a request has a cookie of, and whether it has one. A cookie
-	// that is not valid, or not any more, names nobody. The error is Unavailable if that cannot be decided.
+	// without a valid session names no caller. The error is Unavailable if that cannot be decided.
 	Session(r *http.Request) (c Caller, given bool, err error)
 	// Again is Session for a request that is being answered for some time: its session does not end as idle meanwhile.
 	Again(r *http.Request) (c Caller, given bool, err error)
@@ -64,7 +64,7 @@ type Authenticator struct {
 const maxBearer = 16 << 10
 
 // Authenticate returns who sends a request; the zero Caller if the request has no credential. A wrong
-// credential is Unauthorized, also beside a good one; a session is Invalid beside the header Authorization. A session
+// credential is Unauthorized, also together with a good one; a session with the header Authorization is Invalid. A session
 // counts only where neither a client certificate nor a proxy names a user: a browser sends the cookie that the last
 // person left in it.
 func (a *Authenticator) Authenticate(r *http.Request) (Caller, error) {

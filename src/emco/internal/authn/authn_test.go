@@ -128,7 +128,7 @@ func (bobs) Session(*http.Request) (authn.Caller, bool, error) {
 
 func (b bobs) Again(r *http.Request) (authn.Caller, bool, error) { return b.Session(r) }
 
-// A session that somebody left in a browser does not become the caller where a certificate or a gateway names one.
+// The session of an earlier user of a browser does not become the caller where a certificate or a gateway names one.
 func TestWhoSendsWithASession(t *testing.T) {
 	t.Parallel()
 	a := &authn.Authenticator{Tokens: known{}, Issuers: anyone{}, Sessions: bobs{}, Proxy: authn.Proxy{Header: "X-Forwarded-User", Names: []string{"gateway"}}}

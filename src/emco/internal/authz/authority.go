@@ -91,7 +91,7 @@ func From(ctx context.Context) *Authority {
 }
 
 // WithRenewal returns a context of a request whose answer goes on for long; renew returns what its caller may do
-// at that moment, or why the request is not admitted any more.
+// at that moment, or why the request is no longer admitted.
 func WithRenewal(ctx context.Context, renew func() (*Authority, error)) context.Context {
 	return context.WithValue(ctx, renewalKey{}, renew)
 }

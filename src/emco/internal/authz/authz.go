@@ -42,7 +42,7 @@ func Act(action string) string { return "act:" + action }
 type Permission struct {
 	Verb string
 	Type string // of the things: the name of their collection
-	// Confined says that the route leaves out what the caller may not see. It needs the permission
+	// Confined means that the route leaves out what the caller may not see. It needs the permission
 	// anywhere, not everywhere.
 	Confined bool
 }
@@ -96,7 +96,7 @@ type grant struct {
 
 func (g grant) live(now time.Time) bool { return g.Expires.IsZero() || now.Before(g.Expires) }
 
-// covers reports whether what the grant says holds at a place.
+// covers reports whether the grant holds at a place.
 func (g grant) covers(place string) bool { return g.Place == "" || g.Place == place }
 
 func (g grant) has(verb, typ string) bool {

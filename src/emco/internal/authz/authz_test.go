@@ -170,7 +170,7 @@ func TestWithoutAuthenticationEverythingIsAllowed(t *testing.T) {
 	}
 }
 
-// thousand returns the grants of a thousand bindings, of which the caller has six.
+// thousand returns the grants of a thousand bindings; six of them are the caller's.
 func thousand() *authz.Grants {
 	all := bindings()
 	for i := range 1000 {

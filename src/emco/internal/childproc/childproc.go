@@ -46,7 +46,7 @@ type Child struct {
 	Args   []string // without the program's name
 	Env    []string // all of its environment
 	Dir    string   // working folder; this process's unless given
-	Tied   bool     // the kernel kills it when this process dies, but not what it has started; for Ask. On Linux only
+	Tied   bool     // the kernel kills it, but not its children, when this process dies; for Ask. On Linux only
 	Limits Limits
 }
 

@@ -134,7 +134,7 @@ func setProcessGroup(cmd *exec.Cmd) {
 }
 
 // tie has the kernel kill a process when this one dies. The kernel watches the thread that starts the process, and Go
-// ends threads to which a goroutine was locked: until release, no other goroutine gets this thread.
+// ends threads that a goroutine was locked to: until release, no other goroutine gets this thread.
 func tie(cmd *exec.Cmd) (release func()) {
 	runtime.LockOSThread()
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL

@@ -73,7 +73,7 @@ func (h HTTP) LingerTime() time.Duration {
 	return time.Duration(h.Linger)
 }
 
-// Names returns the names by which clients may call the API.
+// Names returns the host names that clients may call the API with.
 func (h HTTP) Names() []string {
 	host, _, err := net.SplitHostPort(h.Address)
 	if err != nil || host == "" {

@@ -11,7 +11,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// Authenticates reports whether callers must say who they are.
+// Authenticates reports whether callers must authenticate.
 func (c Config) Authenticates() bool {
 	if c.Auth.Mode != "" {
 		return c.Auth.Mode == authOn

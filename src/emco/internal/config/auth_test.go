@@ -83,7 +83,7 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 	}
 }
 
-// webIssuer is a file in which browsers sign in as web says.
+// webIssuer is a file with an issuer whose sign-in of browsers is web.
 func webIssuer(web string) string {
 	return "auth: {issuers: [{name: a, url: 'https://a', audience: x, web: " + web + "}]}"
 }

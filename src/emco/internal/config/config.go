@@ -274,7 +274,7 @@ type EngineAccess struct {
 	Key       string `json:"key"`       // file with the key of cert
 }
 
-// Controllers say how external controllers are called. With ca or cert, all of them are called by TLS.
+// Controllers configures the calls of external controllers. With ca or cert, all of them are called by TLS.
 type Controllers struct {
 	CA        string `json:"ca" help:"file with certificates in PEM that sign those of external controllers; empty: those of the system, or no TLS without cert"`
 	Cert      string `json:"cert" help:"file with the client certificate in PEM that external controllers see; it needs key"`

@@ -107,7 +107,7 @@ func (l leaf) formerEnv() string {
 	return l.variable(func(_, _ rune) bool { return true })
 }
 
-// variable makes a name of the environment. A capital begins a word if begins says so of its
+// variable makes a name of the environment. A capital begins a word if begins returns true for its
 // neighbours.
 func (l leaf) variable(begins func(before, after rune) bool) string {
 	var b strings.Builder

@@ -27,7 +27,7 @@ const (
 	firstStart = 200 << 20
 )
 
-// ErrLow says that the reserve is reached. It comes wrapped in an Unavailable.
+// ErrLow means that the reserve is reached. It comes wrapped in an Unavailable.
 var ErrLow = errors.New("the disk is nearly full")
 
 // Reserve watches the free space of a folder's file system. It is safe for concurrent use.

@@ -23,7 +23,7 @@ const (
 	maxStrangers = 1000             // deployments of a branch that are named
 )
 
-// Branches looks for files of nobody on Git branches.
+// Branches looks for files on Git branches that no deployment owns.
 type Branches struct {
 	Stores
 	Host Host
@@ -83,7 +83,7 @@ type look struct {
 	failed  error              // why the branch cannot be read
 }
 
-// compare leaves the folders of nobody. It reads the deployments after the files, so that those of a new deployment are no fault.
+// compare removes the folders that deployments own from looks. It reads the deployments after the files, so that those of a new deployment are no fault.
 func (b Branches) compare(ctx context.Context, looks []look) error {
 	for h, err := range b.Contexts.Heads(ctx) {
 		if err != nil {

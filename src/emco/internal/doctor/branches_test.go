@@ -37,7 +37,7 @@ func TestBranchesAreReadInPages(t *testing.T) {
 		_, err := stores.Contexts.PutBranch(t.Context(), appcontext.Fence{}, gitstate.Branch{URL: server.URL("fleet"), Name: name})
 		must(t, err)
 		if name == "b" {
-			continue // somebody has deleted it
+			continue // it was deleted
 		}
 		_, err = bare.CommitExternal(t.Context(), name, map[string]gittest.File{"clusters/p+x/context/1/app/web/x.yaml": {Content: "a: 1\n"}})
 		must(t, err)

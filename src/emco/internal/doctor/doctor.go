@@ -1,5 +1,5 @@
 // Package doctor looks for contradictions between the documents, the AppContext and the Git branches, for emco doctor and
-// emcoctl doctor. It repairs nothing; each fault says what to do.
+// emcoctl doctor. It repairs nothing; each fault names the remedy.
 package doctor
 
 import (
@@ -23,7 +23,7 @@ type Stores struct {
 	Documents *store.DB
 }
 
-// Report takes a fault and what it is about.
+// Report takes a fault and its subject.
 type Report func(subject, fault string)
 
 // Check compares the stores of an installation that is stopped, and reads all content.

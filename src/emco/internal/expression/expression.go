@@ -84,7 +84,7 @@ func compile(text string, names map[string]Type) (Expression, *cel.Type, error) 
 	return Expression{program}, tree.OutputType(), nil
 }
 
-// Value evaluates the expression with the values of its names, and returns what it is and CEL's units that it cost. A
+// Value evaluates the expression with the values of its names, and returns the result and its cost in CEL's units. A
 // value may be a func() any, which is called when it is read. The error is Invalid: the values lack what the expression reads, or
 // the evaluation costs too much.
 func (e Expression) Value(ctx context.Context, values map[string]any) (value any, cost uint64, err error) {

@@ -21,7 +21,7 @@ func newSet(t *testing.T, rules string) *Set {
 	return s
 }
 
-// hits tells which of n hits of a point fail, counted from 1.
+// hits returns which of n hits of a point fail, counted from 1.
 func hits(t *testing.T, s *Set, point string, n int) (failed []int) {
 	t.Helper()
 	for i := range n {

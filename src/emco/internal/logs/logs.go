@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options say how lines look.
+// Options are the level and the format of lines.
 type Options struct {
 	Level slog.Level // the lowest that is written
 	Text  bool       // key=value; otherwise JSON

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// closeJournal records the order in which services end.
+// closeJournal records the order of the ends of services.
 type closeJournal struct {
 	mu    sync.Mutex
 	ended []string

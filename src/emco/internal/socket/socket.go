@@ -91,7 +91,7 @@ func Ask(ctx context.Context, path, method, target string) (*http.Response, erro
 // maxAnswer is the longest answer that Read takes, in bytes.
 const maxAnswer = 1 << 20
 
-// Read sends a request to the process that serves a socket and returns its answer, or as an error what the process says if it refuses.
+// Read sends a request to the process that serves a socket and returns its answer, or its refusal as an error.
 func Read(ctx context.Context, path, method, target string) ([]byte, error) {
 	res, err := Ask(ctx, path, method, target)
 	if err != nil {

@@ -155,8 +155,8 @@ type walk struct {
 	mac  hash.Hash // of what is encrypted
 }
 
-// object encrypts the members of an object in the order in which package yaml writes them. path is that of the
-// object, each part followed by a colon, and within says that it is below data or stringData.
+// object encrypts the members of an object in the order of package yaml. path is that of the
+// object, each part followed by a colon, and within means that it is below data or stringData.
 func (w walk) object(tree map[string]any, path string, within bool) error {
 	names, err := order(tree)
 	if err != nil {
@@ -230,7 +230,7 @@ func (w walk) seal(text, kind, place string) (string, error) {
 	return fmt.Sprintf("ENC[AES256_GCM,data:%s,iv:%s,tag:%s,type:%s]", b64(data), b64(nonce), b64(tag), kind), nil
 }
 
-// order returns the names of an object's members in the order in which package yaml writes them.
+// order returns the names of an object's members in the order of package yaml.
 func order(tree map[string]any) ([]string, error) {
 	names := make(map[string]bool, len(tree))
 	for name := range tree {

@@ -36,10 +36,10 @@ const (
 // Header is the header of W3C Trace Context with which a caller names its own span.
 const Header = "Traceparent"
 
-// Options say where spans go.
+// Options configure the export of spans.
 type Options struct {
 	Exporter sdktrace.SpanExporter // sends the spans; the tracer shuts it down
-	Endpoint string                // URL to which it sends, for the log
+	Endpoint string                // URL of the collector, for the log
 	Ratio    float64               // share of the requests that begin a trace
 	Service  string                // name of the program
 	Version  string                // of the program
@@ -55,8 +55,8 @@ type Tracer struct {
 	farewell time.Duration
 }
 
-// New returns a tracer that exports spans in the background. A collector that hangs or refuses delays nobody who
-// makes spans. The caller must Close it.
+// New returns a tracer that exports spans in the background. A collector that hangs or refuses does not delay the
+// code that makes spans. The caller must Close it.
 func New(o Options) *Tracer {
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeCountLimit, limits.AttributeValueLengthLimit = maxFacts, maxText

@@ -190,7 +190,7 @@ func (e *slowExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 
 func (e *slowExporter) Shutdown(context.Context) error { return nil }
 
-// Close waits for the last spans for two seconds, or as long as it is told to.
+// Close waits for the last spans for two seconds, or for a given time.
 func TestTheEndWaitsForTheLastSpans(t *testing.T) {
 	t.Parallel()
 	for farewell, want := range map[time.Duration]struct {

@@ -28,8 +28,8 @@ type Events interface {
 	WatchAllEvents(ctx context.Context) iter.Seq2[appcontext.EventChange, error]
 }
 
-// The numbers of events that are kept in memory: what people did is not displaced by what the
-// machine tells.
+// The numbers of events that are kept in memory: events of the program do not displace those of
+// users' actions.
 const (
 	keptActions = 10_000
 	keptOthers  = 20_000
@@ -91,8 +91,8 @@ func (x *eventIndex) lastChange() string {
 	return last
 }
 
-// with adds an event. If there are a quarter too many, it drops the oldest ones, all at once: to
-// drop each by itself would move the others every time.
+// with adds an event. If there are a quarter too many, it drops the oldest ones, all at once: dropping
+// them one by one would move the others every time.
 func with(all []loggedEvent, e loggedEvent, kept int) []loggedEvent {
 	i, found := slices.BinarySearchFunc(all, e.order, loggedEvent.compare)
 	if found {

@@ -111,7 +111,7 @@ func TestLanesAreListedWorstFirst(t *testing.T) {
 	}
 }
 
-// A branch says how many clusters it has, who writes it, what is left of its server's limits, and what others have changed.
+// A branch shows how many clusters it has, who writes it, what is left of its server's limits, and what others have changed.
 func TestALaneNamesItsWriterBudgetAndEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -382,7 +382,7 @@ func TestDeploymentsAreListedWorstFirst(t *testing.T) {
 	}
 }
 
-// The conditions say how far a deployment is, and what it waits for.
+// The conditions show how far a deployment is, and what it waits for.
 func TestDeploymentsHaveConditions(t *testing.T) {
 	t.Parallel()
 	w, uid := shop(t)
@@ -428,7 +428,7 @@ func TestDeploymentsHaveConditions(t *testing.T) {
 	}
 }
 
-// An app that does not exist is refused: an empty answer would say that it runs nowhere.
+// An app that does not exist is refused: an empty answer would mean that it runs nowhere.
 func TestUnknownAppsAreNamed(t *testing.T) {
 	t.Parallel()
 	w, _ := shop(t)

@@ -17,7 +17,7 @@ const (
 	keeps        // creates or changes something
 )
 
-// declaredEffect is a handler that declares its effect, where the method does not say it.
+// declaredEffect is a handler that declares its effect, where the method does not imply it.
 type declaredEffect struct {
 	declared
 	effect effect
@@ -29,7 +29,7 @@ func HandleStoring(r *mux.Router, method, template string, need authz.Permission
 }
 
 // HandleFreeing is Handle for a route that must answer also while there is no space: it takes something away, or tells
-// its callers when to come back.
+// its callers when to retry.
 func HandleFreeing(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
 	Route(r, method, template, declaredEffect{declared{h, need}, frees})
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Forwarded returns a handler that takes for the address of a client the one that trusted proxies name in X-Forwarded-For. Each
-// proxy adds the address that it was called from at the end, so from there the first one that is not trusted is the client's: what stands
-// before it is only what the client says.
+// Forwarded returns a handler that reads the address of a client from the X-Forwarded-For of trusted proxies. Each proxy
+// appends the address that it was called from, so the last one that is not trusted is the client's: the client
+// can forge those before it.
 func Forwarded(trusted []netip.Prefix, next http.Handler) http.Handler {
 	trusts := func(ip netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(ip) })

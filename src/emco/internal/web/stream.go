@@ -29,14 +29,14 @@ func NewStreams(n int) *Streams { return &Streams{make(chan struct{}, n)} }
 
 // Feed hands the documents of a stream to send, one after the other. It returns nil when all are sent, or when ctx
 // ends and the stream may end anywhere. An error of send means that the client has left or reads too slowly.
-// If the first document may take its time, the feed hands nil to send before: the client gets the header at once, and knows that it is heard.
+// If the first document may take its time, the feed hands nil to send before: the client gets the header at once, and knows that the stream is open.
 type Feed func(ctx context.Context, send func(document []byte) error) error
 
 // Serve answers with the documents of feed, one a line (application/x-ndjson). The
 // context of feed ends when the client leaves or the server stops. A client that takes
 // more than half a minute for one document is cut off. Throttled if too many streams
 // are open; that, and what feed returns before it has sent anything, is not answered yet.
-// An error of feed after that cuts the answer off, so that no client takes it for complete.
+// An error of feed after that cuts the answer off, so that clients see that it is incomplete.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, feed Feed) error {
 	return s.serve(w, r, "application/x-ndjson", feed)
 }
@@ -85,7 +85,7 @@ func WithRecheck(ctx context.Context, ask func() error) context.Context {
 // recheckPause is how long a stream goes on at most when its client may not read it any more.
 const recheckPause = time.Second
 
-// waitForEnd returns when a stream must end: the server stops, the client has left, or it may not read any more.
+// waitForEnd returns when a stream must end: the server stops, the client has left, or it may no longer read.
 func waitForEnd(ctx context.Context) {
 	ask, _ := ctx.Value(recheckKey{}).(func() error)
 	var tick <-chan time.Time

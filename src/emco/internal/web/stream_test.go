@@ -121,7 +121,7 @@ func begins(lines *bufio.Reader) bool {
 	return err == nil && line == "1\n"
 }
 
-// A stream without a document so far has a header, so its client knows that it is heard.
+// A stream without a document so far has a header, so its client knows that the stream is open.
 func TestAStreamWithoutADocumentHasItsHeader(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})

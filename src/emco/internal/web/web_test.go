@@ -98,7 +98,7 @@ func TestThrottledSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
-// An outage and a limit say when to come again, also if the server does not know; other refusals do not.
+// Answers for outages and limits have a retry time, also if the server does not know it; other refusals do not.
 func TestOutagesSayWhenToComeBack(t *testing.T) {
 	t.Parallel()
 	known := &errs.Error{Kind: errs.Unavailable, Err: errors.New("away"), After: 3 * time.Second}

@@ -32,7 +32,7 @@ func (b bootstrapRecord) matches(digest string, now time.Time) bool {
 	return b.Digest != "" && now.Before(b.Made.Add(bootstrapLife)) && subtle.ConstantTimeCompare([]byte(b.Digest), []byte(digest)) == 1
 }
 
-// Bootstrap makes sure that somebody can get in: while nobody is bound to platform-admin everywhere, the
+// Bootstrap lets the first administrator in: while no subject is bound to platform-admin everywhere, the
 // token given, or a new one if it is empty, is valid for 24 hours from now. It returns a new token, which must
 // be shown once; empty if there is an administrator, or another process has made a token that is still valid.
 func (c *Cache) Bootstrap(ctx context.Context, given string) (made string, err error) {

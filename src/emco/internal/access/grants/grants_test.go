@@ -85,7 +85,7 @@ func (i *installation) knows(d *grants.Cache, token string) bool {
 	return known
 }
 
-// countedReads counts how often somebody asks for what has changed.
+// countedReads counts the reads of changes.
 type countedReads struct {
 	*sqlite.Driver
 	n atomic.Int64
@@ -195,7 +195,7 @@ func TestAnExpiredAdministratorDoesNotBringTheBootstrapTokenBack(t *testing.T) {
 	}
 }
 
-// An API token lets its holder in until its end, and no longer, in a process that knew it and in one that reads it anew.
+// An API token is accepted until its end, and no longer, in a process that knew it and in one that reads it for the first time.
 func TestAnAPITokenEnds(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)

@@ -107,8 +107,8 @@ func (c *Cache) readSessions(ctx context.Context, key store.Key) (sessionsRecord
 	return record, doc.Rev, err
 }
 
-// writeSessions writes a document of which readSessions returned the revision. One without sessions goes with the
-// next sweep.
+// writeSessions replaces a document at the revision that readSessions returned. The next sweep removes one without
+// sessions.
 func (c *Cache) writeSessions(ctx context.Context, key store.Key, record sessionsRecord, rev int64) error {
 	if rev == 0 && len(record.Sessions) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (c *Cache) writeSessions(ctx context.Context, key store.Key, record session
 	return err
 }
 
-// sweepSessions removes some documents in which all sessions have ended.
+// sweepSessions removes some documents whose sessions have all ended.
 func (c *Cache) sweepSessions(ctx context.Context) error {
 	s, err := c.snapshot()
 	if err != nil {

@@ -44,7 +44,7 @@ type Answer struct {
 	Error               string // why it did not sign the person in
 }
 
-// ReadAnswer reads the answer from the query of the URL to which the browser came back.
+// ReadAnswer reads the answer from the query of the callback URL.
 func ReadAnswer(q url.Values) (Answer, error) {
 	for _, name := range []string{"state", "code", "iss", "error"} {
 		if len(q[name]) > 1 {
@@ -116,7 +116,7 @@ func (v *Verifier) SignOutURL(ctx context.Context, name, token string) string {
 	return page.String()
 }
 
-// SignIn ends a sign-in that began with the challenge. It returns who signed in, and the ID token that says so: Unauthorized if the answer, or
+// SignIn ends a sign-in that began with the challenge. It returns who signed in, and the ID token: Unauthorized if the answer, or
 // the token that the issuer gives for it, is wrong; Unavailable if the issuer does not answer.
 func (v *Verifier) SignIn(ctx context.Context, name string, c Challenge, a Answer) (caller authn.Caller, token string, err error) {
 	i, err := v.web(name)
@@ -206,7 +206,7 @@ func (i *issuer) checkAnswer(c Challenge, a Answer) error {
 	return errs.New(errs.Unauthorized, "the answer of the issuer "+i.Name+" is refused: "+why+"; begin the sign-in again")
 }
 
-// exchangeError is why the issuer gave no token for a code. What else its answer says stays unread, and so does the text of
+// exchangeError is why the issuer gave no token for a code. It leaves out the rest of the answer, and the text of
 // errors that may hold the code or the secret: of one of the connection, the inner error holds neither.
 func (i *issuer) exchangeError(err error) error {
 	said, ok := errors.AsType[*oauth2.RetrieveError](err)

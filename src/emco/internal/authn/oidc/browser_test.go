@@ -187,7 +187,7 @@ func TestIssuersWithoutBrowsers(t *testing.T) {
 	}
 }
 
-// Groups that a provider tells only to clients that ask for them reach the session. Where no such scope exists, nothing
+// Groups that a provider returns only to clients that request their scope reach the session. Where no such scope exists, nothing
 // unknown is asked for.
 func TestGroupsOfBrowsersAreAskedFor(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestGroupsOfBrowsersAreAskedFor(t *testing.T) {
 	}
 }
 
-// A provider whose discovery document had no endpoints, or has others by now, is asked again.
+// A provider whose discovery document had no endpoints, or has changed them, is asked again.
 func TestDiscoveryIsRepeated(t *testing.T) {
 	t.Parallel()
 	p, now := oidctest.New(t), new(clock)

@@ -148,7 +148,7 @@ func (v *Verifier) keep(digest [sha256.Size]byte, c authn.Caller) {
 	v.kept[digest] = keptToken{c, until}
 }
 
-// issuerOf returns what an unverified token says of its issuer; empty if it says nothing.
+// issuerOf returns the claim iss of an unverified token; empty if it has none.
 func issuerOf(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -316,7 +316,7 @@ func (i *issuer) ask(ctx context.Context) error {
 	return nil
 }
 
-// signInEndpoints returns where browsers sign in. A document without endpoints is read again: somebody may have repaired it.
+// signInEndpoints returns where browsers sign in. A document without endpoints is read again: it may have been repaired.
 func (i *issuer) signInEndpoints(ctx context.Context) (endpoints, error) {
 	unasked := func(err error) error {
 		return errs.New(errs.Unavailable, fmt.Sprintf("the issuer %s cannot be asked where people sign in: %v", i.Name, err))

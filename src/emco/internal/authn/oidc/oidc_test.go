@@ -169,7 +169,7 @@ func TestRotatedKeysAreFollowed(t *testing.T) {
 	if _, err := v.Verify(t.Context(), p.Token(t, alice(nil))); err != nil {
 		t.Errorf("a token of the new key: %v", err)
 	}
-	c.forward(6 * time.Minute) // it is not kept any more
+	c.forward(6 * time.Minute) // it is no longer kept
 	if _, err := v.Verify(t.Context(), old); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("a token of a withdrawn key: %v", err)
 	}
@@ -230,7 +230,7 @@ func TestAnOutageOfTheProvider(t *testing.T) {
 	}
 }
 
-// slowly returns a handler that takes as long as questions may take, and then fails. It counts them.
+// slowly returns a handler that uses up the time limit of a question, and then fails. It counts questions.
 func slowly(c *clock, count *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		count.Add(1)
@@ -273,7 +273,7 @@ func TestASlowProviderIsLeftAlone(t *testing.T) {
 	}
 }
 
-// While the keys cannot be read, nobody knows whether an unknown key is one of the provider's.
+// While the keys cannot be read, it is unknown whether an unknown key is one of the provider's.
 func TestANewKeyDuringAnOutageIsNotRefused(t *testing.T) {
 	t.Parallel()
 	p, c := oidctest.New(t), new(clock)

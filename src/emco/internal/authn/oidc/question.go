@@ -25,7 +25,7 @@ func (q *question) wait(ctx context.Context) error {
 	return q.failure
 }
 
-// try asks, unless somebody else does, or did within a pause: the caller goes on with what is known.
+// try asks, unless another caller does, or did within a pause; then the caller goes on with what is known.
 func (q *question) try(ctx context.Context, pause time.Duration) {
 	if q.asking.TryLock() {
 		defer q.asking.Unlock()

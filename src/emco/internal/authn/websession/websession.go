@@ -58,7 +58,7 @@ type Session struct {
 type SignIn struct {
 	Challenge oidc.Challenge `json:"challenge"`
 	Issuer    string         `json:"issuer"`
-	Return    string         `json:"return"` // path to which the browser goes in the end
+	Return    string         `json:"return"` // path that the browser opens in the end
 	Former    *Former        `json:"former,omitempty"`
 	Begun     time.Time      `json:"begun"`
 }
@@ -117,8 +117,8 @@ func (k *Keeper) session(r *http.Request, read func(*http.Request) (Session, err
 	return authn.Caller{Subject: s.Subject, Groups: s.Groups, Via: authn.ViaSession, Until: k.Ends(s)}, true, nil
 }
 
-// Read returns the session that a request has a cookie of; the zero Session if there is none, or if it is not
-// valid any more. It is Unavailable if that cannot be decided.
+// Read returns the session that a request has a cookie of; the zero Session if there is none, or if it is no
+// longer valid. It is Unavailable if that cannot be decided.
 func (k *Keeper) Read(r *http.Request) (Session, error) { return k.living(r, k.inUse) }
 
 // living is Read for the session that read returns.
@@ -193,7 +193,7 @@ func (k *Keeper) Renew(next http.Handler) http.Handler {
 }
 
 // renew writes the cookie of a session again, unless the session has ended while the answer was prepared: the browser
-// may have another one by now.
+// may have another one already.
 func (k *Keeper) renew(w http.ResponseWriter, s Session) {
 	if live, err := k.Live.LiveSession(s.Subject, s.ID); err != nil || !live {
 		return

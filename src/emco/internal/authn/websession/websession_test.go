@@ -17,7 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// ids are sessions that have not ended, and how often somebody looked again.
+// ids are sessions that have not ended, and the number of further looks.
 type ids struct {
 	live  []string
 	late  []string // known after a look
@@ -299,7 +299,7 @@ func (j jar) send(path string) *http.Request {
 	return send("GET", path, slices.Collect(maps.Values(j))...)
 }
 
-// Tabs of one browser sign in beside each other, and what does not know the state of a sign-in does not cancel it. The
+// Tabs of one browser sign in concurrently, and a request that does not know the state of a sign-in does not cancel it. The
 // oldest sign-ins go when there are too many.
 func TestSignInsBesideEachOther(t *testing.T) {
 	t.Parallel()

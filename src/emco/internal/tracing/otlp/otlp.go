@@ -13,7 +13,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Exporter posts spans to one collector. A post takes as long as the caller's context permits.
+// Exporter posts spans to one collector. The caller's context bounds the time of a post.
 type Exporter struct {
 	sdktrace.SpanExporter
 	client *http.Client

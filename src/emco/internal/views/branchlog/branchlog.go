@@ -101,7 +101,7 @@ type Log struct {
 	Err     error     // why the last try to read the head failed; nil if it did not fail
 }
 
-// Commit is a commit with what its trailers say.
+// Commit is a commit with its parsed trailers.
 type Commit struct {
 	ID            git.Hash
 	When          time.Time

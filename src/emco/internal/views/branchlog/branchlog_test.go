@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// server is a Git server with one line of commits, which counts what it is asked for.
+// server is a Git server with one line of commits, which counts requests.
 type server struct {
 	mu       sync.Mutex
 	line     []git.Commit // newest first
