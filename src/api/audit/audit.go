@@ -47,7 +47,7 @@ type Line struct {
 	Request string `json:"request,omitempty"` // id of the request
 	Trace   string `json:"trace,omitempty"`   // id of the trace that records the request, or else of the one that the client sent
 
-	Subject    string `json:"subject,omitempty"`    // who; empty: nobody said who
+	Subject    string `json:"subject,omitempty"`    // who; empty: not known
 	SubjectUID string `json:"subjectUid,omitempty"` // of an API token: the UID of its document, which later tokens of the same name do not have
 	Via        string `json:"via,omitempty"`        // how the caller was known: oidc, session, token, certificate, proxy, bootstrap, header, program, socket
 	Address    string `json:"address,omitempty"`    // from where
@@ -100,9 +100,9 @@ type Page struct {
 	Continue string            `json:"continue,omitempty"`
 }
 
-// Note is what an export holds besides lines: Begin with the names of all streams as the first line, so that a part of an export is told from a
-// file of lines; Anchor before the first line of a stream whose older lines were
-// removed, Spoilt before the lines of a stream of which a record cannot be read, Head after the last line of each stream, and
+// Note is what an export holds besides lines: Begin with the names of all streams as the first line, which distinguishes a part of an export
+// from a file of lines; Anchor before the first line of a stream whose older lines were
+// removed, Spoilt before the lines of a stream with a record that cannot be read, Head after the last line of each stream, and
 // End with the names of all streams as the last line.
 type Note struct {
 	Begin  []string `json:"begin,omitzero"`

@@ -16,7 +16,7 @@ import (
 // maxLine is the length of the longest line, in bytes.
 const maxLine = 1 << 20
 
-// Broken says where the log is not whole.
+// Broken is the place where the log is not whole.
 type Broken struct {
 	Stream string
 	Seq    int64 // of the first line that is wrong or missing
@@ -142,7 +142,7 @@ func (v *Verifier) chain(stream string) *chain {
 	return c
 }
 
-// unreadable says which line cannot be read: the one after the last that could.
+// unreadable returns the error for the line that cannot be read: the one after the last that could.
 func (v *Verifier) unreadable(text []byte) error {
 	var l Line
 	_ = json.Unmarshal(text, &l)
@@ -193,7 +193,7 @@ func fingerprint(hash string) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// note reads what an export says about its streams.
+// note reads a note of an export about its streams.
 func (v *Verifier) note(text []byte) error {
 	var n Note
 	if err := json.Unmarshal(text, &n); err != nil {
@@ -274,8 +274,8 @@ func (v *Verifier) Finish() (Report, error) {
 	return v.report(), nil
 }
 
-// cut says where an export without its end was cut: in the first stream of which it has lines and no head, or else before the first of
-// which it has nothing.
+// cut returns the place where an export without its end was cut: in the first stream that has lines and no head, or else before
+// the first that has neither.
 func (v *Verifier) cut() error {
 	const why = "the export is cut: its last line is missing"
 	names := slices.Sorted(maps.Keys(v.streams))

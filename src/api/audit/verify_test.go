@@ -189,7 +189,7 @@ func TestAFileOfLines(t *testing.T) {
 	}
 }
 
-// An export that ends anywhere before its end, also within a line, is not taken for a part of a log.
+// An export that ends anywhere before its end, also within a line, is not accepted as a part of a log.
 func TestACutExportIsFoundWhereverItWasCut(t *testing.T) {
 	t.Parallel()
 	text := strings.Join(two(t).export(), "\n")

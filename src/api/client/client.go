@@ -244,7 +244,7 @@ func (c *Client) Copy(ctx context.Context, r Request, w io.Writer) (*Response, e
 	return out, nil
 }
 
-// patient sends a request again while the server asks it to come back later, and says when: it has done nothing
+// patient repeats a request while the server answers 429 with a time for the retry: it has done nothing
 // then.
 func (c *Client) patient(ctx context.Context, r Request) (*http.Response, error) {
 	left := c.opts.Patience

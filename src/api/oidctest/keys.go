@@ -26,7 +26,7 @@ func newKey() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 204
 // firstKey makes the key with which each provider of a test program begins. A test knows one provider.
 var firstKey = sync.OnceValues(newKey)
 
-// Rotate makes a new signing key, and publishes the newest keys only, as many as keep says.
+// Rotate makes a new signing key, and publishes only the newest keys, keep of them.
 func (p *Provider) Rotate(t testing.TB, keep int) {
 	t.Helper()
 	p.rotate(t, keep, newKey)

@@ -16,8 +16,8 @@ const (
 	maxShown  = 300      // bytes of an answer in an error
 )
 
-// Client returns a client for servers that users name. It connects to the addresses for which check returns no
-// error, and follows no redirect.
+// Client returns a client for servers that users name. It connects to the addresses that check accepts,
+// and follows no redirect.
 func Client(check func(netip.Addr) error) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -28,7 +28,7 @@ func Client(check func(netip.Addr) error) *http.Client {
 	}
 }
 
-// Exchange sends a request, and returns the answer with its body, of which it reads limit bytes and one more. The
+// Exchange sends a request, and returns the answer with its body, at most limit bytes and one more. The
 // error is Unavailable if another attempt may succeed: without an answer, and for answers 408, 425, 429 and
 // 500 to 599. It is Forbidden for an address that must not be dialled.
 func Exchange(c *http.Client, r *http.Request, limit int64) (*http.Response, []byte, error) {

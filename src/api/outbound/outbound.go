@@ -1,10 +1,10 @@
-// Package outbound says which servers a program may connect to for its users, and where
+// Package outbound decides which servers a program may connect to for its users, and where
 // credentials may go. All clients of servers that users name share these rules:
 //
 //   - an address is checked when it is dialled, after name resolution, when it can no longer
 //     change; an address in a URL also when the URL is stored;
 //   - addresses at which cloud machines hand out their credentials are always refused, private
-//     addresses if the operator says so;
+//     addresses if the operator wants that;
 //   - a redirect to another scheme, host or port carries no credentials.
 package outbound
 
@@ -25,7 +25,7 @@ import (
 // DialTimeout bounds how long it may take to connect, and to agree on a secure channel.
 const DialTimeout = 10 * time.Second
 
-// Policy says which addresses may be dialled. The zero Policy allows private ones.
+// Policy decides which addresses may be dialled. The zero Policy allows private ones.
 type Policy struct {
 	DenyPrivate bool // refuse this machine and private networks
 }
@@ -36,7 +36,7 @@ var (
 	metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
 	// shared is the range between customers and carriers (RFC 6598).
 	shared = netip.MustParsePrefix("100.64.0.0/10")
-	// translated is the range in which NAT64 embeds addresses of IPv4 (RFC 6052).
+	// translated is the range where NAT64 embeds addresses of IPv4 (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
@@ -88,7 +88,7 @@ func (p Policy) fault(a netip.Addr) string {
 	return ""
 }
 
-// Dialer returns a dialer that connects to the addresses for which check returns no error.
+// Dialer returns a dialer that connects to the addresses that check accepts.
 func Dialer(check func(netip.Addr) error) *net.Dialer {
 	return &net.Dialer{Timeout: DialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -130,7 +130,7 @@ func WithinServer(next *http.Request, via []*http.Request) error {
 	return few(via)
 }
 
-// WithoutCredentials is for http.Client.CheckRedirect of protocols in which servers refer to
+// WithoutCredentials is for http.Client.CheckRedirect of protocols whose servers refer to
 // others, such as registries to their storage. Credentials stay with the first server, and a
 // secure connection is never followed by a plain one.
 func WithoutCredentials(next *http.Request, via []*http.Request) error {

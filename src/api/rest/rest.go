@@ -177,8 +177,8 @@ func (d Documents[T]) Replace(ctx context.Context, c *client.Client, doc T, name
 	return client.Put[T](ctx, c, path, doc)
 }
 
-// Update reads a document, calls change, and stores the result. The error is Conflict if somebody else has changed the
-// document meanwhile: call Update again.
+// Update reads a document, calls change, and stores the result. The error is Conflict if the document has changed
+// meanwhile: call Update again.
 func (d Documents[T]) Update(ctx context.Context, c *client.Client, change func(*T) error, names ...string) (T, error) {
 	return d.update(ctx, c, change, nil, names)
 }

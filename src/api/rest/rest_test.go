@@ -126,7 +126,7 @@ func TestABlankAnswerIsNone(t *testing.T) {
 	}
 }
 
-// A dry run must never become the action itself, whatever else the query says.
+// A dry run must never become the action itself, whatever else is in the query.
 func TestADryRunStaysOne(t *testing.T) {
 	t.Parallel()
 	c, seen := serve(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v2.Plan{}) })

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Capacity says what the nodes of a cluster have free, so that "N pods that request X fit" can be
+// Capacity is what the nodes of a cluster have free, so that "N pods that request X fit" can be
 // answered. Nodes that are alike are one class. What is free is rounded down, so a pod that fits by
 // a Capacity fits, until something else takes the place.
 type Capacity struct {
@@ -38,7 +38,7 @@ const (
 	maxAmount        = 1 << 53 // of a resource: larger numbers are not exact in JSON
 )
 
-// Known reports whether the cluster says anything about its nodes.
+// Known reports whether the cluster reports its nodes.
 func (c Capacity) Known() bool { return c.Nodes > 0 }
 
 // Clone returns a copy that shares no memory with c.

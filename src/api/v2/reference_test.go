@@ -25,8 +25,8 @@ var update = flag.Bool("update", false, "rewrite docs/reference/documents")
 // referencePages is where the reference of the documents is.
 const referencePages = "../../../docs/reference/documents"
 
-// referenceKind is a kind of document with its place and an example, from which the reference
-// learns which values the server refuses.
+// referenceKind is a kind of document with its place and an example, which the generator changes to find
+// the values that the server refuses.
 type referenceKind struct {
 	document v2.Document
 	path     string // below /v2
@@ -433,7 +433,7 @@ func firstKey(m map[string]any) string {
 	return slices.Min(keys)
 }
 
-// refusal returns what the rules say about one member of a changed example.
+// refusal returns the violations of one member of a changed example.
 func (k referenceKind) refusal(t *testing.T, path string, value any) string {
 	t.Helper()
 	v := parseTree(t, k.example)

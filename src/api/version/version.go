@@ -1,4 +1,4 @@
-// Package version says what a program was built from: its version, the commit and the Go release.
+// Package version reports what a program was built from: its version, the commit and the Go release.
 package version
 
 import (

@@ -135,7 +135,7 @@ func (s *Snapshot) AddPod(p *corev1.Pod) {
 }
 
 // requests returns what the scheduler reserves for a pod: the most that its containers need at any
-// time, and the overhead of its runtime. Init containers run one after the other, beside those that
+// time, and the overhead of its runtime. Init containers run one after the other, together with those that
 // were started before and keep running. Requests of the pod as a whole replace those of its containers.
 func requests(p *corev1.PodSpec) amounts {
 	out, sidecars := amounts{}, amounts{}
@@ -204,7 +204,7 @@ func (s Snapshot) Capacity() status.Capacity {
 	return out
 }
 
-// classes groups the nodes that are alike if what they have free is a number of parts.
+// classes groups the nodes that are alike when their free amounts are rounded to so many parts.
 func (s Snapshot) classes(parts int64) []status.NodeClass {
 	byText := map[string]*status.NodeClass{}
 	for _, n := range s.nodes {

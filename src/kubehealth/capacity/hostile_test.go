@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/kubehealth/capacity"
 )
 
-// An API server may belong to somebody else. Kubernetes' reader of quantities would work for hours on some that are short.
+// API servers are not trusted. Kubernetes' parser of quantities would work for hours on some that are short.
 func TestCostlyQuantitiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	for _, amount := range []string{"1e-2147483647", " 1e2147483647", "\u00a01E+999999999 "} {

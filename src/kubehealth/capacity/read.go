@@ -55,7 +55,7 @@ func each[T any](ctx context.Context, client dynamic.Interface, resource, fields
 	return fmt.Errorf("list the %s of the cluster: %w", resource, errTooMany)
 }
 
-// disarm makes texts 0 that would keep the reader of quantities busy for hours: an API server may belong to somebody else.
+// disarm makes texts 0 that would keep the parser of quantities busy for hours: API servers are not trusted.
 func disarm(value any) any {
 	switch v := value.(type) {
 	case string:

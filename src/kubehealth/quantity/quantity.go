@@ -23,7 +23,7 @@ var costly = regexp.MustCompile(`^[\s\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[
 // Costly reports whether Kubernetes' reader may work for hours on a text.
 func Costly(text string) bool { return costly.MatchString(text) }
 
-// Parse reads an amount. Errors say what is wrong with the text, and do not repeat it.
+// Parse reads an amount. Errors give the reason and do not repeat the text.
 func Parse(text string) (resource.Quantity, error) {
 	switch {
 	case len(text) > maxText:
