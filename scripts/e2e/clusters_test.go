@@ -232,6 +232,8 @@ func identities(t testing.TB, c *cluster.Cluster) string {
 func define(t *testing.T, definitions string, clusters ...*cluster.Cluster) {
 	t.Helper()
 	for _, c := range clusters {
+		// The cluster may still be removing the same definitions after another test, and would remove these with them.
+		kubectl(t, c, "delete", "--ignore-not-found", "--timeout=4m", "-f", definitions)
 		kubectl(t, c, "apply", "--server-side", "-f", definitions)
 		eventually(t, "definitions on "+c.Name(), func() error { // kubectl gives up while there are no conditions yet
 			_, err := c.Kubectl(t.Context(), "wait", "--for=condition=established", "--timeout=60s", "-f", definitions)
