@@ -51,6 +51,15 @@ func (p *controlPlane) as(user string, status int, do, body string, texts ...str
 	}
 }
 
+// runs has bob approve the group and ann instantiate it.
+func (g testGroup) runs() {
+	g.Helper()
+	g.as("bob", 202, "POST "+g.path()+"/approve", "")
+	g.as("ann", 202, "POST "+g.path()+"/instantiate", "")
+	g.work()
+	g.settle()
+}
+
 // changedBy changes an intent of the group as a user.
 func (g testGroup) changedBy(user, text string) {
 	g.Helper()
@@ -92,10 +101,7 @@ func TestNobodyApprovesItsOwnChanges(t *testing.T) {
 func TestNobodyUpdatesToItsOwnChanges(t *testing.T) {
 	t.Parallel()
 	p, g := newWatchedGroup(t)
-	g.as("bob", 202, "POST "+g.path()+"/approve", "")
-	g.as("ann", 202, "POST "+g.path()+"/instantiate", "")
-	p.work()
-	p.settle()
+	g.runs()
 	update := "POST " + g.path() + "/update"
 	g.as("ann", 202, update, "") // of what bob has approved
 	p.work()
@@ -133,10 +139,7 @@ func TestNobodyRepairsAFailedInstantiationAlone(t *testing.T) {
 func TestMigrationsNeedAReviewedTarget(t *testing.T) {
 	t.Parallel()
 	p, g := newWatchedGroup(t)
-	g.as("bob", 202, "POST "+g.path()+"/approve", "")
-	g.as("ann", 202, "POST "+g.path()+"/instantiate", "")
-	p.work()
-	p.settle()
+	g.runs()
 	p.onboard("v2")
 	next := p.group("v2", "g")
 	next.make("edge")
