@@ -124,15 +124,17 @@ func TestQuestionsAtTheSameMomentAreOne(t *testing.T) {
 	t.Cleanup(func() { _ = d.Close() })
 	<-held // the watch begins
 	var g errgroup.Group
-	ask := func() error { _, err := d.Changes(t.Context(), 0); return err }
+	ask := func(ctx context.Context) { g.Go(func() error { _, err := d.Changes(ctx, 0); return err }) }
 	hold <- struct{}{}
 	d.AwaitWatch(t.Context())
-	g.Go(ask)
+	ask(t.Context())
 	<-held // the first question is under way
+	var waiting sync.WaitGroup
 	for range 50 {
-		g.Go(ask)
+		waiting.Add(1)
+		ask(waitingContext{t.Context(), sync.OnceFunc(waiting.Done)})
 	}
-	time.Sleep(50 * time.Millisecond) // they ask meanwhile: what comes later is one more question
+	waiting.Wait() // they share the next question
 	go func() {
 		for {
 			select {
@@ -143,9 +145,20 @@ func TestQuestionsAtTheSameMomentAreOne(t *testing.T) {
 			}
 		}
 	}()
-	if err := g.Wait(); err != nil || asked > 5 {
+	if err := g.Wait(); err != nil || asked != 3 { // the watch, and two questions
 		t.Errorf("51 questions took %d requests, %v", asked-1, err)
 	}
+}
+
+// waitingContext calls waits when somebody begins to wait for its end.
+type waitingContext struct {
+	context.Context
+	waits func()
+}
+
+func (c waitingContext) Done() <-chan struct{} {
+	c.waits()
+	return c.Context.Done()
 }
 
 // slowKV calls a function before each read.
@@ -281,7 +294,7 @@ func TestAWriteMovesTheReadPointOn(t *testing.T) {
 			_, _, err := kv.Commit(ctx, "x", nil, []clientv3.Op{clientv3.OpPut(prefix+"x", "")})
 			return err
 		},
-		"a pause": func(ctx context.Context, _ *etcd.Driver) error { time.Sleep(300 * time.Millisecond); return nil },
+		"a pause longer than a read point is used": func(context.Context, *etcd.Driver) error { time.Sleep(300 * time.Millisecond); return nil },
 	} {
 		put(t, other, store.Doc{Key: "a", Tag: 1}, 0)
 		put(t, other, store.Doc{Key: "b", Tag: 1}, 0)
@@ -361,7 +374,7 @@ func TestRequestsSeeAllThatWasAcknowledged(t *testing.T) {
 				_, _ = client.Compact(t.Context(), r.Header.Revision)
 			}
 			d.Resume()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the watch catches up, and the caches serve
 		}
 		return nil
 	})
