@@ -13,8 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/controllercmd"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/logs"
+	"k8s.io/component-base/cli"
 	"k8s.io/utils/clock"
 	"open-cluster-management.io/api/feature"
 	"open-cluster-management.io/ocm/pkg/common/options"
@@ -26,20 +25,13 @@ import (
 )
 
 func main() {
-	pflag.CommandLine.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	pflag.CommandLine.AddGoFlagSet(flag.CommandLine)
-	logs.AddFlags(pflag.CommandLine)
-	logs.InitLogs()
-	defer logs.FlushLogs()
 	cmd, err := command(filepath.Base(os.Args[0]))
-	if err == nil {
-		err = cmd.Execute()
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ocm:", err)
-		logs.FlushLogs()
-		os.Exit(1) //nolint:gocritic // the logs are flushed
+		os.Exit(2)
 	}
+	pflag.CommandLine.AddGoFlagSet(flag.CommandLine)
+	os.Exit(cli.Run(cmd))
 }
 
 // command returns the command of a name, as the programs of Open Cluster Management make it.
