@@ -35,3 +35,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.ingress.enabled }}{{ $own = append $own .Values.ingress.host }}{{ end }}
 {{- join "," (concat $own (default list (default dict .Values.config.http).hosts)) }}
 {{- end }}
+
+{{- /* "true" if everyone who reaches the API may do everything: auth.mode decides, and without it auth.issuers turn authentication on, as in emco. */}}
+{{- define "emco.open" -}}
+{{- $mode := dig "auth" "mode" "" .Values.config }}
+{{- if or (eq $mode "off") (and (eq $mode "") (not (dig "auth" "issuers" "" .Values.config))) }}true{{ end }}
+{{- end }}

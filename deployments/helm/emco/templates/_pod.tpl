@@ -42,7 +42,7 @@ spec:
         - {name: EMCO_HTTP_ADDRESS, value: "0.0.0.0:9015"}
         - {name: EMCO_GRPC_ADDRESS, value: "0.0.0.0:9016"}
         - {name: EMCO_OPS_ADDRESS, value: "0.0.0.0:9017"} # probes and metrics, plain and without identity
-        {{- if ne (dig "auth" "mode" "" .Values.config) "on" }}
+        {{- if include "emco.open" . }}
         - {name: EMCO_HTTP_INSECURE, value: "true"} # the cluster's network protects the addresses
         {{- end }}
         - {name: EMCO_HTTP_HOSTS, value: {{ include "emco.hosts" . | quote }}}

@@ -104,6 +104,16 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 			[]string{"value: /etc/emco-tls/tls.crt", "secret: {secretName: cert, defaultMode: 0440}", "value: /etc/emco-bootstrap/t"},
 			[]string{"EMCO_HTTP_INSECURE"},
 		},
+		"identity of an issuer": {
+			values{"config": values{"auth": values{"issuers": []any{values{"name": "corp", "url": "https://id.example.org", "audience": "emco-api"}}, "fourEyes": []any{"shop"}}, "http": values{"trustedProxies": []any{"10.244.0.0/16", "192.0.2.1", "2001:db8::/32"}}, "level": values{"auto": false}}},
+			[]string{"fourEyes:\n      - shop", "trustedProxies:\n      - 10.244.0.0/16", "level:\n      auto: false"},
+			[]string{"EMCO_HTTP_INSECURE"},
+		},
+		"no identity despite an issuer": {
+			values{"config": values{"auth": values{"mode": "off", "issuers": []any{values{"name": "corp"}}}}},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
+			nil,
+		},
 		"authorities": {
 			values{"extraVolumes": []any{values{"name": "ca", "configMap": values{"name": "ca"}}}, "extraVolumeMounts": []any{values{"name": "ca", "mountPath": "/etc/ca"}}},
 			[]string{"mountPath: /etc/ca"},
@@ -230,21 +240,27 @@ func TestTheControlPlanesChartRefuses(t *testing.T) {
 	t.Parallel()
 	type values = map[string]any
 	for want, v := range map[string]values{
-		"replicas":             {"replicas": 3},
-		"got 0":                services(values{"replicas": values{"all": 0}}),
-		"clm":                  services(values{"replicas": values{"all": 1, "clm": 1}}),
-		"needs etcd.endpoints": services(values{"etcd": values{}}),
-		"ingress.host":         {"ingress": values{"enabled": true}},
-		"the same key":         services(values{"sealingKey": values{}}),
-		"endpoints":            services(values{"etcd": values{"endpoints": []any{"etcd-0:2379"}}}),
-		"/config/auth/mode":    {"config": values{"auth": values{"mode": true}}}, // on without quotes
-		"/config/auth'":        {"config": values{"auth": nil}},
-		"port":                 {"service": values{"port": 0}},
-		"pullPolicy":           {"image": values{"pullPolicy": "Sometimes"}},
-		"accessModes":          {"persistence": values{"accessModes": []any{"ReadWriteMany"}}},
-		"size":                 {"persistence": values{"size": "much"}},
-		"data":                 {"config": values{"data": "/elsewhere"}},
-		"address":              {"config": values{"http": values{"address": ":80"}}},
+		"replicas":                      {"replicas": 3},
+		"got 0":                         services(values{"replicas": values{"all": 0}}),
+		"clm":                           services(values{"replicas": values{"all": 1, "clm": 1}}),
+		"needs etcd.endpoints":          services(values{"etcd": values{}}),
+		"ingress.host":                  {"ingress": values{"enabled": true}},
+		"the same key":                  services(values{"sealingKey": values{}}),
+		"endpoints":                     services(values{"etcd": values{"endpoints": []any{"etcd-0:2379"}}}),
+		"/config/auth/mode":             {"config": values{"auth": values{"mode": true}}}, // on without quotes
+		"/config/auth'":                 {"config": values{"auth": nil}},
+		"port":                          {"service": values{"port": 0}},
+		"pullPolicy":                    {"image": values{"pullPolicy": "Sometimes"}},
+		"accessModes":                   {"persistence": values{"accessModes": []any{"ReadWriteMany"}}},
+		"size":                          {"persistence": values{"size": "much"}},
+		"data":                          {"config": values{"data": "/elsewhere"}},
+		"address":                       {"config": values{"http": values{"address": ":80"}}},
+		"/config/auth/fourEyes/0":       {"config": values{"auth": values{"fourEyes": []any{"all projects"}}}},
+		"/config/auth/fourEyes'":        {"config": values{"auth": values{"fourEyes": "shop"}}},
+		"/config/http/trustedProxies/0": {"config": values{"http": values{"trustedProxies": []any{"proxy.example.org"}}}},
+		"/config/level/auto":            {"config": values{"level": values{"auto": "no"}}},
+		"'fourEyed'":                    {"config": values{"auth": values{"fourEyed": []any{"shop"}}}},
+		"'levels'":                      {"config": values{"levels": values{"auto": true}}},
 	} {
 		if _, _, err := controlPlane(t, v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want a refusal that names %s", v, err, want)
