@@ -43,7 +43,7 @@ func treeKeyOf(apps []App) treeKey {
 	return key
 }
 
-// maxTrees is how many trees a Writer remembers: a delivery concerns few classes of clusters.
+// maxTrees is how many trees a Writer and a guard remember: a delivery concerns few classes of clusters.
 const maxTrees = 8
 
 // treeCache remembers the trees that were used last.

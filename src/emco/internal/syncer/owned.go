@@ -2,8 +2,10 @@ package syncer
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/git"
@@ -13,14 +15,17 @@ import (
 // After b, it refuses plans that do not edit exactly the paths that the target owns; such a
 // plan is a bug of b, and Internal.
 func Owned(b Backend) Backend {
-	o := guardedBackend{b}
+	o := guardedBackend{b, new(cleanTrees)}
 	if p, ok := b.(PointerBackend); ok {
 		return guardedPointerBackend{o, p}
 	}
 	return o
 }
 
-type guardedBackend struct{ Backend }
+type guardedBackend struct {
+	Backend
+	clean *cleanTrees
+}
 
 type guardedPointerBackend struct {
 	guardedBackend
@@ -46,13 +51,13 @@ func (o guardedBackend) plan(t Target, apps []App, pointers func(Target) []strin
 	if err != nil {
 		return Change{}, err
 	}
-	return c, bounded(c, t, append(pointers(t), t.Dir()))
+	return c, o.bounded(c, t, append(pointers(t), t.Dir()))
 }
 
 func distinctApps(t Target, apps []App) error {
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(apps))
 	for _, a := range apps {
-		if _, err := t.AppDir(a.Name); err != nil {
+		if err := checkApp(a.Name); err != nil {
 			return err
 		}
 		if seen[a.Name] {
@@ -65,12 +70,12 @@ func distinctApps(t Target, apps []App) error {
 
 // bounded checks that the edits are for exactly the owned paths, each once, and that every
 // path is clean.
-func bounded(c Change, t Target, own []string) error {
+func (o guardedBackend) bounded(c Change, t Target, own []string) error {
 	slices.Sort(own)
 	paths := make([]string, len(c.Edits))
 	for i, e := range c.Edits {
 		paths[i] = e.Path
-		if err := cleanEdit(e); err != nil {
+		if err := o.cleanEdit(e); err != nil {
 			return errs.E(errs.Internal, "plan", "cluster "+t.Cluster.String(), err)
 		}
 	}
@@ -82,16 +87,51 @@ func bounded(c Change, t Target, own []string) error {
 }
 
 // cleanEdit refuses an edit with a path that is not clean, or is within ".git".
-func cleanEdit(e git.Edit) error {
-	for name := range e.Dir {
-		if !cleanPath(name) {
-			return fmt.Errorf("%q is not a clean path", name)
-		}
+func (o guardedBackend) cleanEdit(e git.Edit) error {
+	if err := o.clean.check(e.Dir); err != nil {
+		return err
 	}
 	if !cleanPath(e.Path) || (e.File != nil && e.Dir != nil) {
 		return fmt.Errorf("edit of %q is not clean", e.Path)
 	}
 	return nil
+}
+
+// cleanTrees remembers the trees that were checked last. Targets with the same apps share a tree, and nobody
+// changes it, so it is checked once for all of them.
+type cleanTrees struct {
+	mu     sync.Mutex
+	recent []map[string][]byte // the newest last; guarded by mu
+}
+
+// check refuses a tree with a path that is not clean, or is within ".git".
+func (c *cleanTrees) check(files map[string][]byte) error {
+	if len(files) == 0 || c.known(files) {
+		return nil
+	}
+	for name := range files {
+		if !cleanPath(name) {
+			return fmt.Errorf("%q is not a clean path", name)
+		}
+	}
+	c.remember(files)
+	return nil
+}
+
+func (c *cleanTrees) known(files map[string][]byte) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same := reflect.ValueOf(files).Pointer()
+	return slices.ContainsFunc(c.recent, func(t map[string][]byte) bool { return reflect.ValueOf(t).Pointer() == same })
+}
+
+func (c *cleanTrees) remember(files map[string][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.recent) == maxTrees {
+		c.recent = slices.Delete(c.recent, 0, 1)
+	}
+	c.recent = append(c.recent, files)
 }
 
 // cleanPath reports whether p is relative, clean, and of usable elements.

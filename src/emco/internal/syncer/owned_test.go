@@ -1,6 +1,8 @@
 package syncer_test
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -82,6 +84,39 @@ func TestOwnedRefusesPlansBeyondTheTarget(t *testing.T) {
 		if !c.ok && !strings.Contains(errText(err), "p+c") {
 			t.Errorf("%s: the error does not name the cluster: %v", c.name, err)
 		}
+	}
+}
+
+// Targets with the same apps share a tree, which is checked once. So what must never happen, a change of a tree that was
+// planned, goes unnoticed: that shows that the paths are not checked for each target.
+func TestATreeThatTargetsShareIsCheckedOnce(t *testing.T) {
+	t.Parallel()
+	plan := func(b syncer.Backend, edits []git.Edit, cluster string, tree map[string][]byte) error {
+		at := syncer.Target{Cluster: v2.NewClusterKey("p", cluster), Deployment: "7"}
+		edits[0] = git.Edit{Path: at.Dir(), Dir: tree}
+		_, err := b.Plan(at, []syncer.App{{Name: "a"}})
+		return err
+	}
+	edits := make([]git.Edit, 1)
+	b := syncer.Owned(fixedBackend{edits, new(int)})
+	shared := map[string][]byte{"app/a/x.yaml": []byte("x")}
+	if err := plan(b, edits, "c1", shared); err != nil {
+		t.Fatal(err)
+	}
+	shared["../x.yaml"] = []byte("x")
+	if err := plan(b, edits, "c2", shared); err != nil {
+		t.Errorf("the tree was checked again: %v", err)
+	}
+	if err := plan(b, edits, "c3", maps.Clone(shared)); !errs.Is(err, errs.Internal) {
+		t.Errorf("another tree with a bad path: Plan: %v, want Internal", err)
+	}
+	for i := range 20 { // more than are remembered
+		if err := plan(b, edits, "c4", map[string][]byte{fmt.Sprintf("app/a/%d.yaml", i): nil}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := plan(b, edits, "c5", shared); !errs.Is(err, errs.Internal) {
+		t.Errorf("a tree that was forgotten: Plan: %v, want it checked again, and Internal", err)
 	}
 }
 

@@ -64,10 +64,18 @@ func (t Target) AppDir(app string) (string, error) {
 	if err := t.Check(); err != nil {
 		return "", err
 	}
-	if err := element(app); err != nil {
-		return "", errs.E(errs.Invalid, "plan", fmt.Sprintf("app %q", app), err)
+	if err := checkApp(app); err != nil {
+		return "", err
 	}
 	return path.Join(t.Dir(), "app", app), nil
+}
+
+// checkApp refuses an app whose name is not a path element.
+func checkApp(name string) error {
+	if err := element(name); err != nil {
+		return errs.E(errs.Invalid, "plan", fmt.Sprintf("app %q", name), err)
+	}
+	return nil
 }
 
 // File is the file of one object.
