@@ -1,5 +1,5 @@
 // Package failpoint lets tests break a named step of the program on purpose: the step
-// fails, takes long, or kills the process. The composition root passes a Set in; without
+// fails, takes long, or kills or stops the process. The composition root passes a Set in; without
 // one, steps cost nothing.
 package failpoint
 
@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +25,7 @@ var ErrInjected = errors.New("broken on purpose by a failpoint")
 type Set struct {
 	points []string
 	kill   func()
+	stop   func()
 
 	mu      sync.Mutex
 	rules   []*rule        // guarded by mu
@@ -32,7 +35,7 @@ type Set struct {
 // New returns a set without rules. points is all points, so that a rule with a misspelled
 // point is refused.
 func New(points ...string) *Set {
-	return &Set{points: slices.Sorted(slices.Values(points)), kill: killSelf, reached: map[string]int{}}
+	return &Set{points: slices.Sorted(slices.Values(points)), kill: killSelf, stop: stopSelf, reached: map[string]int{}}
 }
 
 // killSelf ends the process as kill -9 does: nothing is closed, flushed or answered.
@@ -41,6 +44,16 @@ func killSelf() {
 		_ = self.Kill()
 	}
 	select {} // until the signal arrives
+}
+
+// stopSelf stops the process until another one continues it.
+func stopSelf() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if syscall.Kill(os.Getpid(), syscall.SIGSTOP) == nil {
+		<-continued // threads may run for a moment before they stop
+	}
 }
 
 // Arm replaces all rules by those of a text, and resets the counts; "" means no rules.
@@ -63,26 +76,37 @@ func (s *Set) Arm(text string) error {
 }
 
 // At is called at a point. It returns ErrInjected if the step must fail. A delay passes
-// within At, at most until ctx ends. If the process must die, At does not return. If the step must panic, At does.
+// within At, at most until ctx ends. If the process must die, At does not return. If the step must panic, At does. If the process
+// must stop, At returns when another process continues it.
 func (s *Set) At(ctx context.Context, point string) error {
+	_, err := s.Send(ctx, point)
+	return err
+}
+
+// Send is At for a step that sends a request. It returns the context of the request: if the process was stopped at the point, one
+// without an end, as if the request was on its way and arrives, however late.
+func (s *Set) Send(ctx context.Context, point string) (context.Context, error) {
 	if s == nil {
-		return nil
+		return ctx, nil
 	}
 	r := s.hit(point)
 	if r == nil {
-		return nil
+		return ctx, nil
 	}
-	if r.action == actionPanic {
+	switch r.action {
+	case actionPanic:
 		panic(fmt.Sprintf("%v at %s", ErrInjected, point))
-	}
-	if r.action == actionDelay {
+	case actionDelay:
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.delay):
 		}
-		return nil
+		return ctx, nil
+	case actionStop:
+		s.stop()
+		return context.WithoutCancel(ctx), nil
 	}
-	return fmt.Errorf("%w at %s", ErrInjected, point)
+	return ctx, fmt.Errorf("%w at %s", ErrInjected, point)
 }
 
 // hit counts and returns the first rule that applies. It kills the process while mu is held:

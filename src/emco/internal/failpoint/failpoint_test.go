@@ -133,10 +133,40 @@ func TestAKillIsTheLastStep(t *testing.T) {
 	}
 }
 
+// What a stopped process was about to send arrives late, although its deadline has passed. A delay, or no rule, leaves the context alone.
+func TestARequestOfAStoppedProcessArrives(t *testing.T) {
+	t.Parallel()
+	for rules, stops := range map[string]int{"b=stop(after 1, once)": 1, "b=delay(1h)": 0, "": 0} {
+		s := newSet(t, rules)
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := 0
+		s.stop = func() { stopped++; cancel() }
+		if first, err := s.Send(ctx, "a.one"); err != nil || first != ctx {
+			t.Errorf("%q: another point: %v", rules, err)
+		}
+		if stops == 0 {
+			cancel()
+		}
+		var last context.Context
+		for range 2 {
+			var err error
+			if last, err = s.Send(ctx, "b"); err != nil {
+				t.Errorf("%q: %v", rules, err)
+			}
+		}
+		if ended := last.Err() != nil; stopped != stops || ended != (stops == 0) {
+			t.Errorf("%q: it stopped %d times, the request has ended: %v", rules, stopped, ended)
+		}
+	}
+}
+
 func TestNoSetDoesNothing(t *testing.T) {
 	t.Parallel()
 	var s *Set
 	if err := s.At(t.Context(), "whatever"); err != nil {
+		t.Error(err)
+	}
+	if ctx, err := s.Send(t.Context(), "whatever"); err != nil || ctx != t.Context() {
 		t.Error(err)
 	}
 }

@@ -16,9 +16,10 @@ const (
 	actionDelay
 	actionKill
 	actionPanic
+	actionStop
 )
 
-var actions = map[string]faultAction{"error": actionError, "delay": actionDelay, "kill": actionKill, "panic": actionPanic}
+var actions = map[string]faultAction{"error": actionError, "delay": actionDelay, "kill": actionKill, "panic": actionPanic, "stop": actionStop}
 
 // rule is an action at some hits of a point.
 type rule struct {
@@ -53,7 +54,7 @@ func (r *rule) fires() bool {
 //	POINT=ACTION[(ARGUMENT, ...)]
 //
 // POINT is a name; with a "*" at its end, all names with that prefix, counted together.
-// ACTION is error, delay or kill. An ARGUMENT is the duration of a delay ("200ms"), or
+// ACTION is error, delay, kill, panic or stop. An ARGUMENT is the duration of a delay ("200ms"), or
 // selects hits: "after 3" skips three, "1 in 3" selects every third, "once" and "2 times"
 // bound the number.
 func parse(text string) ([]*rule, error) {
@@ -82,7 +83,7 @@ func parseRule(text string) (*rule, error) {
 	}
 	r := &rule{point: strings.TrimSpace(point), every: 1}
 	if r.action, ok = actions[name]; !ok {
-		return nil, fmt.Errorf("%q is no action; there are error, delay, kill, panic", name)
+		return nil, fmt.Errorf("%q is no action; there are error, delay, kill, panic, stop", name)
 	}
 	for arg := range strings.SplitSeq(strings.TrimSuffix(args, ")"), ",") {
 		if err := r.argument(strings.TrimSpace(arg)); err != nil {

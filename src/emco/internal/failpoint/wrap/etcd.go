@@ -36,7 +36,7 @@ func (k keyStore) Get(ctx context.Context, key string, opts ...clientv3.OpOption
 
 // Delete removes keys.
 func (k keyStore) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (r *clientv3.DeleteResponse, err error) {
-	err = k.around(ctx, []clientv3.Op{clientv3.OpDelete(key, opts...)}, func() error {
+	err = k.around(ctx, []clientv3.Op{clientv3.OpDelete(key, opts...)}, func(ctx context.Context) error {
 		r, err = k.KV.Delete(ctx, key, opts...)
 		return err
 	})
@@ -45,26 +45,40 @@ func (k keyStore) Delete(ctx context.Context, key string, opts ...clientv3.OpOpt
 
 // Txn begins a transaction.
 func (k keyStore) Txn(ctx context.Context) clientv3.Txn {
-	return &txn{Txn: k.KV.Txn(ctx), keys: k, ctx: ctx}
+	return &txn{keys: k, ctx: ctx}
 }
 
 // at fails as an unreachable server does.
 func (k keyStore) at(ctx context.Context, point string) error {
-	if err := k.set.At(ctx, point); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
-	}
-	return nil
+	_, err := k.send(ctx, point)
+	return err
 }
 
-func (k keyStore) around(ctx context.Context, ops []clientv3.Op, do func() error) error {
+// send is at for a request, and returns its context.
+func (k keyStore) send(ctx context.Context, point string) (context.Context, error) {
+	ctx, err := k.set.Send(ctx, point)
+	if err != nil {
+		err = status.Error(codes.Unavailable, err.Error())
+	}
+	return ctx, err
+}
+
+func (k keyStore) around(ctx context.Context, ops []clientv3.Op, do func(context.Context) error) error {
 	w, changes := k.about(ops)
 	if !changes {
 		if err := k.at(ctx, EtcdRead); err != nil {
 			return err
 		}
-		return do()
+		return do(ctx)
 	}
-	return between(func(point string) error { return k.at(ctx, point) }, w.before(), w.after(), do)
+	sending, err := k.send(ctx, w.before())
+	if err != nil {
+		return err
+	}
+	if err := do(sending); err != nil {
+		return err
+	}
+	return k.at(ctx, w.after())
 }
 
 // about returns the kind of a transaction; false if it only reads.
@@ -148,36 +162,36 @@ func fresh(p appcontext.Pair) bool {
 	return p.Attempt == 0 && (p.Phase == appcontext.Pending || p.Phase == appcontext.Deleting)
 }
 
-// txn records what a transaction writes.
+// txn is a transaction that is sent when its point is passed.
 type txn struct {
-	clientv3.Txn
-	keys keyStore
-	ctx  context.Context
-	ops  []clientv3.Op
+	keys         keyStore
+	ctx          context.Context
+	cmps         []clientv3.Cmp
+	then, orElse []clientv3.Op
 }
 
 // If adds conditions.
 func (t *txn) If(cs ...clientv3.Cmp) clientv3.Txn {
-	t.Txn = t.Txn.If(cs...)
+	t.cmps = append(t.cmps, cs...)
 	return t
 }
 
 // Then adds the operations if they hold.
 func (t *txn) Then(ops ...clientv3.Op) clientv3.Txn {
-	t.Txn, t.ops = t.Txn.Then(ops...), append(t.ops, ops...)
+	t.then = append(t.then, ops...)
 	return t
 }
 
 // Else adds the operations if they do not hold; they only read.
 func (t *txn) Else(ops ...clientv3.Op) clientv3.Txn {
-	t.Txn = t.Txn.Else(ops...)
+	t.orElse = append(t.orElse, ops...)
 	return t
 }
 
 // Commit sends the transaction.
 func (t *txn) Commit() (r *clientv3.TxnResponse, err error) {
-	err = t.keys.around(t.ctx, t.ops, func() error {
-		r, err = t.Txn.Commit()
+	err = t.keys.around(t.ctx, t.then, func(ctx context.Context) error {
+		r, err = t.keys.KV.Txn(ctx).If(t.cmps...).Then(t.then...).Else(t.orElse...).Commit()
 		return err
 	})
 	if err != nil {
