@@ -156,14 +156,15 @@ type Writers struct {
 	slots chan struct{}
 	ctx   context.Context // of the goroutines; ends Grace after Close
 	stop  context.CancelFunc
+	wg    sync.WaitGroup // the goroutines of queues; Close waits for them
+
+	cooldowns *cooldown.Repos // it has a lock of its own
 
 	mu            sync.Mutex
-	closed        bool
-	queues        map[branchKey]*branchQueue
-	lanes         map[branchKey]*laneRecord
-	hostedWindows map[string]time.Time // until when hosted repositories are left alone, by URL
-	cooldowns     *cooldown.Repos
-	wg            sync.WaitGroup
+	closed        bool                       // guarded by mu, as all below
+	queues        map[branchKey]*branchQueue // branches with a goroutine
+	lanes         map[branchKey]*laneRecord  // the last outcomes of branches
+	hostedWindows map[string]time.Time       // until when hosted repositories are left alone, by URL
 }
 
 // branchKey names a branch.

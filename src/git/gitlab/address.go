@@ -29,7 +29,7 @@ type apiAddress struct {
 // addressCache caches the API addresses of repositories. The zero value is empty.
 type addressCache struct {
 	mu     sync.Mutex
-	byRepo map[[2]string]apiAddress // by URL and API
+	byRepo map[[2]string]apiAddress // by URL and API; guarded by mu
 }
 
 func (p *addressCache) get(r git.Repo) (apiAddress, bool) {

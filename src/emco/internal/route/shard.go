@@ -34,9 +34,9 @@ const shardAge = 3 * time.Second
 // recentShards caches the shards of clusters for a short time: the revisions of many
 // deployments name the same clusters.
 type recentShards struct {
-	mu    sync.Mutex // also held while registrations are read, so that each is read once
-	since time.Time
-	of    map[v2.ClusterKey]int // by cluster
+	mu    sync.Mutex            // also held while registrations are read, so that each is read once
+	since time.Time             // when of was emptied; guarded by mu
+	of    map[v2.ClusterKey]int // guarded by mu
 }
 
 // Shards returns the shard of each cluster. A cluster that is not registered, or whose

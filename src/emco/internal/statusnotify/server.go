@@ -60,9 +60,9 @@ type Server struct {
 	listener net.Listener
 
 	mu      sync.Mutex
-	clients map[string]*client
-	stops   bool
-	wg      sync.WaitGroup // of what is done for clients
+	clients map[string]*client // by clientId; guarded by mu
+	stops   bool               // no stream may begin; guarded by mu
+	wg      sync.WaitGroup     // of what is done for clients
 }
 
 // client is one registration that is open.

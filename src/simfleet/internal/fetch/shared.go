@@ -26,8 +26,8 @@ type SharedFetcher struct {
 
 // branchCache is what is known of a branch.
 type branchCache struct {
-	mu        sync.Mutex
-	refreshed time.Time
+	mu        sync.Mutex // also held while the branch is read
+	refreshed time.Time  // guarded by mu, as all below
 	err       error
 	head      Snapshot                     // without a folder
 	folders   map[string]*inventory.Folder // by root

@@ -200,7 +200,7 @@ func grantLease(ctx context.Context, kv *etcdkv.Client, purpose string, ttl time
 		_ = revoke(ctx, kv, purpose, l.id)
 		return nil, etcdkv.Classify("own", purpose, err)
 	}
-	go func() {
+	go func() { // ends when etcd has ended the lease, or with l.cancel
 		defer close(l.lost)
 		defer l.cancel()
 		for range renewals {

@@ -35,7 +35,7 @@ type poller struct {
 	failures        int
 
 	mu       sync.Mutex
-	clusters map[v2.ClusterKey]Cluster
+	clusters map[v2.ClusterKey]Cluster // guarded by mu
 }
 
 func newPoller(s *Source, at reportLocation, stop context.CancelFunc) *poller {

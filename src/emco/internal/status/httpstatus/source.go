@@ -152,8 +152,8 @@ type documentQueue struct {
 	wake    chan struct{}
 
 	mu    sync.Mutex
-	known map[v2.ClusterKey]queuedDocument
-	queue []v2.ClusterKey
+	known map[v2.ClusterKey]queuedDocument // guarded by mu
+	queue []v2.ClusterKey                  // guarded by mu
 }
 
 // queuedDocument is the state of one cluster's document.

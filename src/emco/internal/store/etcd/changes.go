@@ -91,7 +91,7 @@ type change struct {
 func follow(kv *etcdkv.Client, prefix, last string, c *cache) *changeLog {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &changeLog{kv: kv, prefix: prefix, last: last, cache: c, stop: stop, done: make(chan struct{}), behind: true, again: func() {}, advanced: make(chan struct{})}
-	go l.run(ctx)
+	go l.run(ctx) // close waits for it
 	return l
 }
 

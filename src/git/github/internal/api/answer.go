@@ -185,7 +185,7 @@ func retryAfterOf(resp *http.Response) (time.Duration, bool) {
 // time to come back.
 type secondaryLimits struct {
 	mu   sync.Mutex
-	hits map[string]int
+	hits map[string]int // by credential; guarded by mu
 }
 
 // wait returns how long the credential must not be used after an answer; zero if that is not about

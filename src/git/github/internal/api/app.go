@@ -30,7 +30,7 @@ const (
 // appTokens holds the tokens of installations.
 type appTokens struct {
 	mu  sync.Mutex
-	all map[appInstallation]*appToken
+	all map[appInstallation]*appToken // guarded by mu
 }
 
 // appInstallation is an app in an account of a server.

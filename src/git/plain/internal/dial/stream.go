@@ -94,7 +94,7 @@ func (s *streamSession) Explain(err error) error {
 // tailBuffer keeps the end of the written bytes.
 type tailBuffer struct {
 	mu  sync.Mutex
-	buf bytes.Buffer
+	buf bytes.Buffer // guarded by mu
 }
 
 // Write keeps the last bytes and never fails.

@@ -58,7 +58,7 @@ type Client struct {
 	http    *http.Client
 
 	mu       sync.Mutex
-	accounts map[accountKey]*Account
+	accounts map[accountKey]*Account // guarded by mu
 }
 
 // accountKey is what Azure's limits apply to, and the credential.

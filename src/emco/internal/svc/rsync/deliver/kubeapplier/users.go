@@ -23,8 +23,8 @@ const (
 // userConnections are the connections to one cluster as the users of logical clouds. Their keys
 // are in memory only: another process, or a restart, has the cluster sign new certificates.
 type userConnections struct {
-	mu     sync.Mutex // held while a certificate is signed: pairs of the cluster wait for it
-	byUser map[string]userConnection
+	mu     sync.Mutex                // held while a certificate is signed: pairs of the cluster wait for it
+	byUser map[string]userConnection // guarded by mu
 }
 
 type userConnection struct {
