@@ -33,9 +33,9 @@ func NewSource(n AgentWatch, l DocumentStore, commits git.HistoryReader, f Clust
 	return &Source{watch: n, documents: l, commits: commits, clusters: f, options: o.withDefaults()}
 }
 
-// maxDocuments are read at a time, a large one alone. While more wait, documentGap is the least time
-// per read. That serves 10,000 clusters with two changes a minute each three times over; in a
-// flood most documents are replaced within the gap, and cost nothing.
+// maxDocuments are read at a time, a large one alone. While more wait, a pause as long as the read follows, so
+// that reading takes half a processor at most. While they also come faster than they are read, documentGap is
+// the least time per read: in such a flood most documents are replaced within the gap, and cost nothing.
 const (
 	maxDocuments = 32
 	documentGap  = 30 * time.Millisecond
@@ -72,9 +72,8 @@ func (s *Source) Run(ctx context.Context, deliver func(context.Context, appconte
 			s.options.Log.Warn("agent reports not readable; trying again", "err", err)
 			_ = pause.For(ctx, time.Second)
 		}
-		if queue.more() { // leaves the processor to reports; what they replace is skipped
-			took := time.Since(began)
-			_ = pause.For(ctx, max(took, documentGap-took))
+		if rest := queue.rest(len(some), time.Since(began)); rest > 0 {
+			_ = pause.For(ctx, rest)
 		}
 	}
 	return nil
@@ -154,6 +153,7 @@ type documentQueue struct {
 	mu    sync.Mutex
 	known map[v2.ClusterKey]queuedDocument // guarded by mu
 	queue []v2.ClusterKey                  // guarded by mu
+	came  int                              // guarded by mu: new documents since the last take, also those that replaced one in the queue
 }
 
 // queuedDocument is the state of one cluster's document.
@@ -178,6 +178,9 @@ func (t *documentQueue) add(a agents.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.known[a.Cluster]
+	if a.DocumentID != k.agent.DocumentID {
+		t.came++
+	}
 	k.agent = a
 	if !k.queued && (a.DocumentID != k.processed || a.At.Sub(k.at) >= t.refresh) {
 		k.queued = true
@@ -198,6 +201,7 @@ func (t *documentQueue) poke() {
 func (t *documentQueue) take(n int) (out []agents.Agent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.came = 0
 	for len(t.queue) > 0 && len(out) < n {
 		k, there := t.known[t.queue[0]]
 		if large := k.agent.Parts > 1; large && len(out) > 0 {
@@ -216,11 +220,17 @@ func (t *documentQueue) take(n int) (out []agents.Agent) {
 	return out
 }
 
-// more reports whether the queue holds something.
-func (t *documentQueue) more() bool {
+// rest returns the pause after a read of n documents; 0 if none wait. See documentGap.
+func (t *documentQueue) rest(n int, took time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.queue) > 0
+	switch {
+	case len(t.queue) == 0:
+		return 0
+	case t.came >= n:
+		return max(took, documentGap-took)
+	}
+	return took
 }
 
 // putBack queues documents again that could not be processed.
