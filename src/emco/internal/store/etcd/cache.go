@@ -129,6 +129,7 @@ func (d *Driver) shared(ctx context.Context, p *readpoint.Point, name string, op
 		return v.own(), err
 	}
 	_, turn := p.At()
+	seen := d.changes.mark()
 	r := d.cache.begin(name)
 	defer d.cache.giveUp(r)
 	answers, err := d.kv.GetRanges(ctx, []string{d.last(), name}, options...) // at one revision
@@ -136,6 +137,7 @@ func (d *Driver) shared(ctx context.Context, p *readpoint.Point, name string, op
 		return nil, err
 	}
 	v := cached{kvs: answers[1], asOf: lastWrite(answers[0])}
+	d.changes.compare(seen, v.asOf)
 	p.Take(v.asOf, turn)
 	d.cache.keep(r, v)
 	return v.own(), nil

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -254,25 +255,94 @@ func TestAPageReadsWhatItShows(t *testing.T) {
 	}
 }
 
-// An etcd that was restored from a backup has an earlier last write than the watch has brought. The cache is emptied.
+// An etcd that was restored from a backup has an earlier last write than the watch has brought. The cache is emptied, and the watch
+// begins anew, also if it was interrupted before: whoever notices it, a question, a read or a write.
 func TestARestoredStoreIsReadAnew(t *testing.T) {
 	t.Parallel()
-	client := start(t)
-	d := open(t, client)
-	put(t, d, store.Doc{Key: "a", Tag: 1}, 0)
-	mark := changes(t, d, changes(t, d, 0).Mark-1).Mark
-	if _, err := client.Delete(t.Context(), prefix+"doc/last"); err != nil {
-		t.Fatal(err)
+	for name, notice := range map[string]func(ctx context.Context, d *etcd.Driver, mark int64) error{
+		"a question": func(ctx context.Context, d *etcd.Driver, mark int64) error {
+			got, err := d.Changes(ctx, mark)
+			if err == nil && !got.All {
+				err = fmt.Errorf("changes since the mark of a store that is gone: %+v", got)
+			}
+			return err
+		},
+		"a read": func(ctx context.Context, d *etcd.Driver, _ int64) error {
+			if _, err := d.Get(ctx, "none"); !errs.Is(err, errs.NotFound) {
+				return fmt.Errorf("a document that does not exist: %w", err)
+			}
+			return nil
+		},
+		"a write": func(ctx context.Context, d *etcd.Driver, _ int64) error {
+			return d.Put(ctx, store.Doc{Key: "b", Tag: 1}, 0)
+		},
+	} {
+		for _, interrupted := range []bool{false, true} {
+			fails := func(format string, args ...any) {
+				t.Helper()
+				t.Errorf("%s, interrupted before: %v: %s", name, interrupted, fmt.Sprintf(format, args...))
+			}
+			backup := start(t)
+			put(t, open(t, backup), store.Doc{Key: "a", Tag: 2, Body: []byte("backup")}, 0)
+			client := start(t)
+			servers := &restoredServer{KV: client.KV, Watcher: client.Watcher}
+			client.KV, client.Watcher = servers, servers
+			d := open(t, client)
+			for i := range 10 {
+				put(t, d, store.Doc{Key: "a", Tag: int64(i + 1), Body: []byte("old")}, int64(i))
+			}
+			mark := changes(t, d, changes(t, d, 0).Mark-1).Mark
+			if interrupted {
+				d.Interrupt()
+				d.Resume()
+			}
+			servers.backup.Store(backup)
+			ctx := readpoint.With(t.Context())
+			if err := notice(ctx, d, mark); err != nil {
+				fails("%v", err)
+			}
+			if doc, err := d.Get(ctx, "a"); err != nil || string(doc.Body) != "backup" {
+				fails("the request sees %q, %v", doc.Body, err)
+			}
+			eventually, stop := context.WithTimeout(t.Context(), 20*time.Second)
+			defer stop()
+			if !d.AwaitWatch(eventually) {
+				fails("the watch does not begin anew")
+			}
+			put(t, open(t, backup), store.Doc{Key: "a", Tag: 3, Body: []byte("new")}, 2)
+			if doc, err := d.Get(readpoint.With(t.Context()), "a"); err != nil || doc.Tag != 3 {
+				fails("after a change: %+v, %v", doc, err)
+			}
+		}
 	}
-	if got := changes(t, d, mark); !got.All {
-		t.Errorf("changes since the mark of a store that is gone: %+v", got)
+}
+
+// restoredServer is etcd, and later one that was restored from a backup: watches of the first one bring nothing more.
+type restoredServer struct {
+	clientv3.KV
+	clientv3.Watcher
+	backup atomic.Pointer[clientv3.Client]
+}
+
+func (r *restoredServer) Get(ctx context.Context, key string, o ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if b := r.backup.Load(); b != nil {
+		return b.Get(ctx, key, o...)
 	}
-	d.AwaitWatch(t.Context())
-	put(t, d, store.Doc{Key: "a", Tag: 2}, 1)
-	doc, err := d.Get(readpoint.With(t.Context()), "a")
-	if err != nil || doc.Tag != 2 {
-		t.Errorf("got %+v, %v", doc, err)
+	return r.KV.Get(ctx, key, o...)
+}
+
+func (r *restoredServer) Txn(ctx context.Context) clientv3.Txn {
+	if b := r.backup.Load(); b != nil {
+		return b.Txn(ctx)
 	}
+	return r.KV.Txn(ctx)
+}
+
+func (r *restoredServer) Watch(ctx context.Context, key string, o ...clientv3.OpOption) clientv3.WatchChan {
+	if b := r.backup.Load(); b != nil {
+		return b.Watch(ctx, key, o...)
+	}
+	return r.Watcher.Watch(ctx, key, o...)
 }
 
 // A request that has written, or tried to, sees afterwards what others wrote before that: its own document, and any other after a refusal or a

@@ -78,7 +78,7 @@ type changeLog struct {
 	first    int64         // lines holds all changes after this revision; 0: the watch has not begun; guarded by mu
 	reached  int64         // lines holds all changes up to this revision; guarded by mu
 	behind   bool          // the watch was late or is interrupted: reads do not wait for it until it brings something; guarded by mu
-	again    func()        // restarts the watch; guarded by mu
+	again    func()        // ends the watch, so that run begins the next one; guarded by mu
 	advanced chan struct{} // closed and replaced when reached grows; guarded by mu
 }
 
@@ -106,7 +106,7 @@ func (l *changeLog) run(ctx context.Context) {
 	for wait := minWait; ctx.Err() == nil; wait = min(2*wait, maxWait) {
 		before := l.mark()
 		err := l.watch(ctx)
-		l.interrupted()
+		l.fallBehind()
 		if errors.Is(err, rpctypes.ErrCompacted) {
 			l.forget()
 		}
@@ -127,33 +127,34 @@ func (l *changeLog) mark() int64 {
 	return l.reached
 }
 
-// interrupted notes that the watch brings nothing for a while.
-func (l *changeLog) interrupted() {
+// fallBehind notes that the watch brings nothing for a while.
+func (l *changeLog) fallBehind() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.behind, l.again = true, func() {}
+	l.behind = true
 }
 
-// forget drops all lines: what follows has a gap before it.
+// forget drops all lines: what follows has a gap before it. A watch that is under way ends.
 func (l *changeLog) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines, l.first, l.reached = nil, 0, 0
 	l.cache.clear()
+	l.again()
 }
 
 // watch takes in changes after those that are known, until that fails.
 func (l *changeLog) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from := l.mark()
+	from := l.resume(cancel)
 	if from == 0 {
 		r, err := l.kv.Get(ctx, l.last)
 		if err != nil {
 			return err
 		}
 		from = r.Header.Revision
-		l.begin(lastWrite(r.Kvs), cancel)
+		l.begin(lastWrite(r.Kvs))
 	}
 	for r := range l.kv.Stream(ctx, l.prefix, clientv3.WithPrefix(), clientv3.WithRev(from+1)) {
 		if err := r.Err(); err != nil {
@@ -164,6 +165,14 @@ func (l *changeLog) watch(ctx context.Context) error {
 	return errors.New("the watch ended")
 }
 
+// resume returns the revision after which a watch begins, 0 if nothing is known yet; again ends the watch.
+func (l *changeLog) resume(again func()) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.again = again
+	return l.reached
+}
+
 // lastWrite returns the revision of the last write of a document, from what is stored under that key: at least 1.
 func lastWrite(kvs []*mvccpb.KeyValue) int64 {
 	if len(kvs) == 0 {
@@ -172,17 +181,16 @@ func lastWrite(kvs []*mvccpb.KeyValue) int64 {
 	return kvs[0].ModRevision
 }
 
-// begin starts the log at a revision; again ends its watch.
-func (l *changeLog) begin(revision int64, again func()) {
+// begin starts the log at a revision.
+func (l *changeLog) begin(revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.first, l.reached, l.behind, l.again = revision, revision, false, again
+	l.first, l.reached, l.behind = revision, revision, false
 	l.cache.clear() // changes between the last watch and this one are not known
 	l.advanceLocked()
 }
 
-// newest asks etcd for the revision of the last write of a document. If the watch has brought later ones, etcd was restored from a
-// backup: newest empties the log and the cache, and restarts the watch.
+// newest asks etcd for the revision of the last write of a document.
 func (l *changeLog) newest(ctx context.Context) (int64, error) {
 	seen := l.mark()
 	r, err := l.kv.Get(ctx, l.last)
@@ -190,13 +198,16 @@ func (l *changeLog) newest(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	at := lastWrite(r.Kvs)
+	l.compare(seen, at)
+	return at, nil
+}
+
+// compare compares the revision of the last write by an answer of etcd with the mark from before the question. If the mark is later, etcd was
+// restored from a backup: compare empties the log and the cache, and the watch begins anew.
+func (l *changeLog) compare(seen, at int64) {
 	if at < seen {
 		l.forget()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.again()
 	}
-	return at, nil
 }
 
 func (l *changeLog) advanceLocked() {
@@ -211,6 +222,9 @@ func (l *changeLog) add(events []*clientv3.Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.first == 0 {
+		return // they came before the log was emptied
+	}
 	bytes := 0
 	for _, e := range events {
 		bytes += len(e.Kv.Key) + len(e.Kv.Value)

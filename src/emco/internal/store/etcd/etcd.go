@@ -261,7 +261,7 @@ func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record
 	if old != nil {
 		unchanged = clientv3.Compare(clientv3.ModRevision(d.docKey(k)), "=", old.revision)
 	}
-	p, turn := readpoint.Of(ctx), 0
+	p, turn, seen := readpoint.Of(ctx), 0, d.changes.mark()
 	if p != nil {
 		_, turn = p.At()
 	}
@@ -270,6 +270,7 @@ func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record
 	case err != nil || !done:
 		readpoint.Drop(ctx) // a retry reads the write that was faster
 	case p != nil:
+		d.changes.compare(seen, revision)
 		p.Take(revision, turn)
 	}
 	return done, err

@@ -20,8 +20,8 @@ func (d *Driver) Resume() {
 	go d.changes.run(ctx)
 }
 
-// AwaitWatch returns when the driver keeps the keys of changes.
-func (d *Driver) AwaitWatch(ctx context.Context) { d.changes.await(ctx, 1, time.Minute) }
+// AwaitWatch returns when the driver keeps the keys of changes; false if that takes too long.
+func (d *Driver) AwaitWatch(ctx context.Context) bool { return d.changes.await(ctx, 1, time.Minute) }
 
 // Holds reports whether the cache has what is under a key of etcd, or a list of what is below one that ends in a slash.
 func (d *Driver) Holds(name string) bool {
