@@ -28,11 +28,14 @@ const (
 type Blobs struct {
 	spool.Keep
 	blobs, chunks *mongo.Collection
+	reach         *reach // of the client
 }
 
-func newBlobs(db *mongo.Database) *Blobs {
-	b := &Blobs{blobs: db.Collection("blobs"), chunks: db.Collection("chunks")}
-	b.Keep = b.keep
+func newBlobs(db *mongo.Database, r *reach) *Blobs {
+	b := &Blobs{blobs: db.Collection("blobs"), chunks: db.Collection("chunks"), reach: r}
+	b.Keep = func(ctx context.Context, f *spool.File) error {
+		return r.within(ctx, "store", "package", func(ctx context.Context) error { return b.keep(ctx, f) })
+	}
 	return b
 }
 
@@ -106,7 +109,7 @@ func (b *Blobs) remove(ctx context.Context, upload string) error {
 // Open implements store.Blobs. It reads chunk by chunk, as the consumer does.
 func (b *Blobs) Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, error) {
 	var c content
-	err := b.blobs.FindOne(ctx, bson.D{{Key: "_id", Value: string(d)}}).Decode(&c)
+	err := b.find(ctx, b.blobs, string(d), &c)
 	if errors.Is(err, mongo.ErrNoDocuments) {
 		return nil, errs.E(errs.NotFound, "open", string(d), errors.New("not found"))
 	}
@@ -115,18 +118,27 @@ func (b *Blobs) Open(ctx context.Context, d manifest.Digest) (io.ReadCloser, err
 	}
 	return &spool.Chunks{N: c.Chunks, Part: func(n int) ([]byte, error) {
 		var part chunk
-		if err := b.chunks.FindOne(ctx, bson.D{{Key: "_id", Value: chunkID(c.Upload, n)}}).Decode(&part); err != nil {
-			if errors.Is(err, mongo.ErrNoDocuments) {
-				return nil, errs.E(errs.Unavailable, "read", string(d), errors.New("it was removed meanwhile"))
-			}
-			return nil, classify("read", store.Key(d), err)
+		err := b.find(ctx, b.chunks, chunkID(c.Upload, n), &part)
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			return nil, errs.E(errs.Unavailable, "read", string(d), errors.New("it was removed meanwhile"))
 		}
-		return part.Data, nil
+		return part.Data, classify("read", store.Key(d), err)
 	}}, nil
+}
+
+// find reads what has an id.
+func (b *Blobs) find(ctx context.Context, in *mongo.Collection, id string, into any) error {
+	return b.reach.within(ctx, "read", "package", func(ctx context.Context) error {
+		return in.FindOne(ctx, bson.D{{Key: "_id", Value: id}}).Decode(into)
+	})
 }
 
 // Sweep implements store.Blobs. It also removes chunks of uploads that were never completed.
 func (b *Blobs) Sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error {
+	return b.reach.within(ctx, "sweep", "packages", func(ctx context.Context) error { return b.sweep(ctx, olderThan, keep) })
+}
+
+func (b *Blobs) sweep(ctx context.Context, olderThan time.Time, keep func(manifest.Digest) bool) error {
 	cursor, err := b.blobs.Find(ctx, bson.D{{Key: "at", Value: bson.D{{Key: "$lt", Value: olderThan.UnixMilli()}}}})
 	if err != nil {
 		return classify("sweep", "packages", err)

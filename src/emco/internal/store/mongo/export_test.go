@@ -22,7 +22,7 @@ func OpenReplicated(uri, database string) (*Driver, error) {
 
 // Announce announces a write at another time than now.
 func (d *Driver) Announce(ctx context.Context, k store.Key, at, tag int64, shift time.Duration) error {
-	j := newJournal(d.journal.db, func() time.Time { return time.Now().Add(shift) })
+	j := newJournal(d.journal.db, d.reach, func() time.Time { return time.Now().Add(shift) })
 	return j.announce(ctx, k, at, tag)
 }
 

@@ -59,6 +59,7 @@ var errTaken = errors.New("the number is taken")
 // it is Pending, and what makes it Live is announced again.
 type journal struct {
 	db         lines
+	reach      *reach // of db
 	now        func() time.Time
 	kept, trim int64 // keptLines and trimEvery, but for tests
 
@@ -77,8 +78,8 @@ type announcement struct {
 	err  error
 }
 
-func newJournal(db lines, now func() time.Time) *journal {
-	return &journal{db: db, now: now, kept: keptLines, trim: trimEvery, turn: make(chan struct{}, 1)}
+func newJournal(db lines, r *reach, now func() time.Time) *journal {
+	return &journal{db: db, reach: r, now: now, kept: keptLines, trim: trimEvery, turn: make(chan struct{}, 1)}
 }
 
 // announce returns once the write is announced. Those who wait meanwhile share one command.
@@ -108,7 +109,7 @@ func (j *journal) announceWaiting(ctx context.Context) {
 	if len(batch) == 0 {
 		return // another goroutine took ours along
 	}
-	err := j.write(ctx, batch)
+	err := j.reach.within(ctx, "announce", "writes", func(ctx context.Context) error { return j.write(ctx, batch) })
 	for _, a := range batch {
 		a.err = err
 		close(a.done)

@@ -130,8 +130,8 @@ func newDriver(client *mongo.Client, database string, replicated bool, r *reach)
 	if replicated {
 		d.exact = db.Collection("docs", options.Collection().SetReadConcern(readconcern.Linearizable()))
 	}
-	d.journal = newJournal(table{db.Collection("changes"), d.docs}, time.Now)
-	return d, newBlobs(db)
+	d.journal = newJournal(table{db.Collection("changes"), d.docs}, r, time.Now)
+	return d, newBlobs(db, r)
 }
 
 // Close disconnects; current calls fail.

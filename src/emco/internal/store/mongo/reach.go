@@ -53,7 +53,7 @@ func (r *reach) within(ctx context.Context, op, of string, call func(context.Con
 	defer cancel(nil)
 	defer time.AfterFunc(probe, func() { r.look(ctx, cancel) }).Stop()
 	err := call(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errAway) {
+	if err != nil && errors.Is(context.Cause(ctx), errAway) && !errors.Is(err, errAway) {
 		err = errs.E(errs.Unavailable, op, of, fmt.Errorf("%w (%w)", errAway, err))
 	}
 	return err

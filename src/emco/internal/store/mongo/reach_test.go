@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -76,16 +79,37 @@ func TestTheClientSaysThatAllServersAreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close() // nothing listens there now
-	d, err := OpenReplicated("mongodb://"+l.Addr().String()+"/", "emco")
+	client, r, err := connect("mongodb://" + l.Addr().String() + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
+	d, b := newDriver(client, "emco", true, r)
 	defer d.Close()
-	_, err = d.Get(t.Context(), "a")
-	if !errs.Is(err, errs.Unavailable) || !errors.Is(err, errAway) {
-		t.Errorf("a read without a server: %v", err)
+	var calls sync.WaitGroup
+	for name, call := range map[string]func(ctx context.Context) error{
+		"get":       func(ctx context.Context) error { _, err := d.Get(ctx, "a"); return err },
+		"put":       func(ctx context.Context) error { return d.Put(ctx, store.Doc{Key: "a", Tag: 1}, 0) },
+		"remove":    func(ctx context.Context) error { return d.Remove(ctx, "a", 1) },
+		"changes":   func(ctx context.Context) error { _, err := d.Changes(ctx, 0); return err },
+		"announce":  func(ctx context.Context) error { return d.journal.announce(ctx, "a", 0, 1) },
+		"put blob":  func(ctx context.Context) error { _, _, err := b.Put(ctx, strings.NewReader("x"), 10); return err },
+		"open blob": func(ctx context.Context) error { _, err := b.Open(ctx, "d"); return err },
+		"sweep blobs": func(ctx context.Context) error {
+			return b.Sweep(ctx, time.Now(), func(manifest.Digest) bool { return true })
+		},
+		"list": func(ctx context.Context) error {
+			for _, err := range d.List(ctx, "", store.Query{}) {
+				return err
+			}
+			return nil
+		},
+	} {
+		calls.Go(func() {
+			err := call(t.Context())
+			if !errs.Is(err, errs.Unavailable) || !errors.Is(err, errAway) || strings.Count(err.Error(), errAway.Error()) != 1 {
+				t.Errorf("%s without a server: %v", name, err)
+			}
+		})
 	}
-	if err := d.Put(t.Context(), store.Doc{Key: "a", Tag: 1}, 0); !errors.Is(err, errAway) {
-		t.Errorf("a write without a server: %v", err)
-	}
+	calls.Wait()
 }
