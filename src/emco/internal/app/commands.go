@@ -134,12 +134,7 @@ func checkStores(ctx context.Context, c config.Config, branches bool, report doc
 	if err := doctor.Check(ctx, stores, report); err != nil || !branches {
 		return err
 	}
-	check := doctorOf(stores, a.gitHost(c, p, st, m), &route.Resolver{DB: st.db, Rules: storedRules(c, p)})
-	for lane := ""; ; {
-		if lane, err = check.Check(ctx, lane, doctorBranches, report); err != nil || lane == "" {
-			return err
-		}
-	}
+	return doctor.NewBranches(stores, a.gitHost(c, p, st, m), &route.Resolver{DB: st.db, Rules: storedRules(c, p)}).CheckAll(ctx, report)
 }
 
 // adoptCommand joins stores that are from different times, while emco does not run.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -122,14 +120,5 @@ func TestDoctorNamesWhatBelongsToNobody(t *testing.T) {
 	got := asked("views/doctor")
 	if len(got.Faults) != 2 || got.Faults[0].Subject != g.path || !strings.HasSuffix(got.Faults[1].Subject, "own/rsync-99") {
 		t.Errorf("while EMCO runs, doctor names %v", got.Faults)
-	}
-}
-
-// A check reads all documents and heads, so a second one is refused while the first one runs.
-func TestOneCheckOfTheDoctorRunsAtATime(t *testing.T) {
-	t.Parallel()
-	err := app.DoctorIsBusy(httptest.NewRecorder(), httptest.NewRequest("GET", "/v2/views/doctor", nil))
-	if !errs.Is(err, errs.Throttled) || errs.RetryAfter(err) == 0 {
-		t.Errorf("got %v, want an error that says when to come back", err)
 	}
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/gorilla/mux"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -10,7 +9,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
-	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
@@ -19,18 +17,6 @@ import (
 // MountReports adds the routes of reports, whose handlers then have nothing to read from.
 func MountReports(r *mux.Router) {
 	reportIntake{git: &gitstatus.Source{}}.mount(r, "", nil)
-}
-
-// MountDoctor adds the routes of the doctor, whose handlers then have nothing to read from.
-func MountDoctor(r *mux.Router) {
-	doctorRoutes{branches: &doctor.Branches{}}.mount(r)
-}
-
-// DoctorIsBusy returns the answer to a check while another one runs.
-func DoctorIsBusy(w http.ResponseWriter, r *http.Request) error {
-	d := doctorRoutes{busy: make(chan struct{}, 1)}
-	d.busy <- struct{}{}
-	return d.compare(w, r)
 }
 
 // OpenContexts returns the AppContext of a program, and its keys, beside the running program.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/audit"
@@ -73,7 +74,7 @@ func declaredRoutes() *mux.Router {
 	rsyncapi.Kubeconfigs{}.Mount(r)
 	(&views.Views{Parts: views.Parts{Lanes: &views.Lanes{}}}).Mount(r)
 	app.MountReports(r)
-	app.MountDoctor(r)
+	doctor.NewRoutes(doctor.Stores{}, &doctor.Branches{}).Mount(r)
 	return r
 }
 

@@ -268,7 +268,7 @@ func (w *wiring) addRsync() {
 	writers := w.writers(w.c, w.m, host)
 	routes := &route.Resolver{DB: w.st.db, Rules: w.stored}
 	w.lanes = &views.Lanes{Branches: w.st.contexts, Writers: writers, Logs: host.logs(routes, w.panics(w.m)), Now: time.Now}
-	w.branches = doctorOf(w.compared(), host, routes)
+	w.branches = doctor.NewBranches(w.compared(), host, routes)
 	delivering := w.rsync(w.c, w.p, w.m, w.st, w.mirror, w.stored, host, writers, clusters, w.backends, w.panics(w.m))
 	w.lanes.Users, w.lanes.Owners, w.lanes.Budgets = delivering, w.st.contexts, host.budget
 	w.services = append(w.services, reports.writer, reports.refusals, reports.git, delivering)
@@ -278,7 +278,7 @@ func (w *wiring) addRsync() {
 func (w *wiring) addViews() {
 	overview := w.views(w.c, w.m, w.st, w.mirror, w.reader, w.groups, w.free, w.lanes)
 	overview.Mount(w.router)
-	doctorRoutes{stores: w.compared(), branches: w.branches, busy: make(chan struct{}, 1)}.mount(w.router)
+	doctor.NewRoutes(w.compared(), w.branches).Mount(w.router)
 	w.services = append(w.services, w.mirror, overview)
 }
 

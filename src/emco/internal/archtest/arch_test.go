@@ -235,7 +235,7 @@ var homes = map[string][]string{
 	"github.com/coreos/go-oidc":   {"internal/authn/oidc"},
 	"github.com/go-jose/":         {"internal/authn/oidc"},
 	"golang.org/x/oauth2":         {"internal/authn/oidc"},
-	"github.com/gorilla/":         {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
+	"github.com/gorilla/":         {"internal/app", "internal/web", "internal/resource", "internal/resource/resourcetest", "internal/access", "internal/openapi", "internal/doctor", "internal/svc/", "internal/svc/rsync/api", "internal/views"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
+	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -28,6 +29,23 @@ type Branches struct {
 	Stores
 	Host Host
 	Repo func(ctx context.Context, b gitstate.Branch) (git.Repo, error) // with a credential
+}
+
+// NewBranches returns the check of the branches that routes lead to.
+func NewBranches(s Stores, host Host, routes *route.Resolver) *Branches {
+	return &Branches{Stores: s, Host: host, Repo: func(ctx context.Context, b gitstate.Branch) (git.Repo, error) {
+		return routes.Lookup().Repo(ctx, route.Branch{URL: b.URL, Name: b.Name})
+	}}
+}
+
+// CheckAll looks at all branches that EMCO writes, see Check.
+func (b Branches) CheckAll(ctx context.Context, report Report) error {
+	for lane := ""; ; {
+		var err error
+		if lane, err = b.Check(ctx, lane, pageBranches, report); err != nil || lane == "" {
+			return err
+		}
+	}
 }
 
 // Host reads from Git servers, see git.Host.
