@@ -184,6 +184,9 @@ func (b Branches) read(ctx context.Context, record gitstate.Branch, into *look) 
 			continue
 		}
 		last = folder
+		if git.CheckPath(folder) != nil {
+			continue // EMCO writes no such path, and it may be of any length
+		}
 		f := into.found[id]
 		into.found[id] = folders{cmp.Or(f.first, folder), f.count + 1}
 	}

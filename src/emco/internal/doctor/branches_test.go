@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,45 @@ func TestBranchesAreReadInPages(t *testing.T) {
 	want := []string{"a: folder clusters/p+x/context/1", "b: its files", "c: folder clusters/p+x/context/1", "d: folder clusters/p+x/context/1"}
 	if lane != "" || read != 4 || !slices.Equal(seen, want) {
 		t.Errorf("both pages have read %d branches, go on at %q and name %q, want 4 and %q", read, lane, seen, want)
+	}
+}
+
+// hostileTree is the host of a branch with some paths.
+type hostileTree []string
+
+func (hostileTree) Head(context.Context, git.Repo, string) (git.Hash, error) { return "", nil }
+
+func (h hostileTree) Tree(context.Context, git.Repo, git.Hash, string) iter.Seq2[git.Entry, error] {
+	return func(yield func(git.Entry, error) bool) {
+		for _, path := range h {
+			if !yield(git.Entry{Path: path}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Paths that EMCO does not write, such as very long ones or ones that change a terminal, are neither kept nor reported.
+func TestHostilePathsOfABranchAreNotReported(t *testing.T) {
+	t.Parallel()
+	stores := doctor.Stores{Contexts: contexttest.New(t), Documents: resourcetest.DB(t)}
+	_, err := stores.Contexts.PutBranch(t.Context(), appcontext.Fence{}, gitstate.Branch{URL: "https://git.example.org/fleet", Name: "main"})
+	must(t, err)
+	long := strings.Repeat("long/", 1<<18)
+	tree := hostileTree{
+		"clusters/" + long + "x/context/1/app/x.yaml",
+		"clusters/" + strings.Repeat("x", 1<<20) + "/context/2/app/x.yaml",
+		"clusters/p+x/context/" + strings.Repeat("3", 1<<20) + "/app/x.yaml",
+		"clusters/p+\x1b[2Jx/context/4/app/x.yaml",
+		"clusters/p+x\nall is well/context/5/app/x.yaml",
+		"clusters/p+x/context/6/" + long + "x.yaml",
+	}
+	check := doctor.Branches{Stores: stores, Host: tree, Repo: func(context.Context, gitstate.Branch) (git.Repo, error) { return git.Repo{}, nil }}
+	var faults []string
+	_, err = check.Check(t.Context(), "", 1, func(_, fault string) { faults = append(faults, fault) })
+	must(t, err)
+	if len(faults) != 1 || !strings.HasPrefix(faults[0], "folder clusters/p+x/context/6 belongs to no deployment") {
+		t.Errorf("%d faults, %.200q; want the folder of 6 alone", len(faults), faults)
 	}
 }
 
