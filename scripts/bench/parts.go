@@ -101,6 +101,9 @@ func (f fullSet) part(ctx context.Context, p suite.Part, done map[string]*figure
 		}
 	}
 	run, err := f.measure(ctx, o)
+	if err == nil {
+		err = ctx.Err() // what was interrupted is not done
+	}
 	if err != nil {
 		return run, fmt.Errorf("%s: %w", p.Name, err)
 	}

@@ -75,6 +75,31 @@ func TestARerunMeasuresWhatIsNotDone(t *testing.T) {
 	}
 }
 
+// A part that is interrupted has no result, also if its measurement returns what it has: a rerun measures it.
+func TestAnInterruptedPartIsNotDone(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	var measured []string
+	f, published := setOf(t, func(_ context.Context, o suite.Options) (figures.Run, error) {
+		if measured = append(measured, o.Only[0]); o.Only[0] == "P6" {
+			interrupt()
+		}
+		return sampled(o), nil
+	})
+	if _, err := f.run(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "b: ") {
+		t.Errorf("got %v, want that b was interrupted", err)
+	}
+	if last := (*published)[len(*published)-1]; !slices.Equal(measured, []string{"P5", "P6"}) || !slices.Equal(last.Missing, []string{"b", "c"}) {
+		t.Errorf("measured %v, and published without %v; want that b has no result", measured, last.Missing)
+	}
+	if files, err := os.ReadDir(f.parts); err != nil || len(files) != 1 {
+		t.Errorf("the folder of results has %v, %v; want that of a alone", files, err)
+	}
+	if run, err := f.run(t.Context()); err != nil || len(run.Missing) > 0 || len(measured) != 4 {
+		t.Errorf("the rerun measured %v, and missing are %v, %v", measured, run.Missing, err)
+	}
+}
+
 // After each part the tables have all parts that are done, and name the others.
 func TestEachPartIsPublishedWhenItIsDone(t *testing.T) {
 	t.Parallel()
