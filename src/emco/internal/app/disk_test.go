@@ -162,7 +162,17 @@ func TestF64AFullDiskRefusesWrites(t *testing.T) {
 		if got, text := d.ask("GET", at+"/v2/projects", ""); got != 200 || !strings.Contains(text, "p2") || strings.Contains(text, "p3") {
 			t.Errorf("projects: %d %s", got, text)
 		}
+		if got, text := d.ask("POST", at+"/v2/projects?dryRun=true", `{"metadata":{"name":"tried"},"spec":{}}`); got != 201 {
+			t.Errorf("a dry run: %d %s, want 201: it writes nothing", got, text)
+		}
 	}
+	eventually(t, "without room for the audit log deletions are refused", func() string {
+		got, text := d.ask("DELETE", at+"/v2/projects/absent", "")
+		if got == 503 && strings.Contains(text, "write the audit log") {
+			return ""
+		}
+		return fmt.Sprint(got, " ", text)
+	})
 	eventually(t, "what runs in the background notices the full disk, and does not end the program", func() string {
 		_, text := d.ask("GET", at+"/metrics", "")
 		for line := range strings.Lines(text) {

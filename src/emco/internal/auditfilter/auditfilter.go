@@ -84,8 +84,7 @@ func (f *Filter) Route(next http.Handler) http.Handler {
 		}
 		line := f.line(r, authn.From(r.Context()), need)
 		if kind == read {
-			line.Phase = audit.Read
-			f.AuditLog.Note(line)
+			f.asked(line)
 			next.ServeHTTP(rw, r)
 			return nil
 		}
@@ -93,14 +92,26 @@ func (f *Filter) Route(next http.Handler) http.Handler {
 	})
 }
 
+// asked records a request that only reads.
+func (f *Filter) asked(line audit.Line) {
+	line.Phase = audit.Read
+	f.AuditLog.Note(line)
+}
+
 // change records a request that changes something, or shows a credential.
 func (f *Filter) change(rw http.ResponseWriter, r *http.Request, line audit.Line, next http.Handler) error {
 	e := &entry{line: line, veils: f.Veils}
-	if dry, err := web.AsksDryRun(r); err == nil && dry {
+	dry := web.IsDryRun(r)
+	if dry {
 		e.line.Reason = "dry run"
 	}
 	ticket, err := f.AuditLog.Intend(r.Context(), e.line)
-	if err != nil {
+	switch {
+	case err != nil && dry: // it changes nothing, so it goes on as reads do
+		f.asked(e.line)
+		next.ServeHTTP(rw, r)
+		return nil
+	case err != nil:
 		return err
 	}
 	e.ticket = ticket

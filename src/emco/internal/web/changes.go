@@ -40,27 +40,27 @@ func HandleReading(r *mux.Router, method, template string, need authz.Permission
 	Route(r, method, template, declaredEffect{declared{h, need}, reads})
 }
 
-// effectOf returns what the route of a request does to the stores.
+// effectOf returns what a request does to the stores.
 func effectOf(r *http.Request) effect {
 	if d, ok := mux.CurrentRoute(r).GetHandler().(declaredEffect); ok {
 		return d.effect
 	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
+	switch {
+	case r.Method == http.MethodGet, r.Method == http.MethodHead, IsDryRun(r):
 		return reads
-	case http.MethodDelete:
+	case r.Method == http.MethodDelete:
 		return frees
 	}
 	return keeps
 }
 
-// stores reports whether the route of a request creates or changes something. Deletions do not.
+// stores reports whether a request creates or changes something. Deletions do not.
 func stores(r *http.Request) bool { return effectOf(r) == keeps }
 
-// changes reports whether the route of a request may change anything, also by a deletion.
+// changes reports whether a request may change anything, also by a deletion.
 func changes(r *http.Request) bool { return effectOf(r) != reads }
 
-// RefuseStoring is middleware of the router: it answers requests whose routes create or change something with the error of
+// RefuseStoring is middleware of the router: it answers requests that create or change something with the error of
 // refuse, if there is one. Others, such as deletions, may make space.
 func RefuseStoring(refuse func() error) mux.MiddlewareFunc { return refusing(stores, refuse) }
 

@@ -45,6 +45,13 @@ func AsksDryRun(r *http.Request) (bool, error) {
 	}
 }
 
+// IsDryRun reports whether a request is a dry run, so that it changes nothing. Routes whose method is one of reads know no dry runs, and neither does
+// that of agents' reports, which declares its effect.
+func IsDryRun(r *http.Request) bool {
+	dry, err := AsksDryRun(r)
+	return dry && err == nil && r.Method != http.MethodGet && r.Method != http.MethodHead
+}
+
 // WithDryRun has act know whether a request asks for a dry run: it must then check all and
 // change nothing. It refuses a plan, which may not be ignored.
 func WithDryRun(act func(w http.ResponseWriter, r *http.Request, dry bool) error) HandlerFunc {

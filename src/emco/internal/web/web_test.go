@@ -379,7 +379,7 @@ func waitRefused(t *testing.T, address string) {
 }
 
 // What stores something is refused by its route, whatever its method, and what takes something away where no change is
-// allowed; what is no route stays one that does not exist.
+// allowed; a dry run is not; what is no route stays one that does not exist.
 func TestChangesAreRefusedByTheirRoutes(t *testing.T) {
 	t.Parallel()
 	need, refusal := authz.Permission{Verb: authz.Public, Type: "things"}, errs.New(errs.Unavailable, "full")
@@ -388,10 +388,12 @@ func TestChangesAreRefusedByTheirRoutes(t *testing.T) {
 		"what stores": {
 			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 204,
 			{"GET", "/begin"}: 503, {"POST", "/end"}: 204, {"POST", "/ask"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+			{"POST", "/things?dryRun=true"}: 204, {"PUT", "/things?dryRun=server"}: 204, {"POST", "/things?dryRun=false"}: 503, {"POST", "/things?dryRun=yes"}: 503, {"GET", "/begin?dryRun=true"}: 503,
 		},
 		"changes": {
 			{"GET", "/things"}: 204, {"POST", "/things"}: 503, {"PUT", "/things"}: 503, {"DELETE", "/things"}: 503,
 			{"GET", "/begin"}: 503, {"POST", "/end"}: 503, {"POST", "/ask"}: 204, {"POST", "/begin"}: 405, {"POST", "/nowhere"}: 404,
+			{"POST", "/things?dryRun=true"}: 204, {"DELETE", "/things?dryRun=true"}: 204, {"POST", "/things?dryRun=false"}: 503, {"GET", "/begin?dryRun=true"}: 503,
 		},
 	} {
 		router, now := web.NewRouter(), error(refusal)
