@@ -329,7 +329,7 @@ func (a *App) freeResources(c config.Config, st openStores, rules syncobjects.Ru
 	clusters, routes := a.kube(c, rules.Outbound.Check), &route.Resolver{DB: st.db, Rules: rules}
 	connect := func(ctx context.Context, cluster v2.ClusterKey) (api freeresources.Connection, direct bool, err error) {
 		lookup := routes.Lookup()
-		if registered, _, err := lookup.Cluster(ctx, cluster); err != nil || !registered.Direct() {
+		if registered, err := lookup.Registration(ctx, cluster); err != nil || !registered.Direct() {
 			return nil, false, err
 		}
 		r, err := lookup.Route(ctx, cluster)

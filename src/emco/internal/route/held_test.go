@@ -4,47 +4,43 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
 
-// A listing is held for some seconds after its last use, and a large one is not.
+// Listings are held for some time after the last use of one, unless they are large.
 func TestListingsAreHeldForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r recentListings
-		use := func(n int) *listing {
-			l := &listing{clusters: map[v2.ClusterKey]registration{}}
-			for i := range n {
-				l.clusters[v2.NewClusterKey("edge", string(rune('a'+i%26))+time.Duration(i).String())] = registration{}
-			}
+		use := func(provider string, bytes int) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.holdLocked(l)
-			return l
+			r.holdLocked(provider, &listing{bytes: bytes})
 		}
-		held := func() *listing {
+		held := func(want ...string) {
+			t.Helper()
 			synctest.Wait()
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return r.held
+			for _, provider := range want {
+				if r.held[provider] == nil {
+					t.Errorf("the listing of %s is not held", provider)
+				}
+			}
+			if len(r.held) != len(want) {
+				t.Errorf("%d listings are held, want those of %v", len(r.held), want)
+			}
 		}
-		first := use(10)
+		use("north", maxHeld/2)
 		time.Sleep(holdFor - time.Second)
-		if held() != first {
-			t.Error("the listing was let go too early")
-		}
-		second := use(20)
+		use("south", maxHeld/2)
 		time.Sleep(holdFor - time.Second)
-		if held() != second {
-			t.Error("the second listing was let go when the first one was due")
-		}
-		time.Sleep(2 * time.Second)
-		if held() != nil {
-			t.Error("the listing is held for ever")
-		}
-		if use(maxHeld + 1); held() != nil {
-			t.Error("a large listing is held")
-		}
+		held("north", "south")
+		use("south", maxHeld/2+1)
+		held("south")
+		use("east", maxHeld+1)
+		held()
+		use("west", 1)
+		time.Sleep(holdFor + time.Second)
+		held()
 	})
 }

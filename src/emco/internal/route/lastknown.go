@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -25,10 +26,10 @@ type LastKnown struct {
 	used   bool                        // since the documents are away; guarded by mu
 }
 
-// lastRoute is a registration, and how its cluster was reached.
+// lastRoute is how a cluster was registered and reached.
 type lastRoute struct {
-	cluster v2.Cluster
-	route   Route // without its move
+	gitops unique.Handle[v2.GitOps]
+	route  Route // without its move
 }
 
 const (
@@ -141,8 +142,8 @@ func (r *Resolver) DeliveryLookup() *Lookup {
 	return l
 }
 
-// reach returns a cluster and its route as they are now, or as they were last if the documents are away.
-func (l *Lookup) reach(ctx context.Context, cluster v2.ClusterKey) (v2.Cluster, Route, error) {
+// reach returns how a cluster is registered and its route as they are now, or as they were last if the documents are away.
+func (l *Lookup) reach(ctx context.Context, cluster v2.ClusterKey) (v2.GitOps, Route, error) {
 	if l.known == nil {
 		return l.read(ctx, cluster)
 	}
@@ -154,10 +155,10 @@ func (l *Lookup) reach(ctx context.Context, cluster v2.ClusterKey) (v2.Cluster, 
 		bounded, cancel = context.WithTimeout(ctx, awayPatience)
 	}
 	defer cancel()
-	c, r, err := l.read(bounded, cluster)
+	g, r, err := l.read(bounded, cluster)
 	switch {
 	case err == nil:
-		l.known.keep(cluster, lastRoute{c, r}, l.epoch)
+		l.known.keep(cluster, lastRoute{unique.Make(g), r}, l.epoch)
 	case ctx.Err() != nil: // the caller ends
 	case errs.Is(err, errs.Unavailable):
 		if l.known.Away() {
@@ -167,25 +168,26 @@ func (l *Lookup) reach(ctx context.Context, cluster v2.ClusterKey) (v2.Cluster, 
 	default:
 		l.known.drop(cluster)
 	}
-	return c, r, err
+	return g, r, err
 }
 
-// recall returns a cluster and its route as they were last. It returns err, which is why they cannot be read, if nothing
+// recall returns how a cluster was registered and its route as they were last. It returns err, which is why they cannot be read, if nothing
 // is known or if the cluster was moved since.
-func (l *Lookup) recall(ctx context.Context, cluster v2.ClusterKey, err error) (v2.Cluster, Route, error) {
+func (l *Lookup) recall(ctx context.Context, cluster v2.ClusterKey, err error) (v2.GitOps, Route, error) {
 	last, ok := l.known.recall(cluster, err)
 	if !ok {
-		return v2.Cluster{}, Route{}, err
+		return v2.GitOps{}, Route{}, err
 	}
+	gitops := last.gitops.Value()
 	if l.Moves != nil {
 		move, unread := l.Moves.Of(ctx, cluster)
 		if unread != nil {
-			return v2.Cluster{}, Route{}, errors.Join(err, unread)
+			return v2.GitOps{}, Route{}, errors.Join(err, unread)
 		}
-		if move.Registration == last.route.Registration && move.Number > last.cluster.Spec.GitOps.Moved.Number {
-			return v2.Cluster{}, Route{}, err
+		if move.Registration == last.route.Registration && move.Number > gitops.Moved.Number {
+			return v2.GitOps{}, Route{}, err
 		}
 	}
 	last.route.Recalled = true
-	return last.cluster, last.route, nil
+	return gitops, last.route, nil
 }

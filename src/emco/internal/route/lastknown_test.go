@@ -58,7 +58,11 @@ func (f awayFixture) route(cluster v2.ClusterKey) (route.Route, error) {
 func (f awayFixture) wants(when, token string) {
 	f.Helper()
 	r, err := f.route("edge+fed")
-	if got := r.Settings.Repo.Token.Reveal(); token == "" && !errs.Is(err, errs.Unavailable) || token != "" && (err != nil || got != token) {
+	got := ""
+	if err == nil {
+		got = r.Settings.Repo.Token.Reveal()
+	}
+	if token == "" && !errs.Is(err, errs.Unavailable) || token != "" && (err != nil || got != token) {
 		f.Errorf("%s: token %q, %v; want %q", when, got, err, token)
 	}
 }

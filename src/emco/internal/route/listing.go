@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unique"
 	"weak"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -21,29 +22,32 @@ const listFrom = 500
 // listing is the registrations of one provider at a mark of the document store. It does not change.
 type listing struct {
 	mark     int64
-	clusters map[v2.ClusterKey]registration
+	clusters map[v2.ClusterKey]listed
+	bytes    int // that it takes, about
 }
 
-// registration is a cluster's document. err is why it cannot be decoded.
-type registration struct {
-	doc     store.Doc
-	cluster v2.Cluster
-	err     error
+// listed is a registration of a listing. Most clusters of a fleet are registered alike and share what is known of them.
+type listed struct {
+	uid        string
+	gitops     unique.Handle[v2.GitOps]
+	kubeconfig []byte // sealed
+	err        error  // why the document cannot be decoded
 }
 
 // recentListings finds the listings that lookups use, by provider, for other lookups: all shards list
-// the same clusters at about the same time. A listing goes with the last lookup that uses it, or later: the steps of one installation
-// look one after the other.
+// the same clusters at about the same time. A listing goes with the last lookup that uses it, or later: what is done for a fleet
+// looks again and again.
 type recentListings struct {
-	mu   sync.Mutex // also held while clusters are listed, so that they are listed once
-	of   map[string]weak.Pointer[listing]
-	held *listing    // the one that was used last, for a while; guarded by mu
-	drop *time.Timer // ends that; guarded by mu
+	mu   sync.Mutex                       // also held while clusters are listed, so that they are listed once
+	of   map[string]weak.Pointer[listing] // guarded by mu
+	held map[string]*listing              // those that were used lately, by provider; maxHeld bytes at most; guarded by mu
+	drop *time.Timer                      // ends that; guarded by mu
 }
 
 const (
-	holdFor = 10 * time.Second
-	maxHeld = 5000 // clusters of a listing that is held: some ten MiB
+	holdFor    = 10 * time.Minute // after the last use of any
+	maxHeld    = 16 << 20         // bytes: clusters with kubeconfigs take some KiB each, others a few hundred bytes
+	entryBytes = 200              // of a cluster, besides its kubeconfig; about
 )
 
 // list returns the registrations of a provider now, with all writes from before the call.
@@ -74,7 +78,7 @@ func (r *recentListings) list(ctx context.Context, db *store.DB, provider string
 		fresh.mark = changes.Mark
 		r.rememberLocked(provider, fresh)
 	}
-	r.holdLocked(fresh)
+	r.holdLocked(provider, fresh)
 	return fresh, nil
 }
 
@@ -91,11 +95,22 @@ func (r *recentListings) rememberLocked(provider string, l *listing) {
 }
 
 // holdLocked keeps a listing although no lookup may use it, unless it is large.
-func (r *recentListings) holdLocked(l *listing) {
-	if len(l.clusters) > maxHeld {
+func (r *recentListings) holdLocked(provider string, l *listing) {
+	delete(r.held, provider)
+	sum := l.bytes
+	for _, other := range r.held {
+		sum += other.bytes
+	}
+	if sum > maxHeld {
+		clear(r.held)
+	}
+	if l.bytes > maxHeld {
 		return
 	}
-	r.held = l
+	if r.held == nil {
+		r.held = map[string]*listing{}
+	}
+	r.held[provider] = l
 	if r.drop == nil {
 		r.drop = time.AfterFunc(holdFor, r.letGo)
 	}
@@ -105,12 +120,12 @@ func (r *recentListings) holdLocked(l *listing) {
 func (r *recentListings) letGo() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.held = nil
+	clear(r.held)
 }
 
 // listAll reads all registrations of a provider.
 func listAll(ctx context.Context, db *store.DB, provider string) (*listing, error) {
-	l := &listing{clusters: map[v2.ClusterKey]registration{}}
+	l := &listing{clusters: map[v2.ClusterKey]listed{}}
 	for doc, err := range db.List(ctx, clustersKey(provider), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
@@ -122,12 +137,12 @@ func listAll(ctx context.Context, db *store.DB, provider string) (*listing, erro
 
 // with returns a listing with the registrations of some clusters read again.
 func (l *listing) with(ctx context.Context, db *store.DB, changed []v2.ClusterKey) (*listing, error) {
-	next := &listing{clusters: maps.Clone(l.clusters)}
+	next := &listing{clusters: maps.Clone(l.clusters), bytes: l.bytes}
 	for _, c := range changed {
+		next.remove(c)
 		doc, err := db.Get(ctx, store.Key(c.StoreKey()))
 		switch {
 		case errs.Is(err, errs.NotFound):
-			delete(next.clusters, c)
 		case err != nil:
 			return nil, err
 		default:
@@ -140,8 +155,17 @@ func (l *listing) with(ctx context.Context, db *store.DB, changed []v2.ClusterKe
 // put adds a registration to a listing that is being made.
 func (l *listing) put(doc store.Doc) {
 	if key, ok := v2.ClusterOf(string(doc.Key)); ok {
-		c, err := store.Decode[v2.Cluster](doc)
-		l.clusters[key] = registration{doc, c, err}
+		r, err := decode(doc)
+		l.clusters[key] = listed{uid: r.UID, gitops: unique.Make(r.GitOps), kubeconfig: r.kubeconfig, err: err}
+		l.bytes += entryBytes + len(r.kubeconfig)
+	}
+}
+
+// remove removes a registration from a listing that is being made.
+func (l *listing) remove(cluster v2.ClusterKey) {
+	if was, known := l.clusters[cluster]; known {
+		l.bytes -= entryBytes + len(was.kubeconfig)
+		delete(l.clusters, cluster)
 	}
 }
 
@@ -179,14 +203,17 @@ func (l *Lookup) Prefetch(ctx context.Context, clusters iter.Seq[v2.ClusterKey])
 }
 
 // prefetched returns the registration of a cluster, if Prefetch has read it.
-func (l *Lookup) prefetched(cluster v2.ClusterKey) (registration, bool) {
+func (l *Lookup) prefetched(cluster v2.ClusterKey) (r Registration, known bool, err error) {
 	if len(l.listed) == 0 || !cluster.Valid() {
-		return registration{}, false
+		return r, false, nil
 	}
 	of := l.listed[cluster.Provider()]
 	if of == nil {
-		return registration{}, false
+		return r, false, nil
 	}
-	r, known := of.clusters[cluster]
-	return r, known
+	at, known := of.clusters[cluster]
+	if known {
+		r = Registration{UID: at.uid, GitOps: at.gitops.Value(), kubeconfig: at.kubeconfig}
+	}
+	return r, known, at.err
 }

@@ -54,11 +54,11 @@ func TestLookupsShareAList(t *testing.T) {
 		runtime.GC() // who looked before is gone
 		l := r.Lookup()
 		l.Prefetch(t.Context(), slices.Values(clusters))
-		_, doc, err := l.Cluster(t.Context(), "edge+c007")
+		c, err := l.Registration(t.Context(), "edge+c007")
 		if counted.lists != want {
 			t.Errorf("%d lists, want %d", counted.lists, want)
 		}
-		return doc.UID, err
+		return c.UID, err
 	}
 	first := r.Lookup()
 	first.Prefetch(t.Context(), slices.Values(clusters))
@@ -80,8 +80,8 @@ func TestLookupsShareAList(t *testing.T) {
 	if now, err := look(1); now == before || err != nil {
 		t.Errorf("after the cluster was registered again: %q, %v, before %q", now, err, before)
 	}
-	if _, doc, err := first.Cluster(t.Context(), "edge+c007"); doc.UID != before || err != nil {
-		t.Errorf("the first lookup changed its answer: %q, %v, want %q", doc.UID, err, before)
+	if c, err := first.Registration(t.Context(), "edge+c007"); c.UID != before || err != nil {
+		t.Errorf("the first lookup changed its answer: %q, %v, want %q", c.UID, err, before)
 	}
 	for i := range 500 { // together they are listed
 		f.register(fmt.Sprintf("d%03d", i), v2.GitOps{}, "")

@@ -57,6 +57,7 @@ type Lookup struct {
 	listed  map[string]*listing // by provider
 	objects map[store.Key]syncobjects.Object
 	shared  map[sharedBy]syncobjects.Settings
+	alike   map[likeness]Route      // of clusters that are fed through Git
 	routes  map[v2.ClusterKey]Route // by cluster
 
 	known *LastKnown // of a lookup for deliveries
@@ -67,9 +68,18 @@ type Lookup struct {
 // sharedBy is what the clusters have in common that share settings.
 type sharedBy struct{ provider, kind, reference, resource string }
 
+// likeness is what the clusters have in common that share a route, besides their registrations and moves.
+type likeness struct {
+	sharedBy
+	syncobjects.Slot
+}
+
 // Lookup returns a lookup that has read nothing yet.
 func (r *Resolver) Lookup() *Lookup {
-	return &Lookup{Resolver: r, listed: map[string]*listing{}, objects: map[store.Key]syncobjects.Object{}, shared: map[sharedBy]syncobjects.Settings{}, routes: map[v2.ClusterKey]Route{}}
+	return &Lookup{
+		Resolver: r, listed: map[string]*listing{}, objects: map[store.Key]syncobjects.Object{},
+		shared: map[sharedBy]syncobjects.Settings{}, alike: map[likeness]Route{}, routes: map[v2.ClusterKey]Route{},
+	}
 }
 
 // Route returns how a cluster is reached. Errors are safe to show: NotFound if the cluster
@@ -78,9 +88,9 @@ func (l *Lookup) Route(ctx context.Context, cluster v2.ClusterKey) (Route, error
 	if r, ok := l.routes[cluster]; ok {
 		return r, nil
 	}
-	c, r, err := l.reach(ctx, cluster)
+	g, r, err := l.reach(ctx, cluster)
 	if err == nil {
-		r.Move, err = l.move(ctx, cluster, c, r.Registration)
+		r.Move, err = l.move(ctx, cluster, g, r.Registration)
 	}
 	if err == nil {
 		l.routes[cluster] = r
@@ -88,52 +98,61 @@ func (l *Lookup) Route(ctx context.Context, cluster v2.ClusterKey) (Route, error
 	return r, err
 }
 
-// read reads a cluster and its route, without its move.
-func (l *Lookup) read(ctx context.Context, cluster v2.ClusterKey) (c v2.Cluster, r Route, err error) {
-	c, doc, err := l.Cluster(ctx, cluster)
+// read reads how a cluster is registered, and its route without its move.
+func (l *Lookup) read(ctx context.Context, cluster v2.ClusterKey) (g v2.GitOps, r Route, err error) {
+	c, err := l.Registration(ctx, cluster)
 	if err != nil {
-		return c, r, err
+		return g, r, err
 	}
 	if c.Direct() {
-		r, err = l.direct(ctx, cluster, doc)
+		r, err = l.direct(ctx, cluster, c)
 	} else {
-		r, err = l.Git(ctx, cluster, c.Spec.GitOps)
+		r, err = l.Git(ctx, cluster, c.GitOps)
 	}
-	r.Registration = doc.UID
-	return c, r, err
+	r.Registration = c.UID
+	return c.GitOps, r, err
 }
 
-// Cluster reads a cluster's registration.
-func (l *Lookup) Cluster(ctx context.Context, cluster v2.ClusterKey) (c v2.Cluster, doc store.Doc, err error) {
-	if r, known := l.prefetched(cluster); known {
-		return r.cluster, r.doc, r.err
-	}
-	if doc, err = l.Registration(ctx, cluster); err == nil {
-		c, err = store.Decode[v2.Cluster](doc)
-	}
-	return c, doc, err
+// Registration is what a cluster's document tells about how it is reached.
+type Registration struct {
+	UID        string    // of the document; a cluster that is registered again has another one
+	GitOps     v2.GitOps // empty for a direct cluster
+	kubeconfig []byte    // sealed
 }
 
-// Registration reads the document of a cluster's registration.
-func (l *Lookup) Registration(ctx context.Context, cluster v2.ClusterKey) (store.Doc, error) {
-	if r, known := l.prefetched(cluster); known {
-		return r.doc, nil
+// Direct reports whether the API server of the cluster is called.
+func (r Registration) Direct() bool { return r.GitOps.Type == "" }
+
+// Registration reads a cluster's registration: NotFound if there is none. It has its UID also if the document cannot be decoded.
+func (l *Lookup) Registration(ctx context.Context, cluster v2.ClusterKey) (Registration, error) {
+	if r, known, err := l.prefetched(cluster); known {
+		return r, err
 	}
 	key, err := v2.ParseClusterKey(string(cluster))
 	if err != nil { // no registration has such a name
-		return store.Doc{}, errs.E(errs.NotFound, "find", string(cluster), err)
+		return Registration{}, errs.E(errs.NotFound, "find", string(cluster), err)
 	}
-	return l.DB.Get(ctx, store.Key(key.StoreKey()))
+	doc, err := l.DB.Get(ctx, store.Key(key.StoreKey()))
+	if err != nil {
+		return Registration{}, err
+	}
+	return decode(doc)
+}
+
+// decode returns the registration of a document.
+func decode(doc store.Doc) (Registration, error) {
+	c, err := store.Decode[v2.Cluster](doc)
+	return Registration{UID: doc.UID, GitOps: c.Spec.GitOps, kubeconfig: doc.Secret}, err
 }
 
 // SyncObjects returns the keys of the sync objects that a cluster's registration names; none
 // if the registration cannot be read.
 func (l *Lookup) SyncObjects(ctx context.Context, cluster v2.ClusterKey) (keys []store.Key) {
-	c, _, err := l.Cluster(ctx, cluster)
+	c, err := l.Registration(ctx, cluster)
 	if err != nil {
 		return nil
 	}
-	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
+	for _, name := range []string{c.GitOps.Reference, c.GitOps.Resource} {
 		if name != "" {
 			keys = append(keys, syncObjectKey(cluster.Provider(), name))
 		}
@@ -170,11 +189,11 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 			if !ok {
 				continue
 			}
-			c, err := store.Decode[v2.Cluster](doc)
+			c, err := decode(doc)
 			if err != nil || c.Direct() {
 				continue
 			}
-			if !yield(l.fed(ctx, key, c), nil) {
+			if !yield(l.fed(ctx, key, c.GitOps), nil) {
 				return
 			}
 		}
@@ -183,20 +202,19 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 
 // FedCluster reads one cluster; NotFound if it is not registered, or not fed through Git.
 func (l *Lookup) FedCluster(ctx context.Context, name v2.ClusterKey) (FedCluster, error) {
-	doc, err := l.Registration(ctx, name)
-	if err != nil {
+	c, err := l.Registration(ctx, name)
+	switch {
+	case err != nil && c.UID == "":
 		return FedCluster{Name: name}, err
-	}
-	c, err := store.Decode[v2.Cluster](doc)
-	if err != nil || c.Direct() {
+	case err != nil, c.Direct():
 		return FedCluster{Name: name}, errs.E(errs.NotFound, "find", string(name), errors.New("it is not fed through Git"))
 	}
-	return l.fed(ctx, name, c), nil
+	return l.fed(ctx, name, c.GitOps), nil
 }
 
-func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, c v2.Cluster) FedCluster {
+func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, g v2.GitOps) FedCluster {
 	f := FedCluster{Name: name}
-	f.Settings, f.Err = l.Settings(ctx, name, c.Spec.GitOps)
+	f.Settings, f.Err = l.Settings(ctx, name, g)
 	return f
 }
 
@@ -228,7 +246,7 @@ func (l *Lookup) Settings(ctx context.Context, cluster v2.ClusterKey, g v2.GitOp
 // SharedSettings reads the Git settings from sync objects of a provider. Clusters with equal
 // sync objects share them, wherever in the repository each of them is.
 func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOps) (syncobjects.Settings, error) {
-	by := sharedBy{provider, g.Type, g.Reference, g.Resource}
+	by := sharedByOf(provider, g)
 	if s, known := l.shared[by]; known {
 		return s, nil
 	}
@@ -246,10 +264,15 @@ func (l *Lookup) SharedSettings(ctx context.Context, provider string, g v2.GitOp
 	return s, err
 }
 
+func sharedByOf(provider string, g v2.GitOps) sharedBy {
+	return sharedBy{provider, g.Type, g.Reference, g.Resource}
+}
+
 // Replace makes the lookup use a sync object instead of the stored one of its name.
 func (l *Lookup) Replace(provider string, o v2.SyncObject) {
 	l.objects[syncObjectKey(provider, o.Metadata.Name)] = syncobjects.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}
 	clear(l.shared)
+	clear(l.alike)
 }
 
 // syncObject reads a sync object with its secrets, once; the zero Object for an empty name.
@@ -281,27 +304,41 @@ func (l *Lookup) syncObject(ctx context.Context, provider, name string) (syncobj
 }
 
 // direct is the route to a cluster whose API server is called.
-func (l *Lookup) direct(ctx context.Context, cluster v2.ClusterKey, doc store.Doc) (Route, error) {
-	kubeconfig, err := l.DB.Reveal(ctx, doc)
+func (l *Lookup) direct(ctx context.Context, cluster v2.ClusterKey, c Registration) (Route, error) {
+	kubeconfig, err := l.DB.Reveal(ctx, store.Doc{Key: store.Key(cluster.StoreKey()), UID: c.UID, Secret: c.kubeconfig})
 	if err == nil && len(kubeconfig) == 0 {
 		err = errs.E(errs.Invalid, "reach", string(cluster), errors.New("the cluster has no kubeconfig"))
 	}
-	return Route{Queue: clusterKey(cluster), Kubeconfig: kubeconfig}, err
+	return Route{Queue: clusterKey(cluster), Settings: new(syncobjects.Settings), Kubeconfig: kubeconfig}, err
 }
 
-// Git returns the route that feeds a cluster with settings g.
-func (l *Lookup) Git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (r Route, err error) {
-	if r.Settings, err = l.Settings(ctx, cluster, g); err != nil {
+// Git returns the route that feeds a cluster with settings g. Clusters that are alike share it, unless each reads a branch of its own.
+func (l *Lookup) Git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (Route, error) {
+	by := likeness{sharedByOf(cluster.Provider(), g), SlotOf(g)}
+	if r, known := l.alike[by]; known {
+		return r, nil
+	}
+	r, err := l.git(ctx, cluster, g)
+	if err == nil && g.RefMode != syncobjects.RefCluster {
+		l.alike[by] = r
+	}
+	return r, err
+}
+
+func (l *Lookup) git(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps) (Route, error) {
+	s, err := l.Settings(ctx, cluster, g)
+	r := Route{Settings: &s}
+	if err != nil {
 		if errs.Is(err, errs.NotFound) { // a missing cluster ends its pairs; a missing sync object can be created
 			err = errs.E(errs.Invalid, "read", "sync objects of "+string(cluster), err)
 		}
 		return r, err
 	}
-	r.Queue = branchKey(r.Branch()) + " " + r.Settings.Repo.User
-	if r.Settings.Propose {
+	r.Queue = branchKey(r.Branch()) + " " + s.Repo.User
+	if s.Propose {
 		r.Queue += " proposing"
 	}
-	r.Backend, err = l.backend(r.Settings)
+	r.Backend, err = l.backend(s)
 	return r, err
 }
 

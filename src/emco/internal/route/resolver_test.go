@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -65,21 +66,21 @@ func TestPrefetchedRegistrationsAreTheSame(t *testing.T) {
 	for i := range clusters {
 		name := fmt.Sprintf("c%03d", i)
 		clusters[i] = v2.ClusterKey("edge+" + name)
-		f.register(name, v2.GitOps{}, "")
+		f.register(name, v2.GitOps{Type: "git", Reference: "one", Shard: name}, "")
 	}
 	r := f.resolver()
-	_, want, err := r.Lookup().Cluster(t.Context(), clusters[7])
+	want, err := r.Lookup().Registration(t.Context(), clusters[7])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []int{many - 1, many} {
 		l := r.Lookup()
 		l.Prefetch(t.Context(), slices.Values(clusters[:n]))
-		c, got, err := l.Cluster(t.Context(), clusters[7])
-		if err != nil || got.UID != want.UID || c.Metadata.Name != "c007" {
+		got, err := l.Registration(t.Context(), clusters[7])
+		if err != nil || !reflect.DeepEqual(got, want) || got.GitOps.Shard != "c007" {
 			t.Errorf("after %d were prefetched: got %+v, %v; want %+v", n, got, err, want)
 		}
-		if _, _, err := l.Cluster(t.Context(), "edge+missing"); !errs.Is(err, errs.NotFound) {
+		if _, err := l.Registration(t.Context(), "edge+missing"); !errs.Is(err, errs.NotFound) {
 			t.Errorf("after %d were prefetched: a cluster that is not registered: got %v", n, err)
 		}
 	}
@@ -139,6 +140,36 @@ func TestRoute(t *testing.T) {
 	again, err := f.resolver().Lookup().Route(t.Context(), "edge+fed")
 	if err != nil || again.Queue != fed.Queue {
 		t.Errorf("another lookup: %+v, %v", again, err)
+	}
+}
+
+// Clusters that are registered alike share their settings, which are worked out once. Clusters with another place in the
+// repository, or with a branch of their own, do not.
+func TestClustersThatAreAlikeShareSettings(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.syncObject("repo", "https://git.example/fleet", "main")
+	at := func(mode, shard string) v2.GitOps {
+		return v2.GitOps{Type: "git", Reference: "repo", RefMode: mode, Shard: shard}
+	}
+	f.register("a", at("shard", "s000"), "")
+	f.register("b", at("shard", "s000"), "")
+	f.register("other", at("shard", "s001"), "")
+	f.register("own1", at("cluster", "s000"), "")
+	f.register("own2", at("cluster", "s000"), "")
+	l, settings := f.resolver().Lookup(), map[string]*syncobjects.Settings{}
+	for cluster, branch := range map[string]string{"a": "main-s000", "b": "main-s000", "other": "main-s001", "own1": "main-s000", "own2": "main-s000"} {
+		r, err := l.Route(t.Context(), v2.NewClusterKey("edge", cluster))
+		if err != nil || r.Settings.Branch != branch {
+			t.Fatalf("%s: %+v, %v; want branch %s", cluster, r, err, branch)
+		}
+		settings[cluster] = r.Settings
+	}
+	if settings["a"] != settings["b"] {
+		t.Error("two clusters that are alike do not share settings")
+	}
+	if one, two := settings["own1"].DerivedBranch, settings["own2"].DerivedBranch; one == two || one == "" {
+		t.Errorf("clusters with branches of their own read %q and %q", one, two)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // Route is how a cluster is reached: through Git by a backend, or directly with a
 // kubeconfig.
 type Route struct {
-	Queue      string // key of the queue for its deliveries; those with equal keys go out together
-	Settings   syncobjects.Settings
-	Backend    syncer.Backend // nil if the cluster is reached directly
+	Queue      string                // key of the queue for its deliveries; those with equal keys go out together
+	Settings   *syncobjects.Settings // shared by clusters that are alike, so it must not be changed; empty if the cluster is reached directly
+	Backend    syncer.Backend        // nil if the cluster is reached directly
 	Kubeconfig seal.Secret
 
 	Registration string // id of the cluster's document; a cluster registered again has another one
@@ -49,8 +49,8 @@ type Move struct {
 }
 
 // move returns the move of a cluster; nil if it was never moved.
-func (l *Lookup) move(ctx context.Context, cluster v2.ClusterKey, c v2.Cluster, registration string) (*Move, error) {
-	moved := c.Spec.GitOps.Moved
+func (l *Lookup) move(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps, registration string) (*Move, error) {
+	moved := g.Moved
 	if moved.Number == 0 || l.Moves == nil {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (l *Lookup) move(ctx context.Context, cluster v2.ClusterKey, c v2.Cluster, 
 	if m.Stage == gitstate.MoveDone {
 		return m, nil
 	}
-	m.From, err = l.Git(ctx, cluster, c.Spec.GitOps.MovedTo(moved.From))
+	m.From, err = l.Git(ctx, cluster, g.MovedTo(moved.From))
 	return m, err
 }
 

@@ -70,9 +70,9 @@ func (r *Resolver) Shards(ctx context.Context, clusters []v2.ClusterKey) (map[v2
 }
 
 func (l *Lookup) shard(ctx context.Context, cluster v2.ClusterKey) (int, error) {
-	c, _, err := l.Cluster(ctx, cluster)
+	c, err := l.Registration(ctx, cluster)
 	if err == nil && !c.Direct() {
-		s, err := l.Settings(ctx, cluster, c.Spec.GitOps)
+		s, err := l.Settings(ctx, cluster, c.GitOps)
 		if err == nil {
 			return Branch{s.Repo.URL, s.Branch}.Shard(), nil
 		}

@@ -104,12 +104,12 @@ func (l *lister) add(c route.FedCluster, err error) error {
 // Cluster returns what a source of reports needs to know of one cluster.
 func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cluster, error) {
 	lookup := r.Routes.Lookup()
-	c, doc, err := lookup.Cluster(ctx, name)
+	c, err := lookup.Registration(ctx, name)
 	if err != nil || c.Direct() {
-		return httpstatus.Cluster{Registration: doc.UID, Direct: err == nil}, err
+		return httpstatus.Cluster{Registration: c.UID, Direct: err == nil}, err
 	}
-	s, err := lookup.Settings(ctx, name, c.Spec.GitOps)
-	return httpstatus.Cluster{Registration: doc.UID, Reports: s.Status.Mode == syncobjects.StatusHTTPS, Desired: s.Repo}, err
+	s, err := lookup.Settings(ctx, name, c.GitOps)
+	return httpstatus.Cluster{Registration: c.UID, Reports: s.Status.Mode == syncobjects.StatusHTTPS, Desired: s.Repo}, err
 }
 
 // Pairs returns what a cluster should hold.

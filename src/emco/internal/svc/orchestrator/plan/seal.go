@@ -55,13 +55,13 @@ func (p Planner) Recipients(ctx context.Context, clusters []v2.ClusterKey) (map[
 	lookup, out := resolver.Lookup(), map[v2.ClusterKey][]string{}
 	lookup.Prefetch(ctx, slices.Values(clusters))
 	for _, key := range clusters {
-		c, _, err := lookup.Cluster(ctx, key)
+		c, err := lookup.Registration(ctx, key)
 		if errs.Is(err, errs.NotFound) || err == nil && c.Direct() {
 			continue
 		}
 		var s syncobjects.Settings
 		if err == nil {
-			s, err = lookup.Settings(ctx, key, c.Spec.GitOps)
+			s, err = lookup.Settings(ctx, key, c.GitOps)
 		}
 		if err != nil && !errs.Is(err, errs.Invalid) && !errs.Is(err, errs.NotFound) {
 			return nil, err

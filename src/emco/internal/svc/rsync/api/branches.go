@@ -177,11 +177,11 @@ func (a Branches) hasHeldEdits(ctx context.Context, branch v2.GitBranch) (bool, 
 		if p.Edit == nil || !p.Edit.Held {
 			continue
 		}
-		c, _, err := lookup.Cluster(ctx, p.Key.Cluster)
+		c, err := lookup.Registration(ctx, p.Key.Cluster)
 		if err != nil {
 			continue // the cluster is on no branch
 		}
-		s, err := lookup.Settings(ctx, p.Key.Cluster, c.Spec.GitOps)
+		s, err := lookup.Settings(ctx, p.Key.Cluster, c.GitOps)
 		if err == nil && s.Repo.URL == branch.URL && s.Branch == branch.Branch {
 			return true, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
+	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
 // Backends get the logical cloud of a deployment and the order of its apps.
@@ -26,7 +27,7 @@ func TestAnAddressHasTheLogicalCloud(t *testing.T) {
 	setDesired(t, l, w)
 	w.Namespace, w.Cloud = "", appcontext.Cloud{} // a revision that was removed names none
 	setDesired(t, l, w)
-	at := l.Address(pair.Target{Cluster: "edge+c1", Deployment: "7"}, route.Route{})
+	at := l.Address(pair.Target{Cluster: "edge+c1", Deployment: "7"}, route.Route{Settings: new(syncobjects.Settings)})
 	want := syncer.Target{Cluster: v2.NewClusterKey("edge", "c1"), Deployment: "7", Namespace: "east", Cloud: syncer.Cloud{Name: "shop+east", Confined: true, Account: "tenant-east"}}
 	if at != want {
 		t.Errorf("address = %+v, want %+v", at, want)

@@ -341,10 +341,10 @@ func (r *headReconciler) registrations(ctx context.Context, w pair.Desired) (map
 	lookup, out := r.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
 	lookup.Prefetch(ctx, maps.Keys(w.Places))
 	for cluster := range w.Places {
-		doc, err := lookup.Registration(ctx, cluster)
+		r, err := lookup.Registration(ctx, cluster)
 		switch {
-		case err == nil:
-			out[cluster] = doc.UID
+		case r.UID != "": // also of one that cannot be decoded
+			out[cluster] = r.UID
 		case !errs.Is(err, errs.NotFound):
 			return nil, err
 		}

@@ -93,7 +93,8 @@ func (f *fleet) due(bundle appcontext.Digest, first, last, size int) (map[route.
 		name := fmt.Sprintf("edge+c%05d", i)
 		t := pair.Target{Cluster: v2.ClusterKey(name), Deployment: "7"}
 		slot := syncobjects.Slot{Mode: syncobjects.RefCluster, Shard: syncobjects.ShardName(i / size)}
-		r := route.Route{Backend: f.backend, Settings: f.settings.At(name, slot)}
+		at := f.settings.At(name, slot)
+		r := route.Route{Backend: f.backend, Settings: &at}
 		f.pairs[t] = []appcontext.Pair{{Key: appcontext.PairKey{Cluster: v2.ClusterKey(name), Deployment: "7", App: "web"}, Desired: bundle, Phase: appcontext.Pending}}
 		routes[t] = r
 		byBranch[r.Branch()] = append(byBranch[r.Branch()], t)

@@ -156,7 +156,7 @@ func (f *fixture) deliver() map[string]string {
 }
 
 func withBranch(r route.Route) route.Route {
-	r.Settings.Repo.URL, r.Settings.Branch = "https://git.example/fleet", "main"
+	r.Settings = &syncobjects.Settings{Repo: git.Repo{URL: "https://git.example/fleet"}, Branch: "main"}
 	return r
 }
 

@@ -84,7 +84,7 @@ func newFixture(ctx context.Context) *fixture {
 func (f *fixture) commit(ctx context.Context, cluster v2.ClusterKey, apps ...string) (others []pair.Result) {
 	t := pair.Target{Cluster: cluster, Deployment: "7"}
 	result := pair.Result{Key: appcontext.PairKey{Cluster: cluster, Deployment: "7", App: "web"}, Apps: apps}
-	r := route.Route{Backend: f.platform, Settings: syncobjects.Settings{Kind: "fake", Delay: time.Minute}}
+	r := route.Route{Backend: f.platform, Settings: &syncobjects.Settings{Kind: "fake", Delay: time.Minute}}
 	return f.Register(ctx, []pair.Result{result}, map[pair.Target]route.Route{t: r})
 }
 
