@@ -407,6 +407,43 @@ func TestAWriteMovesTheReadPointOn(t *testing.T) {
 	}
 }
 
+// A list that is read from etcd may show later writes than the read point. What the request reads after it is not older. The watch is away, so
+// the cache has only the past.
+func TestAListThatIsNotCachedMovesTheReadPointOn(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	other := open(t, client)
+	for i := range 40 {
+		put(t, other, store.Doc{Key: store.Key(fmt.Sprintf("many/%02d", i)), Tag: 1, Refs: []store.Key{"many/00"}}, 0)
+	}
+	tag := int64(1)
+	for what, q := range map[string]store.Query{
+		"all depths": {}, "the holders of a reference": {Refers: "many/00", Depth: 1}, "the rest of a list": {After: "many/20", Depth: 1}, "a long list": {Depth: 1},
+	} {
+		d := open(t, client)
+		ctx := readpoint.With(t.Context())
+		if doc, err := d.Get(ctx, "many/39"); err != nil || doc.Tag != tag {
+			t.Fatalf("%s: got tag %d, %v", what, doc.Tag, err)
+		}
+		d.Interrupt()
+		put(t, other, store.Doc{Key: "many/39", Tag: tag + 1, Refs: []store.Key{"many/00"}}, tag)
+		tag++
+		listed := int64(0)
+		for doc, err := range d.List(ctx, "many", q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doc.Key == "many/39" {
+				listed = doc.Tag
+			}
+		}
+		if doc, err := d.Get(ctx, "many/39"); err != nil || listed != tag || doc.Tag != tag {
+			t.Errorf("%s: the list has tag %d, and a read after it %d, %v, want %d", what, listed, doc.Tag, err, tag)
+		}
+		d.Resume()
+	}
+}
+
 // Several writers and readers, each with a cache, see in each request at least what was acknowledged before it began, and nothing older than
 // they have seen in it; while watches are cut off and etcd compacts.
 func TestRequestsSeeAllThatWasAcknowledged(t *testing.T) {
