@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,6 +205,42 @@ func TestDamagedRecordsOfAgentsAreReplaced(t *testing.T) {
 			t.Errorf("RefusalsOf %s = %+v, %v, want %d", clusters[i], got, err, want)
 		}
 	}
+}
+
+// Reads repeat every few seconds, but a damaged value is logged once, and again only when another damaged value takes its place.
+func TestADamagedCapacityIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s, ctx := newStore(t, WithLog(slog.New(slog.NewTextHandler(&log, nil)))), t.Context()
+	clusters := []v2.ClusterKey{"edge+a", "edge+b", "edge+c"}
+	damage := func(c v2.ClusterKey) {
+		_, err := etcd.Put(ctx, s.kv.Key("capacity", string(c)), "?")
+		must(t, err)
+	}
+	want := func(what string, lines int) {
+		t.Helper()
+		for range 3 {
+			got, err := s.Capacities(ctx, clusters)
+			must(t, err)
+			if len(got) != len(clusters) {
+				t.Errorf("%s: %d values", what, len(got))
+			}
+		}
+		if n := strings.Count(log.String(), "not readable"); n != lines {
+			t.Errorf("%s there are %d lines, want %d:\n%s", what, n, lines, log.String())
+		}
+	}
+	damage("edge+a")
+	damage("edge+b")
+	want("after damage of two values", 2)
+	damage("edge+a")
+	want("after other damage", 3)
+	must(t, s.SetCapacity(ctx, "edge+a", time.Now(), status.Capacity{Nodes: 1}))
+	_, err := etcd.Delete(ctx, s.kv.Key("capacity", "edge+b"))
+	must(t, err)
+	want("after the next reports", 3)
+	damage("edge+b")
+	want("after damage of the next value", 4)
 }
 
 // A process that has read a report may store its content after the agent was removed.

@@ -79,10 +79,13 @@ const (
 )
 
 // Store stores the agents of clusters and their documents.
-type Store struct{ kv *etcdkv.Client }
+type Store struct {
+	kv      *etcdkv.Client
+	damaged *damageLog // of capacities
+}
 
 // New returns the agents below the client's prefix.
-func New(kv *etcdkv.Client) *Store { return &Store{kv} }
+func New(kv *etcdkv.Client) *Store { return &Store{kv, newDamageLog(kv.Log())} }
 
 func agentKey(kv *etcdkv.Client, cluster v2.ClusterKey) string {
 	return kv.Key("heard", string(cluster))

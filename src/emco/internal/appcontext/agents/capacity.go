@@ -3,7 +3,9 @@ package agents
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"reflect"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -79,15 +81,53 @@ func (s *Store) Capacities(ctx context.Context, clusters []v2.ClusterKey) ([]Cap
 	}
 	out := make([]Capacity, len(clusters))
 	err := s.kv.GetEach(ctx, keys, func(i int, kv *mvccpb.KeyValue) error {
-		if kv == nil {
+		var damage error
+		if kv != nil {
+			out[i], damage = etcdkv.Decode[Capacity](kv)
+		}
+		if damage == nil {
+			s.damaged.forget(clusters[i])
 			return nil
 		}
-		var damaged error
-		if out[i], damaged = etcdkv.Decode[Capacity](kv); damaged != nil {
-			s.kv.Log().Error("what a cluster has free is not readable", "cluster", clusters[i], "err", damaged)
-			out[i] = Capacity{Capacity: status.Capacity{Problem: "what is stored of its last report is damaged; the next report replaces it"}}
-		}
+		s.damaged.log(clusters[i], kv.ModRevision, damage)
+		out[i] = Capacity{Capacity: status.Capacity{Problem: "what is stored of its last report is damaged; the next report replaces it"}}
 		return nil
 	})
 	return out, err
+}
+
+// maxDamaged bounds the damaged values that a damageLog remembers. Beyond that, some are logged again.
+const maxDamaged = 1000
+
+// damageLog logs values of clusters that cannot be read, each once. It is safe for use by many goroutines.
+type damageLog struct {
+	to *slog.Logger
+
+	mu     sync.Mutex
+	logged map[v2.ClusterKey]int64 // etcd revision of the value that was logged; guarded by mu
+}
+
+func newDamageLog(to *slog.Logger) *damageLog {
+	return &damageLog{to: to, logged: map[v2.ClusterKey]int64{}}
+}
+
+// log logs the damage of a cluster's value, which was written at a revision.
+func (d *damageLog) log(cluster v2.ClusterKey, revision int64, damage error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logged[cluster] == revision {
+		return
+	}
+	if len(d.logged) >= maxDamaged {
+		clear(d.logged)
+	}
+	d.logged[cluster] = revision
+	d.to.Error("what a cluster has free is not readable", "cluster", cluster, "err", damage)
+}
+
+// forget notes that the value of a cluster is readable, or gone.
+func (d *damageLog) forget(cluster v2.ClusterKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.logged, cluster)
 }
