@@ -27,6 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
@@ -78,8 +79,8 @@ type App struct {
 
 	apart func(context.Context, error) error // see storePair
 
-	closers  []func() error // in order of opening
-	describe func() (apiDescription, error)
+	closers     []func() error // in order of opening
+	description openapi.Pages
 }
 
 // Option changes how the program is built.
@@ -321,7 +322,7 @@ func (a *App) handler(api http.Handler, m *metrics) http.Handler {
 		metrics = a.guard.Protect(authz.Permission{Verb: authz.Get, Type: "metrics"}, metrics)
 	}
 	mux := a.opsMux(metrics)
-	mountDescription(mux, a.describe)
+	a.description.Mount(mux)
 	v2 := web.Wrap(a.log, a.faults.routes(mux, api))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {

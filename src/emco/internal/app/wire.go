@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/mux"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
@@ -31,6 +32,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/documenttally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/etcdspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/grpccall"
+	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	externalplacement "github.com/emco-orchestrator/emco/src/emco/internal/placement/external"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
@@ -112,7 +114,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p parts, st openStores,
 	if c.Runs("orchestrator") || c.Runs("dcm") || c.Runs("rsync") {
 		w.addViews()
 	}
-	a.describe = describe(w.router)
+	a.description = openapi.PagesOf(w.router, version.Read().Version)
 	notifier, err := a.notifier(c, w.groups, w.clouds, w.networks, w.reader)
 	return api{routes: w.router, ahead: w.ahead}, append(w.services, notifier...), err
 }

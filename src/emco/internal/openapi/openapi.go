@@ -1,5 +1,5 @@
 // Package openapi describes the routes of the program as an OpenAPI 3.1 document. Routes of
-// documents describe themselves (resource.Described); Actions describes all others.
+// documents describe themselves (resource.Described); Actions describes all others. Pages serves it.
 package openapi
 
 import (
