@@ -77,7 +77,7 @@ type App struct {
 
 	upkeepAfter time.Duration // from the start to the first sweep and the next look at the level; 0: as usual
 
-	apart func(context.Context, error) error // see storePair
+	apart func(context.Context, error) error // see storepair.Pair
 
 	closers     []func() error // in order of opening
 	description openapi.Pages

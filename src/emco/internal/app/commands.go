@@ -175,7 +175,7 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 		_, err = fmt.Fprintln(out, "the stores are of the same generation; nothing was changed")
 		return err
 	}
-	if err := st.joined.adopt(ctx); err != nil {
+	if err := st.joined.Adopt(ctx); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s. They are one again: start emco, adopt the branches (emcoctl branches, emcoctl adopt), and see emco doctor\n", adopted)

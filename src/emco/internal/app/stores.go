@@ -33,6 +33,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
+	"github.com/emco-orchestrator/emco/src/emco/internal/storepair"
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
@@ -47,7 +48,7 @@ type openStores struct {
 	keys     *keyrotation.Service
 	auditLog *auditlog.Log // nil: no audit log
 
-	joined      storePair // documents and contexts
+	joined      storepair.Pair // documents and contexts
 	generations *generation.Service
 	allowance   budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
@@ -74,11 +75,11 @@ func (a *App) openStores(ctx context.Context, c config.Config, p parts, m *metri
 	a.onClose(driver.Close)
 	ring := keyring.New()
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcd.request), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
-	joined := storePair{documents: driver, contexts: contexts, config: c, driver: name, apart: a.apart}
+	joined := storepair.Pair{Documents: driver, Contexts: contexts, Places: storePlaces(c, name), Apart: a.apart}
 	if err := a.join(ctx, joined); err != nil {
 		return openStores{}, err
 	}
-	generations := generation.NewService(joined.generations(), a.upkeepAfter, generationPeriod, a.log)
+	generations := generation.NewService(joined.Generations(), a.upkeepAfter, generationPeriod, a.log)
 	if err := p.sealing.openKeys(ctx, ring, driver, a.keyWait); err != nil {
 		return openStores{}, err
 	}

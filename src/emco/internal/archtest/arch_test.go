@@ -125,7 +125,7 @@ var groups = map[string]packageGroup{
 		outside:  []string{"git", "git/batch"},
 	},
 	"maintenance": { // what operators do with the stores of an installation
-		packages: []string{"internal/backup", "internal/doctor", "internal/generation"},
+		packages: []string{"internal/backup", "internal/doctor", "internal/generation", "internal/storepair"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 		outside:  []string{"api/version"},
 	},
@@ -164,6 +164,8 @@ var exceptions = map[string][]string{
 	"internal/svc/rsync/deliver/kubeapplier": {module + "/internal/sink/kube", module + "/internal/status/kubewatch"},
 	// It shows the branches that package batch writes, and answers from the counts of its part.
 	"internal/views": {root + "api/nearest", root + "git", root + "git/batch", root + "git/budget", module + "/internal/views/tally", module + "/internal/views/branchlog"},
+	// It compares the ids of the stores, and has their times compared.
+	"internal/storepair": {module + "/internal/generation"},
 	// It looks for files on branches that no deployment owns.
 	"internal/doctor": {root + "git"},
 	// It reads logs of branches at Git hosts.
