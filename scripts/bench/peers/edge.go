@@ -62,7 +62,10 @@ type emcoEdge struct {
 }
 
 func (e *emcoEdge) Prepare(ctx context.Context, s world.Spec, every time.Duration) error {
-	e.Flux = map[string]v2.Scalar{"syncInterval": v2.Scalar(every.String()), "driftInterval": v2.Scalar(drift.String()), "retryInterval": v2.Scalar(every.String()), "secretRef": flux.Namespace}
+	keys := map[string]v2.Scalar{"syncInterval": v2.Scalar(every.String()), "driftInterval": v2.Scalar(drift.String()), "retryInterval": v2.Scalar(every.String()), "secretRef": flux.Namespace}
+	e.registerOne = func(ctx context.Context, i int, where fleet.Repository) error {
+		return e.Fleet.RegisterFlux(ctx, world.Cluster(i), where, keys)
+	}
 	if err := e.Emco.Prepare(ctx, s, nil); err != nil {
 		return err
 	}
@@ -85,6 +88,49 @@ func (e *emcoEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) 
 func (e *emcoEdge) Close(ctx context.Context) error {
 	e.clusters.stop()
 	return e.Emco.Close(ctx)
+}
+
+// DirectEdge is the program emco that writes to the clusters itself, with their kubeconfigs. It has no Git: the change is
+// acknowledged when the request for it is accepted, before it is rendered.
+func DirectEdge(bin string) EdgeMaker {
+	return EdgeMaker{Name: figures.Direct, New: func(dir string) Edge {
+		return &directEdge{Emco: NewEmco(bin, dir, Setup{}), clusters: realClusters{dir: dir}}
+	}}
+}
+
+type directEdge struct {
+	*Emco
+	clusters realClusters
+}
+
+func (e *directEdge) Prepare(ctx context.Context, s world.Spec, _ time.Duration) error {
+	nothing := func(context.Context, int, *cluster.Cluster) (agent, error) { return nil, nil }
+	if err := e.clusters.start(ctx, s.Clusters, nothing); err != nil {
+		return err
+	}
+	e.registerOne = func(ctx context.Context, i int, _ fleet.Repository) error {
+		return e.Fleet.RegisterDirect(ctx, world.Cluster(i), e.clusters.all[i].cluster.Kubeconfig())
+	}
+	return e.Emco.Prepare(ctx, s, nil)
+}
+
+func (e *directEdge) Processes() Processes { return Processes{Control: []int{e.Program.PID()}} }
+
+func (e *directEdge) Converge(ctx context.Context, t Turn) (time.Duration, error) {
+	if err := e.ask(ctx, t); err != nil {
+		return 0, err
+	}
+	took, err := e.clusters.live(ctx, t.World, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	return took, e.Await(ctx, v2.StatusInstantiated)
+}
+
+func (e *directEdge) Close(ctx context.Context) error {
+	err := e.Emco.Close(ctx)
+	e.clusters.stop()
+	return err
 }
 
 // HandEdge is the layout of Flux's documentation: a Kustomization for each app that points to a folder

@@ -53,8 +53,10 @@ type Emco struct {
 	Fleet      fleet.Fleet
 	API        *client.Client
 	Deployment fleet.Deployment
-	Break      string               // an app whose chart does not render; empty for none
-	Flux       map[string]v2.Scalar // if not nil, Flux feeds the clusters, with these keys
+	Break      string // an app whose chart does not render; empty for none
+
+	// registerOne registers the cluster of a number; nil: clusters that pull from plain Git.
+	registerOne func(ctx context.Context, i int, where fleet.Repository) error
 }
 
 // NewEmco returns an unprepared peer.
@@ -91,11 +93,11 @@ func (p *Emco) Prepare(ctx context.Context, s world.Spec, base *world.World) err
 }
 
 func (p *Emco) register(ctx context.Context, n int, where fleet.Repository) error {
-	if p.Flux == nil {
+	if p.registerOne == nil {
 		return p.Fleet.Register(ctx, n)
 	}
 	for i := range n {
-		if err := p.Fleet.RegisterFlux(ctx, world.Cluster(i), where, p.Flux); err != nil {
+		if err := p.registerOne(ctx, i, where); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Suite) edge(ctx context.Context) error {
 	if len(s.Sizes) > 0 {
 		sizes = s.Sizes
 	}
-	makers := []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
+	makers := []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.DirectEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
 	if s.built(ctx, "P17, Karmada", "karmada") {
 		makers = append(makers, peers.KarmadaPush(), peers.KarmadaPull())
 	}
