@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,20 +112,29 @@ func TestRequestsReadDocumentsFromMemory(t *testing.T) {
 	g := s.group("autumn", appPlaces{"cache": nil, "db": nil, "web": nil})
 	g.act("instantiate")
 	g.becomes("Instantiated")
+	none := func(int) string { return "" }
+	cluster := func(i int) string {
+		return fmt.Sprintf(`{"metadata":{"name":"n%d"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"}}}`, i)
+	}
+	label := func(i int) string { return fmt.Sprintf(`{"clusterLabel":"l%d"}`, i) }
 	rows := []struct {
 		name, method, path string
+		body               func(i int) string
+		status             int
 		reads              float64 // of etcd at most
 	}{
-		{"a document", "GET", provider + "/clusters/a", 1},
-		{"a list", "GET", till + "/apps", 1},
-		{"a status", "GET", g.path + "/status", 4},
-		{"a dry run of an update", "POST", g.path + "/update?dryRun=true", 7},
+		{"a document", "GET", provider + "/clusters/a", none, 200, 1},
+		{"a list", "GET", till + "/apps", none, 200, 1},
+		{"a status", "GET", g.path + "/status", none, 200, 4},
+		{"a dry run of an update", "POST", g.path + "/update?dryRun=true", none, 200, 7},
+		{"a new cluster", "POST", provider + "/clusters", cluster, 201, 3},
+		{"a label", "POST", provider + "/clusters/a/labels", label, 201, 1},
 	}
 	for _, row := range rows {
 		least := 1e9 // the process reads in between too
-		for range 12 {
+		for i := range 12 {
 			before := second.reads()
-			second.expect(200, row.method, row.path, "")
+			second.expect(row.status, row.method, row.path, row.body(i))
 			least = min(least, second.reads()-before)
 		}
 		t.Logf("%s takes %v reads", row.name, least)

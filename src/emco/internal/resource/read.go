@@ -134,7 +134,7 @@ func (h *handler[T, P]) write(ctx context.Context, at Place, up requestContent[T
 		w.Refs = h.def.Refs(at, up.doc)
 	}
 	if unique := h.def.uniqueKey(at, up.doc); unique.Name != "" {
-		w.Refs = append(w.Refs, store.Ref{Key: uniqueIndexKey(at, unique)})
+		w.Refs = append(w.Refs, store.Ref{Key: uniqueIndexKey(at, unique), Index: true})
 	}
 	err := h.def.encode(&w, up.doc)
 	return w, err

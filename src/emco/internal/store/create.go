@@ -25,7 +25,8 @@ func (db *DB) Create(ctx context.Context, w Write) (Doc, error) {
 
 // create tries a creation once.
 func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
-	if err := db.confirm(ctx, w); err != nil {
+	others, err := db.confirm(ctx, w)
+	if err != nil {
 		return Doc{}, err // before anything is written, so that no other writer is disturbed
 	}
 	d := Doc{Key: w.Key, Parent: w.Parent, UID: strconv.FormatInt(random63(), 10), Rev: 1, State: Pending}
@@ -34,21 +35,31 @@ func (db *DB) create(ctx context.Context, w Write) (Doc, error) {
 
 	fctx, cancel := detached(ctx)
 	defer cancel()
-	d, err := db.put(fctx, d, 0)
+	if c, ok := db.driver.(Creator); ok && len(others) <= MaxOthers {
+		d, err = db.createLive(fctx, c, d, others)
+	} else if d, err = db.put(fctx, d, 0); err == nil {
+		return db.flip(fctx, d, w)
+	}
 	if errs.Is(err, errs.Exists) {
 		return Doc{}, db.occupied(ctx, w.Key)
 	}
-	if err != nil {
+	return d, err
+}
+
+// createLive makes a document live at once, unless its parent or a reference has changed since they were confirmed.
+func (db *DB) createLive(ctx context.Context, c Creator, d Doc, others map[Key]int64) (Doc, error) {
+	if err := db.note(ctx, d.Key, false); err != nil {
 		return Doc{}, err
 	}
-	return db.flip(fctx, d, w)
+	d.State = Live
+	return db.records.create(ctx, c, d, others)
 }
 
 // flip makes a pending document live if its parent and references exist, now that their
 // deletions can see it; otherwise it removes it. If that fails, the next writer that finds
 // the document removes it.
 func (db *DB) flip(ctx context.Context, d Doc, w Write) (Doc, error) {
-	err := db.confirm(ctx, w)
+	_, err := db.confirm(ctx, w)
 	if err == nil {
 		err = db.note(ctx, d.Key, false)
 	}
@@ -91,38 +102,45 @@ func (db *DB) occupied(ctx context.Context, k Key) error {
 }
 
 // confirm checks that the parent and the references of a new document exist and are not
-// being deleted.
-func (db *DB) confirm(ctx context.Context, w Write) error {
+// being deleted. It returns their tags, 0 for those that do not exist.
+func (db *DB) confirm(ctx context.Context, w Write) (tags map[Key]int64, err error) {
+	var parent Doc
 	if w.Parent != "" {
-		st, err := db.standing(ctx, w.Parent)
+		parent, err = db.standing(ctx, w.Parent)
 		switch {
 		case err != nil:
-			return err
-		case st == Pending:
-			return related("create", w.Key, ErrNoParent, w.Parent, "parent %s does not exist")
-		case st == Deleting:
-			return related("create", w.Key, ErrNoParent, w.Parent, "parent %s is being deleted")
+			return nil, err
+		case parent.State == Pending:
+			return nil, related("create", w.Key, ErrNoParent, w.Parent, "parent %s does not exist")
+		case parent.State == Deleting:
+			return nil, related("create", w.Key, ErrNoParent, w.Parent, "parent %s is being deleted")
 		}
 	}
-	return db.confirmRefs(ctx, "create", w, nil)
+	tags, err = db.confirmRefs(ctx, "create", w, nil)
+	if w.Parent != "" && err == nil {
+		tags[w.Parent] = parent.Tag
+	}
+	return tags, err
 }
 
-// confirmRefs checks the references of w. The document had those in held before: a deletion
+// confirmRefs checks the references of w, and returns the tags of their targets. The document had those in held before: a deletion
 // of their target cannot succeed.
-func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]bool) error {
+func (db *DB) confirmRefs(ctx context.Context, op string, w Write, held map[Key]bool) (map[Key]int64, error) {
+	tags := map[Key]int64{}
 	for _, r := range w.Refs {
-		if held[r.Key] && !r.Must {
+		if r.Index || held[r.Key] && !r.Must {
 			continue
 		}
-		st, err := db.standing(ctx, r.Key)
+		target, err := db.standing(ctx, r.Key)
 		switch {
 		case err != nil:
-			return err
-		case st == Pending && r.Must:
-			return related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which does not exist")
-		case st == Deleting && !held[r.Key]:
-			return related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which is being deleted")
+			return nil, err
+		case target.State == Pending && r.Must:
+			return nil, related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which does not exist")
+		case target.State == Deleting && !held[r.Key]:
+			return nil, related(op, w.Key, ErrNoTarget, r.Key, "refers to %s, which is being deleted")
 		}
+		tags[r.Key] = target.Tag
 	}
-	return nil
+	return tags, nil
 }

@@ -46,6 +46,21 @@ func (db *DB) Get(ctx context.Context, k Key) (Doc, error) {
 	return d, err
 }
 
+// GetEach yields the documents of keys, in their order, as Get returns them. It leaves out those that do not exist, and ends at the
+// first error.
+func (db *DB) GetEach(ctx context.Context, keys []Key) iter.Seq2[Doc, error] {
+	return func(yield func(Doc, error) bool) {
+		for d, err := range GetEach(ctx, db.driver, keys) {
+			if err == nil && d.State == Pending {
+				continue
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // Reveal unseals the secret of a document that Get or List returned; nil if it has
 // none. The error is Unavailable when the sealing key is missing, Internal when the
 // document was tampered with.

@@ -84,7 +84,7 @@ func (db *DB) finish(ctx context.Context, d Doc, guard func(context.Context, Doc
 		err = db.note(fctx, d.Key, true)
 	}
 	if err != nil {
-		_ = db.unmark(fctx, d)
+		_, _ = db.unmark(fctx, d)
 		return err
 	}
 	return db.remove(fctx, d)

@@ -40,6 +40,8 @@ type callScenario struct {
 	setup  []store.Write
 	actors []concurrentCall
 	check  func(results []error, docs map[store.Key]store.Doc) error // beyond what always holds; may be nil
+
+	creates bool // the drivers are store.Creators
 }
 
 // kindError lets a kind stand in a list of errors.
@@ -85,100 +87,116 @@ func scenarios() []callScenario {
 	hr := store.Write{Key: holder, Refs: refTo(target, false)}
 	hm := store.Write{Key: holder, Refs: refTo(target, true)}
 	cm := store.Write{Key: child, Parent: parent, Refs: refTo(target, true)}
-	return []callScenario{
+	protocol := []callScenario{
 		{
 			"a child comes while its parent goes",
 			[]store.Write{p},
 			[]concurrentCall{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
 			oneOf,
+			false,
 		},
 		{
 			"a holder comes while its target goes",
 			[]store.Write{tgt},
 			[]concurrentCall{createActor(hm, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			oneOf,
+			false,
 		},
 		{
 			"a holder that tolerates comes while its target goes",
 			[]store.Write{tgt},
 			[]concurrentCall{createActor(hr, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			nil,
+			false,
 		},
 		{
 			"a holder that tolerates comes while its target comes", nil,
 			[]concurrentCall{createActor(hr), createActor(tgt)},
 			allOf,
+			false,
 		},
 		{
 			"a replacement refers to what goes",
 			[]store.Write{tgt, h},
 			[]concurrentCall{replaceActor(hm, 0, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			oneOf,
+			false,
 		},
 		{
 			"a replacement refers to what goes, and tolerates",
 			[]store.Write{tgt, h},
 			[]concurrentCall{replaceActor(hr, 1, store.ErrNoTarget), deleteActor(target, store.ErrReferenced)},
 			nil,
+			false,
 		},
 		{
 			"a replacement lets go of what goes",
 			[]store.Write{tgt, hm},
 			[]concurrentCall{replaceActor(h, 1), deleteActor(target, store.ErrReferenced)},
 			nil,
+			false,
 		},
 		{
 			"a replacement keeps what is tried to go",
 			[]store.Write{tgt, hm},
 			[]concurrentCall{replaceActor(hm, 1), deleteActor(target, store.ErrReferenced)},
 			oneOf,
+			false,
 		},
 		{
 			"a document is replaced while it goes",
 			[]store.Write{h},
 			[]concurrentCall{replaceActor(h, 0, notFound, conflict), deleteActor(holder)},
 			nil,
+			false,
 		},
 		{
 			"two replace one revision",
 			[]store.Write{h},
 			[]concurrentCall{replaceActor(h, 1, conflict), replaceActor(h, 1, conflict)},
 			oneOf,
+			false,
 		},
 		{
 			"two replace whatever is there",
 			[]store.Write{tgt, h},
 			[]concurrentCall{replaceActor(hm, 0), replaceActor(hr, 0)},
 			revision(holder, 3),
+			false,
 		},
 		{
 			"two replace with references of their own",
 			[]store.Write{tgt, p, h},
 			[]concurrentCall{replaceActor(hm, 0), replaceActor(store.Write{Key: holder, Refs: refTo(parent, true)}, 0)},
 			revision(holder, 3),
+			false,
 		},
 		{
 			"two remove one document",
 			[]store.Write{h},
 			[]concurrentCall{deleteActor(holder, notFound), deleteActor(holder, notFound)},
 			oneOf,
+			false,
 		},
 		{
 			"two create one document", nil,
 			[]concurrentCall{createActor(h, exists), createActor(h, exists)},
 			oneOf,
+			false,
 		},
 		{
 			"two children come while their parent goes",
 			[]store.Write{p},
 			[]concurrentCall{createActor(c, store.ErrNoParent), createActor(d, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren)},
 			nil,
+			false,
 		},
 		{
 			"a parent is deleted and created again while a child is created",
 			[]store.Write{p},
 			[]concurrentCall{createActor(c, store.ErrNoParent), deleteActor(parent, store.ErrHasChildren), createActor(p, exists)},
 			nil,
+			false,
 		},
 		{
 			"two remove a parent while a child comes",
@@ -188,6 +206,7 @@ func scenarios() []callScenario {
 				deleteActor(parent, store.ErrHasChildren, notFound, conflict),
 			},
 			nil,
+			false,
 		},
 		{
 			"parent and target go while a child comes",
@@ -197,6 +216,7 @@ func scenarios() []callScenario {
 				deleteActor(target, store.ErrReferenced),
 			},
 			nil,
+			false,
 		},
 		{
 			"a child is replaced while parent and target go",
@@ -206,6 +226,7 @@ func scenarios() []callScenario {
 				deleteActor(target, store.ErrReferenced),
 			},
 			nil,
+			false,
 		},
 		{
 			"two replace while the target goes",
@@ -215,8 +236,15 @@ func scenarios() []callScenario {
 				deleteActor(target, store.ErrReferenced),
 			},
 			nil,
+			false,
 		},
 	}
+	all := protocol
+	for _, s := range protocol {
+		s.name, s.creates = s.name+"; creations are one write", true
+		all = append(all, s)
+	}
+	return all
 }
 
 // oneOf demands that just one actor succeeded.
@@ -260,7 +288,11 @@ func TestEveryInterleavingOfTwoKeepsTheStoreSound(t *testing.T) {
 					t.Fatalf("interleaving %d: %v", n, err)
 				}
 			}
-			if n < 6 {
+			least := 6
+			if s.creates {
+				least = 3 // two creations of two steps each
+			}
+			if n < least {
 				t.Errorf("only %d interleavings were tried", n)
 			}
 		})
@@ -320,7 +352,7 @@ func play(ctx context.Context, s callScenario, lease time.Duration, choose func(
 	}
 	results := make([]error, len(s.actors))
 	for i, a := range s.actors {
-		db := store.New(&steppedDriver{mem, st, i}, nil, sealer)
+		db := store.New(stepped(mem, st, i, s.creates), nil, sealer)
 		db.SetLease(lease)
 		go func() {
 			results[i] = a.call(ctx, db)
@@ -459,6 +491,26 @@ type steppedDriver struct {
 	inner *memoryDriver
 	stage *stepScheduler
 	actor int
+}
+
+// steppedCreator is a steppedDriver that is a store.Creator.
+type steppedCreator struct{ *steppedDriver }
+
+func (s steppedCreator) Create(ctx context.Context, d store.Doc, others map[store.Key]int64) error {
+	s.stage.step(s.actor)
+	err := creatingMemory{s.inner}.Create(ctx, d, others)
+	if err == nil {
+		s.stage.existed[d.Key] = true
+	}
+	return err
+}
+
+func stepped(m *memoryDriver, s *stepScheduler, actor int, creates bool) store.Driver {
+	d := &steppedDriver{m, s, actor}
+	if creates {
+		return steppedCreator{d}
+	}
+	return d
 }
 
 func (s *steppedDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {

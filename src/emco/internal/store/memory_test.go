@@ -27,10 +27,27 @@ func newMemory() *memoryDriver { return &memoryDriver{docs: map[store.Key]store.
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
-	if err := storetest.Check(t.Context(), func() (store.Driver, error) { return m, nil }); err != nil {
-		t.Error(err)
+	for _, d := range []store.Driver{newMemory(), creatingMemory{newMemory()}} {
+		if err := storetest.Check(t.Context(), func() (store.Driver, error) { return d, nil }); err != nil {
+			t.Error(err)
+		}
 	}
+}
+
+// creatingMemory is a memoryDriver whose creations can depend on other documents.
+type creatingMemory struct{ *memoryDriver }
+
+func (m creatingMemory) Create(ctx context.Context, d store.Doc, others map[store.Key]int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, there := m.docs[d.Key]; !there {
+		for k, tag := range others {
+			if m.docs[k].Tag != tag {
+				return errs.E(errs.Conflict, "create", string(d.Key), errors.New(string(k)+" changed"))
+			}
+		}
+	}
+	return m.putLocked(ctx, d, 0)
 }
 
 func (m *memoryDriver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
@@ -84,6 +101,10 @@ func (m *memoryDriver) next(under store.Key, q store.Query) (store.Doc, bool) {
 func (m *memoryDriver) Put(ctx context.Context, d store.Doc, at int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.putLocked(ctx, d, at)
+}
+
+func (m *memoryDriver) putLocked(ctx context.Context, d store.Doc, at int64) error {
 	old, there := m.docs[d.Key]
 	switch {
 	case ctx.Err() != nil:

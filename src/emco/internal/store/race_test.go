@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -93,21 +95,21 @@ func raceOnce(t *testing.T, dbs []*store.DB, raw store.Driver, name string) erro
 		return err
 	}
 	c := p + "/children/c"
-	calls := []func(*store.DB) error{
-		func(db *store.DB) error {
-			_, err := db.Create(t.Context(), store.Write{Key: c, Parent: p})
+	calls := []func(context.Context, *store.DB) error{
+		func(ctx context.Context, db *store.DB) error {
+			_, err := db.Create(ctx, store.Write{Key: c, Parent: p})
 			return err
 		},
-		func(db *store.DB) error {
-			_, err := db.Replace(t.Context(), store.Write{Key: h, Refs: refTo(p, true)}, 1)
+		func(ctx context.Context, db *store.DB) error {
+			_, err := db.Replace(ctx, store.Write{Key: h, Refs: refTo(p, true)}, 1)
 			return err
 		},
-		func(db *store.DB) error { return db.Delete(t.Context(), p, nil) },
+		func(ctx context.Context, db *store.DB) error { return db.Delete(ctx, p, nil) },
 	}
 	results := make([]error, len(calls))
 	var wg gosync.WaitGroup
 	for i, call := range calls {
-		wg.Go(func() { results[i] = call(dbs[i%2]) })
+		wg.Go(func() { results[i] = call(readpoint.With(t.Context()), dbs[i%2]) }) // as requests of the API
 	}
 	wg.Wait()
 	return fair(t, raw, p, results)

@@ -40,7 +40,11 @@ func (r records) load(ctx context.Context, op string, k Key) (Doc, error) {
 // repeat. errLost stands for Conflict.
 func (r records) put(ctx context.Context, d Doc, at int64) (Doc, error) {
 	d.Tag, d.Since = random63(), r.now()
-	err := r.driver.Put(ctx, d, at)
+	return r.written(ctx, d, r.driver.Put(ctx, d, at))
+}
+
+// written returns what is stored after a write of d that ended with err.
+func (r records) written(ctx context.Context, d Doc, err error) (Doc, error) {
 	if err == nil {
 		return d, nil
 	}
@@ -51,6 +55,12 @@ func (r records) put(ctx context.Context, d Doc, at int64) (Doc, error) {
 		return Doc{}, errLost
 	}
 	return Doc{}, err
+}
+
+// create writes d with a new tag if its key is free, and others still have their tags. Errors are those of put, and Exists.
+func (r records) create(ctx context.Context, c Creator, d Doc, others map[Key]int64) (Doc, error) {
+	d.Tag, d.Since = random63(), r.now()
+	return r.written(ctx, d, c.Create(ctx, d, others))
 }
 
 // remove deletes d if it is still as given; errLost otherwise.
@@ -69,25 +79,22 @@ func (r records) remove(ctx context.Context, d Doc) error {
 }
 
 // unmark removes the mark of a deletion; errLost if another writer was faster.
-func (r records) unmark(ctx context.Context, d Doc) error {
+func (r records) unmark(ctx context.Context, d Doc) (Doc, error) {
 	d.State = Live
-	_, err := r.put(ctx, d, d.Tag)
-	return err
+	return r.put(ctx, d, d.Tag)
 }
 
-// standing returns the state of a document that others refer to; Pending also if it does not
+// standing returns a document that others refer to; Pending, without a tag, if it does not
 // exist. It undoes an abandoned deletion.
-func (r records) standing(ctx context.Context, k Key) (State, error) {
+func (r records) standing(ctx context.Context, k Key) (Doc, error) {
 	d, err := r.driver.Get(ctx, k)
 	switch {
 	case errs.Is(err, errs.NotFound):
-		return Pending, nil
-	case err != nil:
-		return Pending, err
-	case d.State == Deleting && r.stale(d):
-		return Live, r.unmark(ctx, d)
+		return Doc{Key: k, State: Pending}, nil
+	case err == nil && d.State == Deleting && r.stale(d):
+		return r.unmark(ctx, d)
 	}
-	return d.State, nil
+	return d, err
 }
 
 // outwait waits until d is written or removed, or until it is stale.

@@ -38,7 +38,7 @@ func (db *DB) replace(ctx context.Context, w Write, at int64) (old, next Doc, er
 	if old, err = db.claim(fctx, old, next.Refs); err != nil {
 		return Doc{}, Doc{}, err
 	}
-	err = db.confirmRefs(fctx, "replace", w, setOf(old.Refs))
+	_, err = db.confirmRefs(fctx, "replace", w, setOf(old.Refs))
 	if err == nil {
 		err = db.note(fctx, w.Key, false)
 	}
@@ -63,7 +63,7 @@ func (db *DB) replaceable(ctx context.Context, w Write, at int64) (Doc, error) {
 	case w.Parent != d.Parent:
 		return Doc{}, invalid("replace", w.Key, "cannot move to another parent")
 	case d.State == Deleting && db.stale(d):
-		if err := db.unmark(ctx, d); err != nil {
+		if _, err := db.unmark(ctx, d); err != nil {
 			return Doc{}, err
 		}
 		return Doc{}, errLost // it has a new tag

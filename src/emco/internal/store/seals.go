@@ -23,7 +23,11 @@ func AnySealed(ctx context.Context, d Driver) ([]byte, error) {
 // SealBodies returns a driver that seals the bodies of the documents that holds names, and opens all. Bodies
 // that were stored before are read as they are.
 func SealBodies(d Driver, s *seal.Sealer, holds func(Key) bool) Driver {
-	return &bodySealer{d, s, holds}
+	b := bodySealer{d, s, holds}
+	if c, ok := d.(Creator); ok {
+		return &creatingSealer{b, c}
+	}
+	return &b
 }
 
 // bodySealer seals bodies above another driver.
@@ -36,12 +40,27 @@ type bodySealer struct {
 // bodyPlace binds a sealed body to its document.
 func bodyPlace(d Doc) []string { return []string{string(d.Key), d.UID, "body"} }
 
+// creatingSealer is a bodySealer above a Creator.
+type creatingSealer struct {
+	bodySealer
+	creator Creator
+}
+
+// Create implements Creator.
+func (c *creatingSealer) Create(ctx context.Context, d Doc, others map[Key]int64) error {
+	return c.creator.Create(ctx, c.sealed(d), others)
+}
+
 // Put implements Driver.
 func (b *bodySealer) Put(ctx context.Context, d Doc, at int64) error {
+	return b.Driver.Put(ctx, b.sealed(d), at)
+}
+
+func (b *bodySealer) sealed(d Doc) Doc {
 	if b.holds(d.Key) {
 		d.Body = b.sealer.Seal(d.Body, bodyPlace(d)...)
 	}
-	return b.Driver.Put(ctx, d, at)
+	return d
 }
 
 // Get implements Driver.
@@ -53,10 +72,19 @@ func (b *bodySealer) Get(ctx context.Context, k Key) (Doc, error) {
 	return b.opened(ctx, d)
 }
 
+// GetEach implements Batcher.
+func (b *bodySealer) GetEach(ctx context.Context, keys []Key) iter.Seq2[Doc, error] {
+	return b.openedEach(ctx, GetEach(ctx, b.Driver, keys))
+}
+
 // List implements Driver.
 func (b *bodySealer) List(ctx context.Context, under Key, q Query) iter.Seq2[Doc, error] {
+	return b.openedEach(ctx, b.Driver.List(ctx, under, q))
+}
+
+func (b *bodySealer) openedEach(ctx context.Context, docs iter.Seq2[Doc, error]) iter.Seq2[Doc, error] {
 	return func(yield func(Doc, error) bool) {
-		for d, err := range b.Driver.List(ctx, under, q) {
+		for d, err := range docs {
 			if err == nil {
 				d, err = b.opened(ctx, d)
 			}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
@@ -112,6 +113,42 @@ type Driver interface {
 	Put(ctx context.Context, d Doc, at int64) error
 	// Remove deletes the document if it has the tag at; Conflict if not, nil if it is absent.
 	Remove(ctx context.Context, k Key, at int64) error
+}
+
+// Creator is a Driver whose creations can depend on other documents. So a creation is one write, and nobody sees a document that is not
+// confirmed yet.
+type Creator interface {
+	// Create writes all of d or nothing, if no document has its key, and if each of the others still has its tag, 0 for one
+	// that does not exist. Exists if the key is used, Conflict if another document has changed. There are at most MaxOthers.
+	Create(ctx context.Context, d Doc, others map[Key]int64) error
+}
+
+// MaxOthers is the most documents that the creation of one can depend on.
+const MaxOthers = 50
+
+// Batcher is a Driver that reads several documents with few requests.
+type Batcher interface {
+	// GetEach yields the documents of keys, in their order and in any State, as Get returns them; it leaves out those that do
+	// not exist, and ends at the first error.
+	GetEach(ctx context.Context, keys []Key) iter.Seq2[Doc, error]
+}
+
+// GetEach is that of a Batcher; of other drivers it reads one document after the other.
+func GetEach(ctx context.Context, d Driver, keys []Key) iter.Seq2[Doc, error] {
+	if b, ok := d.(Batcher); ok {
+		return b.GetEach(ctx, keys)
+	}
+	return func(yield func(Doc, error) bool) {
+		for _, k := range keys {
+			doc, err := d.Get(ctx, k)
+			if errs.Is(err, errs.NotFound) {
+				continue
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // Follower is a Driver that also reports what was written.

@@ -32,8 +32,9 @@ type Write struct {
 // Ref is a reference to another document, which then cannot be deleted. Upstream EMCO tolerates
 // most references to documents that do not exist yet.
 type Ref struct {
-	Key  Key
-	Must bool // the target must exist
+	Key   Key
+	Must  bool // the target must exist
+	Index bool // no document has this key: the reference only finds its holder
 }
 
 const (

@@ -9,7 +9,24 @@ import (
 )
 
 // Documents returns the driver with points around its methods.
-func Documents(s *failpoint.Set, d store.Driver) store.Driver { return documentStore{d, s} }
+func Documents(s *failpoint.Set, d store.Driver) store.Driver {
+	points := documentStore{d, s}
+	if c, ok := d.(store.Creator); ok {
+		return creatingStore{points, c}
+	}
+	return points
+}
+
+// creatingStore is a documentStore above a store.Creator.
+type creatingStore struct {
+	documentStore
+	creator store.Creator
+}
+
+// Create writes a new document.
+func (d creatingStore) Create(ctx context.Context, doc store.Doc, others map[store.Key]int64) error {
+	return between(d.writing(ctx, doc.Key), DocumentPutBefore, DocumentPutAfter, func() error { return d.creator.Create(ctx, doc, others) })
+}
 
 type documentStore struct {
 	store.Driver
@@ -22,6 +39,19 @@ func (d documentStore) Get(ctx context.Context, k store.Key) (store.Doc, error) 
 		return store.Doc{}, err
 	}
 	return d.Driver.Get(ctx, k)
+}
+
+// GetEach reads documents. It fails before the first.
+func (d documentStore) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for _, k := range keys {
+			if err := at(ctx, d.set, DocumentRead, "read", string(k)); err != nil {
+				yield(store.Doc{}, err)
+				return
+			}
+		}
+		store.GetEach(ctx, d.Driver, keys)(yield)
+	}
 }
 
 // List reads documents. It fails before the first.

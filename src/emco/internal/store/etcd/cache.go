@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -143,17 +144,67 @@ func (d *Driver) shared(ctx context.Context, p *readpoint.Point, name string, op
 	return v.own(), nil
 }
 
+// sharedEach returns what is stored under the keys of documents for a read that shares a read point, nil where nothing is. What is not in the
+// cache takes one request.
+func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []string) ([]*mvccpb.KeyValue, error) {
+	found := make([]*mvccpb.KeyValue, len(names))
+	current, err := d.knowsAny(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	ask, at := []string{d.last()}, []int{0} // the names that must be read, and their places
+	for i, name := range names {
+		v, ok := d.cache.get(name)
+		switch {
+		case !ok || !current:
+			ask, at = append(ask, name), append(at, i)
+			continue
+		case len(v.kvs) > 0:
+			found[i] = own(v.kvs[0])
+		}
+		p.Raise(v.asOf) // it may be newer than the read point
+	}
+	if len(ask) == 1 {
+		return found, nil
+	}
+	_, turn := p.At()
+	reads := make([]*reading, len(ask))
+	for i, name := range ask[1:] {
+		reads[i+1] = d.cache.begin(name)
+		defer d.cache.giveUp(reads[i+1])
+	}
+	answers, err := d.kv.GetRanges(ctx, ask) // at one revision
+	if err != nil {
+		return nil, err
+	}
+	asOf := lastWrite(answers[0])
+	p.Take(asOf, turn)
+	for i := 1; i < len(ask); i++ {
+		v := cached{kvs: answers[i], asOf: asOf}
+		d.cache.keep(reads[i], v)
+		if len(v.kvs) > 0 {
+			found[at[i]] = own(v.kvs[0])
+		}
+	}
+	return found, nil
+}
+
 // remembers returns an entry of the cache, once the cache has reached the read point of ctx; false if there is none.
 func (d *Driver) remembers(ctx context.Context, name string) (cached, bool, error) {
-	if _, known := d.cache.get(name); !known {
-		return cached{}, false, nil // a read from etcd is a read point too
-	}
-	at, err := d.point(ctx)
-	if err != nil || !d.changes.caughtUp(ctx, at) {
+	if current, err := d.knowsAny(ctx, []string{name}); err != nil || !current {
 		return cached{}, false, err
 	}
 	v, known := d.cache.get(name)
 	return v, known, nil
+}
+
+// knowsAny reports whether the cache has one of some entries, and has reached the read point of ctx.
+func (d *Driver) knowsAny(ctx context.Context, names []string) (bool, error) {
+	if !slices.ContainsFunc(names, func(name string) bool { _, known := d.cache.get(name); return known }) {
+		return false, nil // a read from etcd is a read point too
+	}
+	at, err := d.point(ctx)
+	return err == nil && d.changes.caughtUp(ctx, at), err
 }
 
 // own returns copies, which callers may change.

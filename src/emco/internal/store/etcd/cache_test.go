@@ -37,6 +37,10 @@ func (r requests) List(ctx context.Context, under store.Key, q store.Query) iter
 	return r.Driver.List(readpoint.With(ctx), under, q)
 }
 
+func (r requests) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
+	return r.Driver.GetEach(readpoint.With(ctx), keys)
+}
+
 func (r requests) Changes(ctx context.Context, mark int64) (store.Changes, error) {
 	return r.Driver.Changes(readpoint.With(ctx), mark)
 }

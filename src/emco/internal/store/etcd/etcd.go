@@ -44,6 +44,8 @@ type Driver struct {
 
 var (
 	_ store.Driver   = (*Driver)(nil)
+	_ store.Batcher  = (*Driver)(nil)
+	_ store.Creator  = (*Driver)(nil)
 	_ store.Follower = (*Driver)(nil)
 )
 
@@ -161,8 +163,45 @@ func (d *Driver) complete(ctx context.Context, r record) (store.Doc, bool, error
 	return doc, err == nil, err
 }
 
+// Create implements store.Creator.
+func (d *Driver) Create(ctx context.Context, doc store.Doc, others map[store.Key]int64) error {
+	conditions, err := d.unchanged(ctx, others)
+	if err != nil {
+		return err
+	}
+	return d.put(ctx, doc, 0, conditions)
+}
+
+// unchanged returns the conditions that documents have these tags, 0 if there is none.
+func (d *Driver) unchanged(ctx context.Context, tags map[store.Key]int64) (conditions []clientv3.Cmp, err error) {
+	for k, tag := range tags {
+		revision := int64(0)
+		if tag != 0 {
+			r := d.remembered(k, tag)
+			if r == nil {
+				r, err = d.read(readpoint.Without(ctx), "create", k)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if r == nil || r.doc.Tag != tag {
+				readpoint.Drop(ctx)
+				return nil, errs.E(errs.Conflict, "create", string(k), errChanged)
+			}
+			revision = r.revision
+		}
+		conditions = append(conditions, clientv3.Compare(clientv3.ModRevision(d.docKey(k)), "=", revision))
+	}
+	return conditions, nil
+}
+
 // Put implements store.Driver.
 func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
+	return d.put(ctx, doc, at, nil)
+}
+
+// put writes a document over the one with the tag at, 0 for none, if the conditions about others hold.
+func (d *Driver) put(ctx context.Context, doc store.Doc, at int64, others []clientv3.Cmp) error {
 	if depth(doc.Key) > maxDepth {
 		return errs.E(errs.Invalid, "put", string(doc.Key), fmt.Errorf("its key has more than %d slashes", maxDepth))
 	}
@@ -186,7 +225,7 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 	for range maxTries {
 		ops := append([]clientv3.Op{clientv3.OpPut(d.docKey(doc.Key), string(value))}, attach...)
 		ops = append(ops, d.reindex(old, &doc)...)
-		done, err := d.commit(ctx, "put", doc.Key, old, ops)
+		done, err := d.commit(ctx, "put", doc.Key, old, others, ops)
 		if err != nil {
 			return err // the write may still be made: the lease removes the chunks if not
 		}
@@ -197,6 +236,9 @@ func (d *Driver) Put(ctx context.Context, doc store.Doc, at int64) error {
 		if old, err = d.replaced(ctx, doc.Key, at); err != nil {
 			release(ctx)
 			return err
+		}
+		if len(others) > 0 {
+			break // it was one of them
 		}
 	}
 	release(ctx)
@@ -247,7 +289,7 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 			break
 		}
 		ops := append([]clientv3.Op{clientv3.OpDelete(d.docKey(k))}, d.reindex(old, nil)...)
-		if done, err := d.commit(ctx, "remove", k, old, ops); done || err != nil {
+		if done, err := d.commit(ctx, "remove", k, old, nil, ops); done || err != nil {
 			return err
 		}
 		old = nil
@@ -255,8 +297,8 @@ func (d *Driver) Remove(ctx context.Context, k store.Key, at int64) error {
 	return errs.E(errs.Conflict, "remove", string(k), errChanged)
 }
 
-// commit runs one transaction if the document is still the old one; nil means that there is none.
-func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record, ops []clientv3.Op) (bool, error) {
+// commit runs one transaction if the document is still the old one, nil for none, and the conditions about others hold.
+func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record, others []clientv3.Cmp, ops []clientv3.Op) (bool, error) {
 	unchanged := clientv3.Compare(clientv3.CreateRevision(d.docKey(k)), "=", 0)
 	if old != nil {
 		unchanged = clientv3.Compare(clientv3.ModRevision(d.docKey(k)), "=", old.revision)
@@ -265,7 +307,7 @@ func (d *Driver) commit(ctx context.Context, op string, k store.Key, old *record
 	if p != nil {
 		_, turn = p.At()
 	}
-	revision, done, err := d.kv.Commit(readpoint.Without(ctx), op+" "+string(k), []clientv3.Cmp{unchanged}, append(ops, clientv3.OpPut(d.last(), "")))
+	revision, done, err := d.kv.Commit(readpoint.Without(ctx), op+" "+string(k), append([]clientv3.Cmp{unchanged}, others...), append(ops, clientv3.OpPut(d.last(), "")))
 	switch {
 	case err != nil || !done:
 		readpoint.Drop(ctx) // a retry reads the write that was faster

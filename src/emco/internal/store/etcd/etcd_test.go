@@ -19,8 +19,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/etcd"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/storetest"
 )
 
@@ -360,6 +362,85 @@ func TestAWriteIsOneRequest(t *testing.T) {
 			t.Errorf("error %v, want Conflict", err)
 		}
 	}, 1, 0)
+}
+
+// A creation that depends on other documents is one transaction: nothing is read if the cache has those, and each of the others takes a read.
+func TestACreationIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	d, want := counted(t, client)
+	put(t, d, store.Doc{Key: "p", Tag: 1}, 0)
+	put(t, d, store.Doc{Key: "t", Tag: 1}, 0)
+	db := store.New(d, nil, seal.New(seal.NewKey()))
+	ctx := readpoint.With(t.Context())
+	for _, k := range []store.Key{"p", "t"} {
+		if _, err := db.Get(ctx, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func(w store.Write) func() {
+		return func() {
+			if _, err := db.Create(ctx, w); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	want("a child that refers", create(store.Write{Key: "p/c/1", Parent: "p", Refs: []store.Ref{{Key: "t", Must: true}, {Key: "unique/1", Index: true}}}), 0, 1)
+	want("a second one", create(store.Write{Key: "p/c/2", Parent: "p", Refs: []store.Ref{{Key: "t", Must: true}, {Key: "unique/2", Index: true}}}), 0, 1)
+	want("who has a unique key", func() {
+		n := 0
+		for _, err := range db.List(ctx, "p", store.Query{Refers: "unique/1"}) {
+			if n++; err != nil {
+				t.Error(err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d documents have it, want 1", n)
+		}
+	}, 1, 0)
+	want("whether anyone has another one", func() {
+		for doc, err := range db.List(ctx, "p", store.Query{Refers: "unique/3"}) {
+			t.Errorf("%s has it, %v", doc.Key, err)
+		}
+	}, 1, 0)
+}
+
+// Many documents are read with few requests, and with none if the cache has them.
+func TestManyDocumentsTakeFewReads(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	other := open(t, client)
+	var keys, there []store.Key
+	for i := range 300 {
+		k := store.Key(fmt.Sprintf("a/%03d", i))
+		if keys = append(keys, k); i%3 > 0 {
+			there = append(there, k)
+			put(t, other, store.Doc{Key: k, Tag: 1}, 0)
+		}
+	}
+	d, want := counted(t, client)
+	read := func(ctx context.Context) func() {
+		return func() {
+			t.Helper()
+			var got []store.Key
+			for doc, err := range d.GetEach(ctx, keys) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, doc.Key)
+			}
+			if !slices.Equal(got, there) {
+				t.Errorf("got %q, want %q", got, there)
+			}
+		}
+	}
+	want("without a read point", read(t.Context()), 3, 0)
+	ctx := readpoint.With(t.Context())
+	want("the first time", read(ctx), 3, 0)
+	want("again", read(ctx), 0, 0)
+	put(t, other, store.Doc{Key: "a/000", Tag: 2}, 0)
+	there = append([]store.Key{"a/000"}, there...)
+	want("by a request after a change", read(readpoint.With(t.Context())), 1, 0)
 }
 
 // counted opens a driver. The function it returns checks how many reads and transactions something takes.

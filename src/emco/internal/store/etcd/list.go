@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// lookups is how many holders one request reads.
-const lookups = 32
+// lookups is how many documents one request reads by their keys.
+const lookups = 100
 
 // List implements store.Driver. It reads each depth at one revision, page by page. Lists that are not kept in the cache may show later writes
 // than the read point, so the next read takes another one.
@@ -42,7 +42,7 @@ func (d *Driver) List(ctx context.Context, under store.Key, q store.Query) iter.
 func (d *Driver) matching(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	switch p := readpoint.Of(ctx); {
 	case q.Refers != "":
-		return uncached(ctx, d.holders(ctx, under, q))
+		return d.holders(ctx, under, q)
 	case q.Depth == 0:
 		return uncached(ctx, d.atAllDepths(ctx, under, q))
 	case p == nil || q.After != "":
@@ -175,8 +175,73 @@ func (d *Driver) atAllDepths(ctx context.Context, under store.Key, q store.Query
 	return merge(depths, func(d store.Doc) string { return string(d.Key) })
 }
 
+// fewHolders is how many holders a request lists at once. Most documents have fewer.
+const fewHolders = 10
+
 // holders lists the documents below under that refer to a key.
 func (d *Driver) holders(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	if q.After != "" {
+		return uncached(ctx, d.manyHolders(ctx, under, q))
+	}
+	return func(yield func(store.Doc, error) bool) {
+		keys, all, err := d.firstHolders(ctx, under, q)
+		switch {
+		case err != nil:
+			yield(store.Doc{}, err)
+		case all:
+			d.referring(ctx, keys, q)(yield)
+		default:
+			uncached(ctx, d.manyHolders(ctx, under, q))(yield)
+		}
+	}
+}
+
+// firstHolders returns the keys of documents below under that may refer to a key, and whether these are all. It takes one request,
+// which is a read point too.
+func (d *Driver) firstHolders(ctx context.Context, under store.Key, q store.Query) (keys []store.Key, all bool, err error) {
+	prefixes := []string{d.holdersOf(q.Refers), d.wideKey("")}
+	p, turn := readpoint.Of(ctx), 0
+	if p != nil {
+		_, turn = p.At()
+	}
+	answers, err := d.kv.GetRanges(ctx, []string{d.last(), prefixes[0] + below(under), prefixes[1] + below(under)}, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(fewHolders+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if p != nil {
+		p.Take(lastWrite(answers[0]), turn)
+	}
+	for i, prefix := range prefixes {
+		if len(answers[i+1]) > fewHolders {
+			return nil, false, nil
+		}
+		for _, kv := range answers[i+1] {
+			k := store.Key(strings.TrimPrefix(string(kv.Key), prefix))
+			if q.Depth == 0 || depth(k) == depthOf(under, q.Depth) {
+				keys = append(keys, k)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys, true, nil
+}
+
+// referring yields those of some documents that refer to a key.
+func (d *Driver) referring(ctx context.Context, keys []store.Key, q store.Query) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for doc, err := range d.GetEach(ctx, keys) {
+			if err == nil && !refersTo(doc, q.Refers) {
+				continue
+			}
+			if !yield(doc, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// manyHolders is holders for any number of them.
+func (d *Driver) manyHolders(ctx context.Context, under store.Key, q store.Query) iter.Seq2[store.Doc, error] {
 	keys := func(prefix string) iter.Seq2[store.Key, error] {
 		scan := etcdkv.Scan{Prefix: prefix + below(under), After: after(prefix, q.After), KeysOnly: true}
 		return etcdkv.Records(d.kv.List(ctx, scan), func(kv *mvccpb.KeyValue) (store.Key, error) {
@@ -190,10 +255,7 @@ func (d *Driver) holders(ctx context.Context, under store.Key, q store.Query) it
 				yield(store.Doc{}, err)
 				return
 			}
-			for doc, err := range d.load(ctx, d.lookup(ctx, batch)) {
-				if err == nil && !refersTo(doc, q.Refers) {
-					continue
-				}
+			for doc, err := range d.referring(readpoint.Without(ctx), batch, q) {
 				if !yield(doc, err) || err != nil {
 					return
 				}
@@ -202,24 +264,34 @@ func (d *Driver) holders(ctx context.Context, under store.Key, q store.Query) it
 	}
 }
 
-// lookup reads documents by their keys, and leaves out absent ones.
-func (d *Driver) lookup(ctx context.Context, keys []store.Key) iter.Seq2[*mvccpb.KeyValue, error] {
-	return func(yield func(*mvccpb.KeyValue, error) bool) {
-		var at []string
-		for _, k := range keys {
-			at = append(at, d.docKey(k))
-		}
-		found, err := d.kv.GetMany(ctx, at)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, kv := range found {
-			if kv != nil && !yield(kv, nil) {
+// GetEach implements store.Batcher.
+func (d *Driver) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
+	return d.load(ctx, func(yield func(*mvccpb.KeyValue, error) bool) {
+		for some := range slices.Chunk(keys, lookups) {
+			kvs, err := d.storedEach(ctx, some)
+			if err != nil {
+				yield(nil, err)
 				return
 			}
+			for _, kv := range kvs {
+				if kv != nil && !yield(kv, nil) {
+					return
+				}
+			}
 		}
+	})
+}
+
+// storedEach returns what is stored under the keys of documents, nil where nothing is.
+func (d *Driver) storedEach(ctx context.Context, keys []store.Key) ([]*mvccpb.KeyValue, error) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = d.docKey(k)
 	}
+	if p := readpoint.Of(ctx); p != nil {
+		return d.sharedEach(ctx, p, names)
+	}
+	return d.kv.GetMany(ctx, names)
 }
 
 // batches yields the keys that pass, a few at a time; it ends at the first error.

@@ -19,6 +19,7 @@ var driverRules = []struct {
 	{"a document comes back as it was written", roundTrip},
 	{"what does not exist is not found", absent},
 	{"a key is taken once", takenOnce},
+	{"a creation can depend on other documents", dependent},
 	{"a replacement needs the tag", needsTag},
 	{"a removal needs the tag", removal},
 	{"of racing writers one wins", race},
@@ -26,6 +27,7 @@ var driverRules = []struct {
 	{"a listing can be cut by depth", byDepth},
 	{"a listing can be paged", paged},
 	{"holders are found by references and claims", holders},
+	{"several documents are read together", together},
 	{"a refused write leaves nothing", refused},
 	{"a consumer may write while it lists", writingConsumer},
 	{"callers may change results", ownMemory},
@@ -33,6 +35,35 @@ var driverRules = []struct {
 	{"changes contain what was written", changes},
 	{"followers know every acknowledged write", told},
 	{"large documents fit", large}, // last: FerretDB reads it for each list of documents
+}
+
+// together holds for drivers that are batchers, and for all others too.
+func together(ctx context.Context, p pair) error {
+	want := func(names string, in ...string) error {
+		var keys []store.Key
+		for _, k := range in {
+			keys = append(keys, p.key(k))
+		}
+		got := ""
+		for d, err := range store.GetEach(ctx, p.Driver, keys) {
+			if err != nil {
+				return err
+			}
+			got += fmt.Sprintf("%s:%d ", d.Key[len(p.root)+1:], d.Tag)
+		}
+		if got != names {
+			return fmt.Errorf("GetEach(%q) = %q, want %q", in, got, names)
+		}
+		return nil
+	}
+	return first(
+		func() error { return p.put(ctx, 1, "a", "b", "b/c") },
+		func() error { return want("") },
+		func() error { return want("b/c:1 a:1 ", "b/c", "none", "a") },
+		func() error { return p.Put(ctx, p.doc("a", 2), 1) },
+		func() error { return p.Remove(ctx, p.key("b"), 1) },
+		func() error { return want("b/c:1 a:2 ", "b/c", "b", "a") },
+	)
 }
 
 // changes holds for drivers that are followers.
@@ -105,6 +136,46 @@ func takenOnce(ctx context.Context, p pair) error {
 		func() error { return p.put(ctx, 1, "a") },
 		func() error { return kind("Put at 0", p.other.Put(ctx, p.doc("a", 2), 0), errs.Exists) },
 		func() error { return p.stored(ctx, p.doc("a", 1)) },
+	)
+}
+
+// dependent holds for drivers that are creators.
+func dependent(ctx context.Context, p pair) error {
+	c, ok := p.Driver.(store.Creator)
+	if !ok {
+		return nil
+	}
+	create := func(name string, others map[string]int64) error {
+		tags := map[store.Key]int64{}
+		for k, tag := range others {
+			tags[p.key(k)] = tag
+		}
+		return c.Create(ctx, p.doc(name, 9), tags)
+	}
+	return first(
+		func() error { return p.put(ctx, 5, "a", "b") },
+		func() error { return create("c", map[string]int64{"a": 5, "b": 5, "none": 0}) },
+		func() error { return p.stored(ctx, p.doc("c", 9)) },
+		func() error { return kind("Create of what exists", create("c", nil), errs.Exists) },
+		func() error {
+			return kind("Create at another tag", create("d", map[string]int64{"a": 5, "b": 4}), errs.Conflict)
+		},
+		func() error {
+			return kind("Create while there is none", create("d", map[string]int64{"none": 5}), errs.Conflict)
+		},
+		func() error {
+			return kind("Create while there is one", create("d", map[string]int64{"a": 0}), errs.Conflict)
+		},
+		func() error { return p.other.Put(ctx, p.doc("a", 6), 5) },
+		func() error {
+			return kind("Create after a change", create("d", map[string]int64{"a": 5}), errs.Conflict)
+		},
+		func() error { return create("d", map[string]int64{"a": 6}) },
+		func() error { return p.other.Remove(ctx, p.key("a"), 6) },
+		func() error {
+			return kind("Create after a removal", create("e", map[string]int64{"a": 6}), errs.Conflict)
+		},
+		func() error { return p.lists(ctx, "", store.Query{}, "b", "c", "d") },
 	)
 }
 

@@ -60,12 +60,12 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 	if c.Direct() {
 		return nil
 	}
+	if _, err := a.resources.DB.Get(ctx, at.Key); err == nil { // first: what is not in memory is a read point too
+		return nil // it is registered and keeps its place
+	}
 	s, err := a.resources.readSettings(ctx, at, c.Spec.GitOps, nil)
 	if err != nil || s.Repo.URL == "" || s.Published() {
 		return nil // the check or the references report what is wrong, or there are no branches
-	}
-	if _, err := a.resources.DB.Get(ctx, at.Key); err == nil {
-		return nil // it is registered and keeps its place
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
