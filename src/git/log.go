@@ -105,7 +105,7 @@ func ReadCommit(id Hash, object []byte) Commit {
 		}
 		c.Signed = c.Signed || strings.HasPrefix(line, "gpgsig")
 		if parent, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "parent "); ok && len(parent) == 40 {
-			c.Parents = append(c.Parents, Hash(parent))
+			c.Parents = append(c.Parents, Hash(strings.Clone(parent))) // who keeps it does not keep the message
 		}
 	}
 	return c

@@ -1,6 +1,8 @@
 package git_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,4 +28,25 @@ func TestReadCommitTellsWhoWhenAndWhetherItIsSigned(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", tt.name, c, tt.want)
 		}
 	}
+}
+
+// Histories keep the parents of thousands of commits, and not their messages.
+func TestParentsDoNotKeepTheMessageOfTheirCommit(t *testing.T) {
+	const commits, message = 50, 1 << 20
+	object := []byte("tree 0\nparent " + strings.Repeat("a", 40) + "\n\n" + strings.Repeat("m", message))
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var kept [][]git.Hash
+	before := heap()
+	for range commits {
+		kept = append(kept, git.ReadCommit("c0ffee", object).Parents)
+	}
+	if after := heap(); after > before+commits*message/4 {
+		t.Errorf("the parents of %d commits with messages of %d bytes keep %d bytes", commits, message, after-before)
+	}
+	runtime.KeepAlive(kept)
 }
