@@ -10,6 +10,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/git"
 	"github.com/emco-orchestrator/emco/src/git/cooldown"
@@ -19,7 +20,9 @@ const (
 	nearHistory  = 300              // commits that are read at first
 	farHistory   = 5000             // commits that are read if these do not decide it
 	maxHistory   = 100_000          // commits of one repository in memory
-	maxRepos     = 10_000           // repositories in memory, besides those that clusters wait for
+	maxMemory    = 128 << 20        // bytes of the commits of all repositories in memory; maxHistory commits take less than a quarter
+	commitBytes  = 256              // of memory that a commit takes
+	maxRepos     = 10_000           // repositories with failed reads that are remembered, besides those that clusters wait for
 	maxReads     = 8                // repositories that are read at a time
 	readTimeout  = 30 * time.Second // for one fetch
 	missingRetry = 30 * time.Second // until a commit that could not be read is asked for again
@@ -40,16 +43,21 @@ type History struct {
 	reads   sync.WaitGroup // the goroutines of turn; Wait waits for them
 
 	mu      sync.Mutex
-	repos   map[git.Repo]*repoHistory // guarded by mu
-	due     []*repoHistory            // guarded by mu: they wait for their turn, each once
-	reading int                       // guarded by mu: turns under way, at most maxReads
+	known   *bytelru.Cache[git.Repo, *knownCommits] // of the repositories that were asked about last; what it holds is guarded by mu
+	repos   map[git.Repo]*repoReads                 // guarded by mu
+	due     []*repoReads                            // guarded by mu: they wait for their turn, each once
+	reading int                                     // guarded by mu: turns under way, at most maxReads
 }
 
-// repoHistory is what is known of one repository, and the clusters that wait for more. History.mu guards it.
-type repoHistory struct {
-	repo    git.Repo
+// knownCommits is what is known of the commits of one repository.
+type knownCommits struct {
 	parents map[git.Hash][]git.Hash
-	read    map[git.Hash]int        // commits that were read themselves, and how far back
+	read    map[git.Hash]int // commits that were read themselves, and how far back
+}
+
+// repoReads is the reads of one repository that failed, and the clusters that wait for others. History.mu guards it.
+type repoReads struct {
+	repo    git.Repo
 	missing map[git.Hash]time.Time  // commits that could not be read, and when
 	wanted  map[v2.ClusterKey]fetch // what each waiting cluster needs for its last question
 	order   []v2.ClusterKey         // the keys of wanted, first in first out
@@ -65,7 +73,7 @@ type fetch struct {
 // NewHistory returns a history that calls ready with a cluster after it has read, or failed to read, what the cluster
 // waits for. Calls come from several goroutines, and may come without need.
 func NewHistory(commits git.HistoryReader, ready func(v2.ClusterKey), panics *contain.Panics, log *slog.Logger) *History {
-	return &History{commits: commits, ready: ready, panics: panics, log: log, rests: cooldown.New(repoRest), repos: map[git.Repo]*repoHistory{}}
+	return &History{commits: commits, ready: ready, panics: panics, log: log, rests: cooldown.New(repoRest), known: bytelru.New[git.Repo, *knownCommits](maxMemory), repos: map[git.Repo]*repoReads{}}
 }
 
 // Contains reports whether commit is ancestor or a descendant of it, at most farHistory commits later. If known is
@@ -77,14 +85,15 @@ func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Rep
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := h.repoLocked(r)
-	found, open := one.walk(commit, ancestor)
+	c := h.commitsLocked(r)
+	found, open := c.walk(commit, ancestor)
 	if found || !open {
 		return found, true
 	}
-	if older, _ := one.walk(ancestor, commit); older {
+	if older, _ := c.walk(ancestor, commit); older {
 		return false, true
 	}
+	one := h.repoLocked(r)
 	next, due := h.nextLocked(one, commit, ancestor)
 	if !due {
 		return false, true
@@ -103,9 +112,9 @@ func (h *History) Contains(ctx context.Context, cluster v2.ClusterKey, r git.Rep
 
 // nextLocked returns what to read next to learn whether a commit contains another one; false if no read can decide it now. It begins with
 // little of both: a cluster that is behind has a commit that the other one contains.
-func (h *History) nextLocked(one *repoHistory, commit, ancestor git.Hash) (next fetch, due bool) {
+func (h *History) nextLocked(one *repoReads, commit, ancestor git.Hash) (next fetch, due bool) {
 	steps := []fetch{{commit, nearHistory}}
-	if _, known := one.parents[commit]; known {
+	if _, known := h.commitsLocked(one.repo).parents[commit]; known {
 		steps = append(steps, fetch{ancestor, nearHistory}, fetch{commit, farHistory})
 	}
 	i := slices.IndexFunc(steps, func(f fetch) bool { return h.dueLocked(one, f) })
@@ -118,22 +127,30 @@ func (h *History) nextLocked(one *repoHistory, commit, ancestor git.Hash) (next 
 // Wait waits until no read is under way. Reads end early when the context of Contains ends.
 func (h *History) Wait() { h.reads.Wait() }
 
-// repoLocked returns what is known of a repository.
-func (h *History) repoLocked(r git.Repo) *repoHistory {
+// commitsLocked returns what is known of the commits of a repository.
+func (h *History) commitsLocked(r git.Repo) *knownCommits {
+	if known, ok := h.known.Get(r); ok {
+		return known
+	}
+	return &knownCommits{parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]int{}}
+}
+
+// repoLocked returns the reads of a repository.
+func (h *History) repoLocked(r git.Repo) *repoReads {
 	if one := h.repos[r]; one != nil {
 		return one
 	}
 	if len(h.repos) >= maxRepos {
-		maps.DeleteFunc(h.repos, func(_ git.Repo, one *repoHistory) bool { return !one.active })
+		maps.DeleteFunc(h.repos, func(_ git.Repo, one *repoReads) bool { return !one.active })
 	}
-	one := &repoHistory{repo: r, parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]int{}, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]fetch{}}
+	one := &repoReads{repo: r, missing: map[git.Hash]time.Time{}, wanted: map[v2.ClusterKey]fetch{}}
 	h.repos[r] = one
 	return one
 }
 
 // dueLocked reports whether a read was not made yet, and may be made now.
-func (h *History) dueLocked(one *repoHistory, f fetch) bool {
-	if one.read[f.commit] >= f.depth {
+func (h *History) dueLocked(one *repoReads, f fetch) bool {
+	if h.commitsLocked(one.repo).read[f.commit] >= f.depth {
 		return false
 	}
 	if failed, ok := one.missing[f.commit]; ok && time.Since(failed) < missingRetry {
@@ -154,14 +171,14 @@ func (h *History) startLocked(ctx context.Context) {
 
 // turn reads what the first cluster of a repository waits for. Then it lets the next repository begin, and
 // calls ready for that cluster and those after it that need no other read.
-func (h *History) turn(ctx context.Context, one *repoHistory) {
+func (h *History) turn(ctx context.Context, one *repoReads) {
 	h.mu.Lock()
 	cluster, f := one.next()
 	h.mu.Unlock()
 	parents, err := h.read(ctx, one.repo, f)
 
 	h.mu.Lock()
-	one.add(f, parents, err)
+	h.addLocked(one, f, parents, err)
 	answered := []v2.ClusterKey{cluster}
 	for len(one.order) > 0 && !h.dueLocked(one, one.wanted[one.order[0]]) {
 		cluster, _ := one.next()
@@ -200,7 +217,7 @@ func (h *History) read(ctx context.Context, r git.Repo, f fetch) (parents map[gi
 }
 
 // next takes the first waiting cluster out, and returns what it waits for.
-func (one *repoHistory) next() (v2.ClusterKey, fetch) {
+func (one *repoReads) next() (v2.ClusterKey, fetch) {
 	cluster := one.order[0]
 	f := one.wanted[cluster]
 	one.order = one.order[1:]
@@ -208,36 +225,38 @@ func (one *repoHistory) next() (v2.ClusterKey, fetch) {
 	return cluster, f
 }
 
-// add records the outcome of a read.
-func (one *repoHistory) add(f fetch, parents map[git.Hash][]git.Hash, err error) {
-	if f.depth == farHistory && errs.Is(err, errs.TooLarge) {
-		one.read[f.commit] = f.depth // another try would not read more
-		return
-	}
-	if _, there := parents[f.commit]; err != nil || !there {
+// addLocked records the outcome of a read. A far one that brought too much is not tried again.
+func (h *History) addLocked(one *repoReads, f fetch, parents map[git.Hash][]git.Hash, err error) {
+	_, there := parents[f.commit]
+	tooLarge := errs.Is(err, errs.TooLarge) || len(parents) > maxHistory
+	if decided := err == nil && there && !tooLarge || tooLarge && f.depth == farHistory; !decided {
 		if len(one.missing) >= maxMissing {
 			clear(one.missing)
 		}
 		one.missing[f.commit] = time.Now()
 		return
 	}
-	if len(one.parents)+len(parents) > maxHistory {
-		clear(one.parents)
-		clear(one.read)
+	known := h.commitsLocked(one.repo)
+	if !tooLarge && len(known.parents)+len(parents) > maxHistory {
+		known = &knownCommits{parents: map[git.Hash][]git.Hash{}, read: map[git.Hash]int{}}
 	}
-	maps.Copy(one.parents, parents)
-	one.read[f.commit] = f.depth
+	if !tooLarge {
+		maps.Copy(known.parents, parents)
+	}
+	known.read[f.commit] = f.depth
 	delete(one.missing, f.commit)
+	h.known.Remove(one.repo)
+	h.known.Put(one.repo, known, (1+len(known.parents))*commitBytes)
 }
 
 // walk looks for ancestor behind commit, generation by generation. If it does not find it, open reports that it came to a
 // commit that was not read, less than farHistory generations back.
-func (one *repoHistory) walk(commit, ancestor git.Hash) (found, open bool) {
+func (c *knownCommits) walk(commit, ancestor git.Hash) (found, open bool) {
 	seen := map[git.Hash]bool{commit: true}
 	for generation, back := []git.Hash{commit}, 0; len(generation) > 0; back++ {
 		var older []git.Hash
 		for _, at := range generation {
-			parents, read := one.parents[at]
+			parents, read := c.parents[at]
 			open = open || !read && back < farHistory
 			for _, p := range parents {
 				if p == ancestor {

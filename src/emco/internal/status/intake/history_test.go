@@ -306,3 +306,69 @@ func TestALargeHistoryIsAskedForOnce(t *testing.T) {
 		}
 	})
 }
+
+// manyRepos are servers with the same commits in each repository, as many as are asked for.
+type manyRepos struct {
+	line  longHistory
+	reads map[string]int // by URL
+	huge  map[git.Hash][]git.Hash
+}
+
+func (m *manyRepos) History(ctx context.Context, r git.Repo, commit git.Hash, depth int) (map[git.Hash][]git.Hash, error) {
+	m.reads[r.URL]++
+	if m.huge != nil && depth > 300 {
+		return m.huge, nil
+	}
+	return m.line.History(ctx, r, commit, depth)
+}
+
+// The commits of all repositories together are bounded: those of repositories that were not asked about for long are read again.
+func TestTheCommitsOfAllRepositoriesAreBounded(t *testing.T) {
+	t.Parallel()
+	servers := &manyRepos{line: longHistory{most: 5000}, reads: map[string]int{}}
+	h := intake.NewHistory(servers, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+	ask := func(url string) {
+		t.Helper()
+		for range 2 {
+			if yes, known := h.Contains(t.Context(), "a", git.Repo{URL: url}, "9000", "8900"); known {
+				if !yes {
+					t.Errorf("%s: the commit is not there", url)
+				}
+				return
+			}
+			h.Wait()
+		}
+		t.Errorf("%s: nothing is known after a read", url)
+	}
+	const repos = 2000
+	for i := range repos {
+		ask(fmt.Sprint(i))
+		ask("often")
+	}
+	ask(fmt.Sprint(repos - 1))
+	ask("0")
+	if servers.reads["often"] != 1 || servers.reads[fmt.Sprint(repos-1)] != 1 || servers.reads["0"] != 2 {
+		t.Errorf("%d reads of a repository that is often asked about, %d of the last one, %d of the first one, want 1, 1, 2",
+			servers.reads["often"], servers.reads[fmt.Sprint(repos-1)], servers.reads["0"])
+	}
+}
+
+// A server that sends more commits than are kept is not asked again and again.
+func TestMoreCommitsThanAreKeptAreReadOnce(t *testing.T) {
+	t.Parallel()
+	servers := &manyRepos{line: longHistory{most: 5000}, reads: map[string]int{}, huge: map[git.Hash][]git.Hash{"9000": nil}}
+	for n := range 100_000 {
+		servers.huge[git.Hash(strconv.Itoa(-n))] = nil
+	}
+	h := intake.NewHistory(servers, func(v2.ClusterKey) {}, nil, slog.New(slog.DiscardHandler))
+	for range 10 {
+		h.Contains(t.Context(), "a", git.Repo{URL: "large"}, "9000", "4500")
+		h.Wait()
+	}
+	if yes, known := h.Contains(t.Context(), "a", git.Repo{URL: "large"}, "9000", "4500"); yes || !known || servers.reads["large"] != 3 {
+		t.Errorf("the answer is %v, known %v, after %d reads, want 3", yes, known, servers.reads["large"])
+	}
+	if yes, known := h.Contains(t.Context(), "a", git.Repo{URL: "large"}, "9000", "8900"); !yes || !known {
+		t.Errorf("what was known before is forgotten: %v, known %v", yes, known)
+	}
+}
