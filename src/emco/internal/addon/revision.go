@@ -50,8 +50,7 @@ func Publish(ctx context.Context, contexts *appcontext.Store, head appcontext.He
 // Content is objects of an addon's app, as a cluster gets them.
 type Content struct {
 	Bundle appcontext.Digest
-	bundle appcontext.Bundle
-	blobs  map[appcontext.Digest][]byte // the objects
+	blobs  map[appcontext.Digest][]byte // the objects and the bundle
 }
 
 // Pack returns objects in the form of rendered ones: sorted, with the deployment's label and a stamp of their
@@ -61,22 +60,22 @@ func Pack(app string, deployment v2.DeploymentID, all []any) (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
-	out := Content{blobs: map[appcontext.Digest][]byte{}}
+	out, bundle := Content{blobs: map[appcontext.Digest][]byte{}}, appcontext.Bundle{}
 	for _, o := range objects {
 		out.blobs[o.Digest] = o.Content
-		out.bundle.Objects = append(out.bundle.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
+		bundle.Objects = append(bundle.Objects, appcontext.Ref{ID: o.ID, Digest: o.Digest, Stamp: o.Stamp()})
 	}
-	out.Bundle, _, err = out.bundle.Blob()
-	return out, err
+	var text []byte
+	if out.Bundle, text, err = bundle.Blob(); err != nil {
+		return Content{}, err
+	}
+	out.blobs[out.Bundle] = text
+	return out, nil
 }
 
 // Save stores the objects and their bundle.
 func (c Content) Save(ctx context.Context, contexts *appcontext.Store) error {
-	if err := contexts.PutBlobs(ctx, c.blobs); err != nil {
-		return err
-	}
-	_, err := contexts.PutBundle(ctx, c.bundle)
-	return err
+	return contexts.PutBlobs(ctx, c.blobs)
 }
 
 // Save packs objects of an addon's app, stores them, and returns the digest of their bundle.

@@ -27,6 +27,7 @@ import (
 type workFleet struct {
 	testGroup
 	clusters, apps int
+	installed      []string // apps of the first installation
 	revision       int64
 	agents         []*clusterAgent
 	tokens         []string  // of agents
@@ -79,7 +80,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 
 		perBatch size
 	}{
-		{"first installation", (*workFleet).install, size{20, 0}, size{10 * kib, 50}, size{50, 0}, size{20 * kib, 70}, "each app has one table; the roster and a list of placements name each cluster once", none},
+		{"first installation", (*workFleet).install, size{16, 0}, size{10 * kib, 50}, size{32, 0}, size{20 * kib, 70}, "each app has one table; the roster and a list of placements name each cluster once", none},
 		{"an update that changes nothing", (*workFleet).update, size{6, 0}, size{4 * kib, 0}, size{55, 0}, size{32 * kib, 0}, "a revision, which refers to the list of clusters; no pair", none},
 		{"one value of one app", (*workFleet).changeValue, size{14, 0}, size{7 * kib, 0}, size{60, 0}, size{32 * kib, 0}, "a revision, which refers to the list of clusters; one content, one table", none},
 		{"one cluster more", (*workFleet).addCluster, size{12, 0}, size{9 * kib, 5}, size{60, 0}, size{34 * kib, 64}, "a revision, a new list of clusters, the records of one cluster; a look into roster and tables", none},
@@ -97,7 +98,7 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 		for i, n := range sizes {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
-				f := newWorkFleet(t, n)
+				f := newWorkFleet(t, n, "cache", "db", "web")
 				for _, row := range rows {
 					work[i] = append(work[i], f.done(row.name, row.change(f)))
 				}
@@ -133,8 +134,34 @@ func TestTheWorkFollowsTheChangeNotTheFleet(t *testing.T) {
 	t.Logf("requests to etcd and their bytes, each with its limit:\n%s", &text)
 }
 
-// newWorkFleet registers the clusters and everything else that the first installation needs.
-func newWorkFleet(t *testing.T, clusters int) *workFleet {
+// The first installation of ten apps is at most so many reads and transactions for each app, and for the deployment,
+// however many clusters there are.
+func TestAnInstallationTakesFewCallsOfTheStore(t *testing.T) {
+	t.Parallel()
+	const (
+		eachApp       = 2 // one to look what is stored, one to store the objects with their bundle
+		forDeployment = 40
+		apps          = 10
+	)
+	var names []string
+	for i := range apps {
+		names = append(names, fmt.Sprintf("app%d", i))
+	}
+	for _, clusters := range []int{20, 300} {
+		t.Run(fmt.Sprint(clusters), func(t *testing.T) {
+			t.Parallel()
+			f := newWorkFleet(t, clusters, names...)
+			w := f.done("the installation", f.install())
+			if calls := w.reads + w.txns; calls > eachApp*apps+forDeployment {
+				t.Errorf("%.0f reads and %.0f transactions, want %d for each of %d apps and %d more", w.reads, w.txns, eachApp, apps, forDeployment)
+			}
+			t.Logf("%.0f reads, %.0f transactions", w.reads, w.txns)
+		})
+	}
+}
+
+// newWorkFleet registers the clusters and everything else that the first installation of apps needs.
+func newWorkFleet(t *testing.T, clusters int, apps ...string) *workFleet {
 	t.Helper()
 	points := failpoint.New(wrap.Points()...)
 	s := newStageWith(t, func(c *config.Config) {
@@ -148,8 +175,12 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 	}
 	s.fleet(names...)
 	s.reportByHTTPS()
-	s.onboard("cache", "db", "web")
-	f := &workFleet{testGroup: s.group("autumn", appPlaces{"cache": nil, "db": nil, "web": nil}), clusters: clusters, apps: 3, points: points}
+	s.onboard(apps...)
+	places := appPlaces{}
+	for _, a := range apps {
+		places[a] = nil
+	}
+	f := &workFleet{testGroup: s.group("autumn", places), clusters: clusters, apps: len(apps), installed: apps, points: points}
 	for _, name := range names {
 		f.agents, f.tokens = append(f.agents, s.agent(name)), append(f.tokens, s.reportToken(name))
 	}
@@ -163,7 +194,7 @@ func newWorkFleet(t *testing.T, clusters int) *workFleet {
 func (f *workFleet) install() func() string {
 	f.Helper()
 	f.act("instantiate")
-	return f.delivered("cache", "db", "web")
+	return f.delivered(f.installed...)
 }
 
 func (f *workFleet) update() func() string { return f.updateOf() }

@@ -34,7 +34,7 @@ type HookRef struct {
 }
 
 // PutBundle stores b, if it does not exist yet, and returns its digest. Store the content
-// that b refers to before.
+// that b refers to before anything refers to b.
 func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {
 	d, text, err := b.Blob()
 	if err != nil {

@@ -175,6 +175,9 @@ func (s *Store) shardsOf(ctx context.Context, deployment v2.DeploymentID, cluste
 			others = append(others, cluster)
 		}
 	}
+	if others, err = s.mayHaveRecords(ctx, deployment, others, rev); err != nil {
+		return nil, err
+	}
 	names := make([]string, len(others))
 	for i, c := range others {
 		names[i] = s.kv.Key(recordSpace, string(c), string(deployment)) + "/"
@@ -190,6 +193,31 @@ func (s *Store) shardsOf(ctx context.Context, deployment v2.DeploymentID, cluste
 		return err
 	}, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithRev(rev))
 	return out, err
+}
+
+// mayHaveRecords leaves out clusters that have no record of a deployment, in one look at the keys of all records where
+// that costs less than to ask for each cluster: few pairs have records of their own.
+func (s *Store) mayHaveRecords(ctx context.Context, deployment v2.DeploymentID, clusters []v2.ClusterKey, rev int64) ([]v2.ClusterKey, error) {
+	if len(clusters) <= etcdkv.MaxOps {
+		return clusters, nil // one request finds them
+	}
+	seen, have := 0, map[v2.ClusterKey]bool{}
+	for record, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(recordSpace) + "/", KeysOnly: true, First: len(clusters) + 1, Revision: rev}) {
+		if err != nil {
+			return nil, err
+		}
+		if seen++; seen > len(clusters) {
+			return clusters, nil
+		}
+		key, err := ParseKey(s.kv, record.Key)
+		if err != nil {
+			return nil, err
+		}
+		if key.Deployment == deployment {
+			have[key.Cluster] = true
+		}
+	}
+	return slices.DeleteFunc(clusters, func(c v2.ClusterKey) bool { return !have[c] }), nil
 }
 
 // HasApplied reports whether a cluster is proved to hold anything, of any deployment.

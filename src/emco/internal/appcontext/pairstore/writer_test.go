@@ -153,6 +153,46 @@ func TestAFleetThatStandsAlikeIsOneValuePerApp(t *testing.T) {
 	}
 }
 
+// Where a deployment has started on clusters is found in a few requests, however many clusters are asked for, unless more
+// pairs have records of their own than that.
+func TestShardsOfManyClustersAreFoundInFewRequests(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSpace(t, etcd), t.Context()
+	var asked []v2.ClusterKey
+	for i := range 1000 {
+		asked = append(asked, cluster(i))
+	}
+	ask := func(want, requests int) {
+		t.Helper()
+		s.ops = map[string]int{}
+		where, err := s.store.ShardsOf(ctx, "7", asked)
+		must(t, err)
+		for c, at := range where {
+			if at != shard {
+				t.Errorf("%s is in shard %q", c, at)
+			}
+		}
+		if n := s.ops["get"] + s.ops["list"]; len(where) != want || n > requests {
+			t.Errorf("%d clusters were found in %d requests %v, want %d in %d at most", len(where), n, s.ops, want, requests)
+		}
+	}
+	const least = 3 // the revision, the tables, the keys of records
+	ask(0, least)
+	var few, others []pairstore.Pair
+	for i := range 3 {
+		few = append(few, pairOf(100*i, "web", 1)) // too few for a table
+	}
+	must(t, s.store.PutPairs(ctx, s.fence, few, nil))
+	ask(len(few), least+1)
+	for i := range 1100 {
+		other := pairOf(i, "web", 1)
+		other.Key.Deployment = "8"
+		others = append(others, other)
+	}
+	must(t, s.store.PutPairs(ctx, s.fence, others, nil))
+	ask(len(few), least+1+len(asked)/etcdkv.MaxOps+1)
+}
+
 func TestReadersFindPairsWhereverTheyAreStored(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSpace(t, etcd), t.Context()

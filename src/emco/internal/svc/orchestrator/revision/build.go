@@ -420,7 +420,8 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 	return failure, nil
 }
 
-// save stores the content and the bundle that refers to it.
+// save stores the content and the bundle that refers to it, together: nothing refers to the bundle before its
+// revision is published.
 func (b Builder) save(ctx context.Context, r render.Result, made sealedContent) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
 	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents, made), CRDs: refs(r.CRDs, contents, made)}
@@ -428,14 +429,12 @@ func (b Builder) save(ctx context.Context, r render.Result, made sealedContent) 
 		ref := refs([]manifest.Object{h.Object}, contents, made)[0]
 		bundle.Hooks = append(bundle.Hooks, appcontext.HookRef{Ref: ref, Events: h.Events, Weight: h.Weight, DeletePolicies: h.DeletePolicies})
 	}
-	if err := b.Blobs.PutBlobs(ctx, contents); err != nil {
-		return "", err
-	}
 	d, text, err := bundle.Blob()
 	if err != nil {
 		return "", err
 	}
-	return d, b.Blobs.PutBlobs(ctx, map[appcontext.Digest][]byte{d: text})
+	contents[d] = text
+	return d, b.Blobs.PutBlobs(ctx, contents)
 }
 
 func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte, made sealedContent) []appcontext.Ref {
