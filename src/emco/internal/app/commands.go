@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/backup"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
@@ -159,7 +160,7 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 	if len(c.Etcd.Endpoints) > 0 { // an embedded one has a lock
 		client, err := a.dialEtcd(c.Etcd, p.etcdTLS)
 		if err == nil {
-			err = checkNoMember(ctx, client, c.Etcd.Prefix)
+			err = checkNoProcess(ctx, etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log}))
 		}
 		if err != nil {
 			return err

@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/transfer"
 )
 
+// migrate copies the documents and packages of one driver to another.
 func migrate(ctx context.Context, c config.Config, from, to string, out io.Writer) (err error) {
 	a, p, err := offline(c)
 	if err != nil {
@@ -24,13 +23,15 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
 	client, server, err := a.openEtcd(ctx, c, p.etcdTLS)
-	if err == nil && server == nil { // an embedded one has a lock
-		err = checkNoMember(ctx, client, c.Etcd.Prefix)
-	}
 	if err != nil {
 		return err
 	}
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log})
+	if server == nil { // an embedded one has a lock
+		if err := checkNoProcess(ctx, kv); err != nil {
+			return err
+		}
+	}
 	if _, err := a.joinLevel(ctx, c, kv, server != nil); err != nil {
 		return err
 	}
@@ -64,22 +65,15 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	return err
 }
 
-// checkNoMember wants no running process: its writes would be lost. A killed one is gone when its lease ends.
-func checkNoMember(ctx context.Context, client *clientv3.Client, prefix string) error {
+// checkNoProcess wants no running process: its writes would be lost. A killed one is gone when its lease ends.
+func checkNoProcess(ctx context.Context, kv *etcdkv.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()
-	r, err := client.Get(ctx, strings.TrimSuffix(prefix, "/")+"/member/", clientv3.WithPrefix())
+	names, err := shards.Running(ctx, kv)
 	if err != nil {
 		return fmt.Errorf("read in etcd which processes run: %w", err)
 	}
-	var names []string
-	for _, kv := range r.Kvs {
-		if kv.Lease != 0 {
-			names = append(names, string(kv.Key[strings.LastIndex(string(kv.Key), "/")+1:]))
-		}
-	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) > 0 {
+	if len(names) > 0 {
 		return fmt.Errorf("processes still run, stop them first: %s", strings.Join(names, ", "))
 	}
 	return nil
