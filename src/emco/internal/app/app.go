@@ -1,5 +1,16 @@
 // Package app is the composition root: it alone knows every driver and service, and builds
 // the program from a configuration.
+//
+//	main.go, commands.go   the command line of emco; keys.go and level.go have commands of their own
+//	resolve.go             what the settings refer to: files, keys, executables
+//	app.go                 a start, the servers and the end
+//	stores.go              documents, AppContext, audit log and keys
+//	wire.go                the services, those of -target, and what they share
+//	access.go, audit.go    who may do what, and the record of it
+//	git.go, reports.go     repositories, and the reports of clusters
+//	metrics.go             all metrics
+//
+// A file that is named after a package, such as workflows.go, builds what that package needs.
 package app
 
 import (
@@ -133,7 +144,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 			err = errors.Join(err, a.close())
 		}
 	}()
-	p, err := readParts(c)
+	p, err := resolve(c)
 	if err != nil {
 		return nil, err
 	}

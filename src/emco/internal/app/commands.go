@@ -187,13 +187,13 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 const commandPatience = 10 * time.Second
 
 // offline returns an App without services, for commands that open stores while no emco runs.
-func offline(c config.Config) (*App, parts, error) {
+func offline(c config.Config) (*App, resolved, error) {
 	if _, err := os.Stat(c.Data); err != nil {
-		return nil, parts{}, fmt.Errorf("data folder: %w", err) // a start would create it
+		return nil, resolved{}, fmt.Errorf("data folder: %w", err) // a start would create it
 	}
-	p, err := readParts(c)
+	p, err := resolve(c)
 	if err != nil {
-		return nil, parts{}, err
+		return nil, resolved{}, err
 	}
 	a := &App{log: slog.New(slog.DiscardHandler), member: member(c), patience: commandPatience}
 	a.onClose(p.azure.Close)

@@ -18,16 +18,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// sealingParts are the keys that the settings name.
-type sealingParts struct {
+// sealingKeys are the keys that the settings name.
+type sealingKeys struct {
 	wrapper kek.Wrapper // the key-encryption key; nil: sealing.key of the data folder, which does not exist yet
 	former  []seal.Key  // keys that may have sealed documents of older versions themselves
 	file    string      // sealing.key of the data folder
 }
 
 // readSealing reads the keys that the settings name. The error names the setting.
-func readSealing(c config.Config) (sealingParts, error) {
-	p := sealingParts{file: keyFile(c)}
+func readSealing(c config.Config) (sealingKeys, error) {
+	p := sealingKeys{file: keyFile(c)}
 	own, err := seal.LoadKey(p.file)
 	switch {
 	case err == nil:
@@ -65,7 +65,7 @@ const (
 )
 
 // openKeys reads the data keys of the store, or makes the first one.
-func (p sealingParts) openKeys(ctx context.Context, ring *keyring.Ring, driver store.Driver, wait time.Duration) error {
+func (p sealingKeys) openKeys(ctx context.Context, ring *keyring.Ring, driver store.Driver, wait time.Duration) error {
 	o := keyring.Options{Driver: driver, Former: p.former, Wait: wait, Now: time.Now}
 	o.KEK = func(first bool) (kek.Wrapper, error) {
 		if p.wrapper != nil {

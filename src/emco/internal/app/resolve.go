@@ -27,12 +27,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
 
-// parts are what the settings refer to: keys, certificates, executables, the version of
-// Kubernetes. A start reads them before it opens anything, and `emco config check` reads the
-// same, so it refuses what a start refuses.
-type parts struct {
+// resolved is what the settings refer to, read from files and checked: keys, certificates, executables, the version of
+// Kubernetes. A start resolves the settings before it opens anything, and `emco config check` resolves the same, so it
+// refuses what a start refuses.
+type resolved struct {
 	charts  render.Renderer
-	sealing sealingParts
+	sealing sealingKeys
 
 	etcdTLS, controllerTLS, traceTLS *tls.Config // nil: without files
 
@@ -54,7 +54,7 @@ type parts struct {
 // Check reports all that a start with this configuration would refuse, without changing
 // anything: it opens no store and does not listen.
 func Check(c config.Config, opts ...Option) error {
-	p, err := readParts(c)
+	p, err := resolve(c)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,10 @@ func Check(c config.Config, opts ...Option) error {
 	return errors.Join(err, a.close())
 }
 
-func readParts(c config.Config) (parts, error) {
+// resolve reads what the settings refer to. The error names each setting that a start would refuse.
+func resolve(c config.Config) (resolved, error) {
 	var (
-		p    parts
+		p    resolved
 		errs []error
 		err  error
 	)
