@@ -35,6 +35,10 @@ type Provider struct {
 	method  string                  // how confidential clients show their secret; guarded by mu
 	changes map[string]any          // members of the discovery document that differ; guarded by mu
 	granted []string                // tokens that clients got; guarded by mu
+
+	signIn  string              // at the browser now; guarded by mu
+	signIns map[string]*signIn  // that have not ended, by their names; guarded by mu
+	reports map[string]Reporter // of clients that want to know of sign-outs, by client; guarded by mu
 }
 
 // session is who signed in, with its client and audience.
@@ -42,6 +46,7 @@ type session struct {
 	client, audience string
 	scopes           []string
 	nonce            string
+	signIn           string         // name of the sign-in; empty: it was not in a browser
 	claims           map[string]any // nil: no user yet
 }
 
@@ -67,7 +72,7 @@ func New(t testing.TB) *Provider {
 	t.Helper()
 	p := &Provider{
 		logins: map[string]*deviceLogin{}, codes: map[string]codeLogin{}, refresh: map[string]session{}, secrets: map[string]string{},
-		method: Basic, life: time.Hour,
+		method: Basic, life: time.Hour, signIns: map[string]*signIn{}, reports: map[string]Reporter{},
 	}
 	p.rotate(t, 1, firstKey)
 	mux := http.NewServeMux()
@@ -100,11 +105,17 @@ func (p *Provider) SetDown(down bool) {
 	p.down = down
 }
 
-// SetPerson sets the person at each browser, by the claims of its tokens; nil: a person who does not sign in.
+// SetPerson sets the person at each browser, by the claims of its tokens; nil: a person who does not sign in. It begins another sign-in at
+// the provider.
 func (p *Provider) SetPerson(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.person = claims
+	p.person, p.signIn = claims, ""
+	if claims != nil {
+		p.signIn = rand.Text()
+		sub, _ := claims["sub"].(string)
+		p.signIns[p.signIn] = &signIn{person: sub, clients: map[string]bool{}}
+	}
 }
 
 // SetSecret makes a client confidential: it gets tokens with its secret only.
@@ -227,7 +238,7 @@ func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 		answer.Set("error", "access_denied")
 	default:
 		code := rand.Text()
-		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), scopes, q.Get("nonce"), p.person}, back.String(), q.Get("code_challenge")}
+		p.codes[code] = codeLogin{session{q.Get("client_id"), q.Get("audience"), scopes, q.Get("nonce"), p.signIn, p.person}, back.String(), q.Get("code_challenge")}
 		answer.Set("code", code)
 	}
 	p.mu.Unlock()
@@ -292,10 +303,11 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 		l, ok := p.codes[code]
 		delete(p.codes, code)
 		challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-		if !ok || l.client != client || l.redirect != r.PostFormValue("redirect_uri") || l.challenge != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+		if !ok || p.signIns[l.signIn] == nil || l.client != client || l.redirect != r.PostFormValue("redirect_uri") || l.challenge != base64.RawURLEncoding.EncodeToString(challenge[:]) {
 			refuse("invalid_grant")
 			return
 		}
+		p.signIns[l.signIn].clients[client] = true
 		p.grant(w, l.session)
 	case "urn:ietf:params:oauth:grant-type:device_code":
 		code := r.PostFormValue("device_code")
@@ -317,7 +329,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	case "refresh_token":
 		given := r.PostFormValue("refresh_token")
 		known, ok := p.refresh[given]
-		if !ok || known.client != client {
+		if !ok || known.client != client || known.signIn != "" && p.signIns[known.signIn] == nil {
 			refuse("invalid_grant")
 			return
 		}
@@ -337,6 +349,9 @@ func (p *Provider) grant(w http.ResponseWriter, s session) {
 		full := map[string]any{"aud": audience, "exp": time.Now().Add(p.life).Unix()}
 		if s.nonce != "" {
 			full["nonce"] = s.nonce
+		}
+		if r, told := p.reports[s.client]; told && r.Names {
+			full["sid"] = s.signIn
 		}
 		for name, value := range s.claims {
 			if name != "groups" || slices.Contains(s.scopes, "groups") {

@@ -40,6 +40,8 @@ type Witness interface {
 	// SignedIn observes each sign-in in a browser, SignedOut each sign-out.
 	SignedIn(r *http.Request, caller authn.Caller)
 	SignedOut(r *http.Request, caller authn.Caller)
+	// SignedOutBy observes that an issuer has ended sign-ins of a caller, whose subject is empty if the issuer names only the sign-in.
+	SignedOutBy(r *http.Request, issuer string, caller authn.Caller)
 }
 
 // Authenticate returns a handler that passes requests with their callers on to next. Requests without a

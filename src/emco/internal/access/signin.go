@@ -51,3 +51,17 @@ func (g *Guard) RefuseSignIn(w http.ResponseWriter, r *http.Request, caller auth
 	}
 	return err
 }
+
+// SignedOutBy notifies the witness of a caller whose sign-ins an issuer has ended.
+func (g *Guard) SignedOutBy(r *http.Request, issuer string, caller authn.Caller) {
+	if g.Witness != nil {
+		g.Witness.SignedOutBy(r, issuer, caller)
+	}
+}
+
+// RefuseLogout counts and records a report of a sign-out that is refused, and returns how to answer. Good reports are not limited: an
+// issuer may end the sign-ins of very many people at once.
+func (g *Guard) RefuseLogout(r *http.Request, err error) error {
+	g.refused(r, authn.Caller{}, authz.Permission{}, err)
+	return g.refuse(r.RemoteAddr, err)
+}

@@ -485,7 +485,7 @@ func TestEveryRouteNeedsAPermission(t *testing.T) {
 	}
 	want := []string{
 		"GET /v2/auth/callback public", "GET /v2/auth/issuers public", "GET /v2/auth/login public", "GET /v2/auth/whoami signed-in", "GET /v2/health public", "GET /v2/views/search signed-in", "GET /v2/views/stream signed-in",
-		"POST /v2/auth/can-i signed-in", "POST /v2/auth/logout public", "POST /v2/auth/who-can signed-in",
+		"POST /v2/auth/backchannel-logout public", "POST /v2/auth/can-i signed-in", "POST /v2/auth/logout public", "POST /v2/auth/who-can signed-in",
 		"POST /v2/cluster-providers/{clusterProvider}/clusters/{cluster}/monitor/report public", "POST /v2/webhooks/git public",
 	}
 	if got := sortedNames(open); !slices.Equal(got, want) {

@@ -199,7 +199,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		all = append(all, s)
 	}
 	a.group = run.NewGroup(a.log, all...)
-	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath}}
+	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath, websession.BackChannelPath}}
 	if a.auditFilter != nil {
 		door.Refused = a.auditFilter.Foreign
 	}

@@ -169,6 +169,14 @@ func signedIn(t *testing.T, d openapi.Document, seen map[string]bool) {
 	visit(b, "POST", "/v2/auth/logout")
 	visit(b, "GET", b.begin(dev, ""))
 	visit(b, "POST", "/v2/auth/logout?provider=true")
+	g.reports(true, true)
+	visit(b, "GET", b.begin(dev, ""))
+	for _, answer := range g.op.SignOut(t, "dev", "") {
+		noted(t, d, seen, "POST", backChannel, answer.Status)
+	}
+	for range 12 { // until there are too many from one address
+		visit(g.browser(), "POST", backChannel)
+	}
 	for range 40 { // until there are too many from one address
 		visit(g.browser(), "GET", "/v2/auth/login")
 	}

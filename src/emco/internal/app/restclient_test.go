@@ -29,6 +29,7 @@ var notInRest = map[string]string{
 	"GET /v2/auth/login":                                    "for browsers; programs send a bearer token",
 	"GET /v2/auth/callback":                                 "for browsers; programs send a bearer token",
 	"POST /v2/auth/logout":                                  "for browsers; programs send a bearer token",
+	"POST /v2/auth/backchannel-logout":                      "for issuers",
 }
 
 func TestPackageRestHasEveryRoute(t *testing.T) {

@@ -279,12 +279,11 @@ func placeOf(path string) string {
 
 // Refused records a request that was not let in. It implements access.Witness.
 func (f *Filter) Refused(r *http.Request, c authn.Caller, need authz.Permission, err error) {
-	code := errs.Status(errs.KindOf(err))
 	if !errs.Is(err, errs.Unauthorized) && !errs.Is(err, errs.Forbidden) && !errs.Is(err, errs.NotFound) {
 		return
 	}
 	l := f.line(r, c, need)
-	l.Phase, l.Code = audit.Refused, code
+	l.Phase, l.Code = audit.Refused, web.Status(err)
 	if need.Verb == "" {
 		l.Verb = strings.ToLower(cut(r.Method))
 	}
@@ -345,6 +344,13 @@ func (f *Filter) SignedIn(r *http.Request, c authn.Caller) {
 
 // SignedOut records the end of a session. It implements access.Witness.
 func (f *Filter) SignedOut(r *http.Request, c authn.Caller) { f.session(r, c, audit.SignOut) }
+
+// SignedOutBy records that an issuer has ended sign-ins of a caller. It implements access.Witness.
+func (f *Filter) SignedOutBy(r *http.Request, issuer string, c authn.Caller) {
+	l := f.line(r, c, authz.Permission{})
+	l.Phase, l.Path, l.Reason = audit.SignOut, "", cut("by the issuer "+issuer)
+	f.note(l, &f.signIns, web.Network(r.RemoteAddr))
+}
 
 // session records that a caller is there, or has left.
 func (f *Filter) session(r *http.Request, c authn.Caller, phase string) {

@@ -97,9 +97,13 @@ func Actions() map[string]Action {
 		"GET /v2/auth/login":        {"sends a browser to the page where people [sign in](../operate/identity.md#browsers); open to everybody", "`issuer`, if there are several, `return=/v2/projects`, the path where the browser goes in the end", "", "303; 400; 404 no issuer signs browsers in; 429; 503 the issuer does not answer"},
 		"GET /v2/auth/callback":     {"where an issuer sends a browser back to: gives the browser its session", "`state`, `code`, `iss`, `error`", "", "200; 401 the sign-in is refused; 403 the names of the groups do not fit into a cookie; 404 no issuer signs browsers in; 429; 503 the issuer does not answer"},
 		"POST /v2/auth/logout":      {"ends the session of the browser", "`everywhere=true`, which ends all sessions of the person, `provider=true`, which asks where the browser also signs out at the issuer, `dryRun=true`", "", "204; 200 with `provider=true` and such a page; 400; 401 `everywhere` without a session; 404 no issuer signs browsers in; 429; 503"},
-		"GET /v2/auth/whoami":       {"who the server takes the caller for", "", "", "200; 400"},
-		"POST /v2/auth/can-i":       {"whether the caller may do something, and why", tryQuery, "`{\"method\": \"PUT\", \"path\": \"/v2/projects/shop\"}` or `{\"verb\": \"update\", \"type\": \"projects\", \"place\": \"projects/shop\"}`", "200; 400; 404 there is no such route; 422"},
-		"POST /v2/auth/who-can":     {"the subjects that may do something", tryQuery, "as of can-i", "200; 400; 403 the caller may not list bindings there; 404; 422"},
+		"POST /v2/auth/backchannel-logout": {
+			"where an issuer reports that people [signed out there](../operate/identity.md#signing-out-at-the-provider): ends their sessions; a form with `logout_token`", "", "",
+			"200; 400 the report is refused, or failed; 404 no issuer signs browsers in; 429",
+		},
+		"GET /v2/auth/whoami":   {"who the server takes the caller for", "", "", "200; 400"},
+		"POST /v2/auth/can-i":   {"whether the caller may do something, and why", tryQuery, "`{\"method\": \"PUT\", \"path\": \"/v2/projects/shop\"}` or `{\"verb\": \"update\", \"type\": \"projects\", \"place\": \"projects/shop\"}`", "200; 400; 404 there is no such route; 422"},
+		"POST /v2/auth/who-can": {"the subjects that may do something", tryQuery, "as of can-i", "200; 400; 403 the caller may not list bindings there; 404; 422"},
 
 		"GET /v2/audit":        {"a page of the [audit log](../operate/audit.md), newest first: the lines of places whose log the caller may read", "`since=TIME`, `until=TIME`, `subject`, `project`, `path`, `phase`, `request`, `limit`, `continue`", "", "200; 400"},
 		"GET /v2/audit/export": {"all lines of the [audit log](../operate/audit.md), in a form that can be verified", "", "", "200; 400; 429"},

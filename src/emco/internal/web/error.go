@@ -50,6 +50,15 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
 
+// OAuth is an error that is answered with 400 as OAuth 2.0 has it (RFC 6749, section 5.2): where a specification of that family says so.
+type OAuth struct {
+	Code string // such as invalid_request
+	Err  error  // its text is the description
+}
+
+func (e *OAuth) Error() string { return e.Err.Error() }
+func (e *OAuth) Unwrap() error { return e.Err }
+
 // statusOf returns the status to answer err with. Kinds have theirs in package
 // errs.
 func statusOf(err error) int {
@@ -58,6 +67,9 @@ func statusOf(err error) int {
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p.Status
+	}
+	if _, ok := errors.AsType[*OAuth](err); ok {
+		return http.StatusBadRequest
 	}
 	return errs.Status(errs.KindOf(err))
 }
@@ -82,6 +94,10 @@ func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if p, ok := errors.AsType[*Problem](err); ok {
 		writeProblem(w, r, status, p.Type, text, p.Members)
+		return
+	}
+	if o, ok := errors.AsType[*OAuth](err); ok {
+		writeOAuth(w, r, o)
 		return
 	}
 	if wantsProblem(r) {
@@ -139,6 +155,20 @@ func writeProblem(w http.ResponseWriter, r *http.Request, status int, name, text
 	w.WriteHeader(status)
 	_, _ = w.Write(append(document, '\n'))
 }
+
+// writeOAuth answers with an error of OAuth 2.0.
+func writeOAuth(w http.ResponseWriter, r *http.Request, e *OAuth) {
+	err := JSON(w, http.StatusBadRequest, struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}{e.Code, e.Error()})
+	if err != nil {
+		record(r, err)
+	}
+}
+
+// Status returns the status that err is answered with.
+func Status(err error) int { return statusOf(err) }
 
 // Body reads a request's body. Errors are TooLarge beyond limit bytes, and answered
 // with 408 if the client is too slow for the server's deadline.

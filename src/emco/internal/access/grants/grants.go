@@ -1,5 +1,5 @@
-// Package grants keeps roles, bindings, API tokens and sessions of browsers in memory as they are in the document store, so
-// that requests are decided without reading it.
+// Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so that requests are decided
+// without reading it, and stores the sessions of browsers.
 package grants
 
 import (
@@ -65,8 +65,7 @@ type Cache struct {
 	bindings  map[store.Key]authz.Binding
 	tokens    map[store.Key]token
 	bootstrap bootstrapRecord
-	sessions  map[store.Key][]session // a snapshot may hold it: it is cloned before it changes
-	shared    bool                    // a snapshot holds sessions
+	sessions  map[store.Key]time.Time // when nothing in a document of sessions counts any more, for the sweep
 }
 
 // snapshot is the documents of a moment. It does not change.
@@ -76,7 +75,6 @@ type snapshot struct {
 	ends      map[string]time.Time // of tokens, by uid
 	makers    map[string]string    // of tokens, by subject
 	bootstrap bootstrapRecord
-	sessions  map[store.Key][]session
 	at        time.Time
 }
 
@@ -248,13 +246,10 @@ func (c *Cache) Refresh(ctx context.Context) error {
 func (c *Cache) nextLocked(at time.Time, changed bool) *snapshot {
 	if old := c.current.Load(); old != nil && !changed {
 		same := *old
-		same.at, same.sessions = at, c.sessions
-		c.shared = true
+		same.at = at
 		return &same
 	}
-	next := c.buildLocked(at)
-	next.sessions, c.shared = c.sessions, true
-	return next
+	return c.buildLocked(at)
 }
 
 // relevant reports whether a document decides.
@@ -271,7 +266,7 @@ func relevant(k store.Key) bool {
 
 func (c *Cache) loadLocked(ctx context.Context) error {
 	c.roles, c.bindings, c.tokens = map[store.Key][]authz.Rule{}, map[store.Key]authz.Binding{}, map[store.Key]token{}
-	c.sessions, c.shared = map[store.Key][]session{}, false
+	c.sessions = map[store.Key]time.Time{}
 	for _, l := range []struct {
 		under store.Key
 		depth int
@@ -308,7 +303,7 @@ func (c *Cache) readLocked(ctx context.Context, k store.Key) error {
 		delete(c.roles, k)
 		delete(c.bindings, k)
 		delete(c.tokens, k)
-		c.setSessionsLocked(k, nil)
+		delete(c.sessions, k)
 		if k == bootstrapKey {
 			c.bootstrap = bootstrapRecord{}
 		}
@@ -336,7 +331,7 @@ func (c *Cache) takeLocked(doc store.Doc) (err error) {
 	case doc.Key.Collection() == sessions:
 		var all sessionsRecord
 		all, err = store.Decode[sessionsRecord](doc)
-		c.setSessionsLocked(doc.Key, all.Sessions)
+		c.sessions[doc.Key] = all.until()
 	default:
 		var b v2.RoleBinding
 		b, err = store.Decode[v2.RoleBinding](doc)

@@ -27,11 +27,8 @@ const ann = "user:corp:ann"
 // live returns which of the sessions of ann a process knows as live.
 func (i *installation) live(c *grants.Cache, ids ...string) (live []string) {
 	i.Helper()
-	if err := c.Refresh(i.Context()); err != nil {
-		i.Fatal(err)
-	}
 	for _, id := range ids {
-		ok, err := c.LiveSession(ann, id)
+		ok, err := c.LiveSession(i.Context(), ann, id)
 		if err != nil {
 			i.Fatal(err)
 		}
@@ -44,7 +41,7 @@ func (i *installation) live(c *grants.Cache, ids ...string) (live []string) {
 
 func (i *installation) begin(c *grants.Cache, subject, id string, most int) {
 	i.Helper()
-	if err := c.BeginSession(i.Context(), subject, id, i.now.Add(8*time.Hour), most); err != nil {
+	if err := c.BeginSession(i.Context(), subject, id, grants.SignIn{}, i.now.Add(8*time.Hour), most); err != nil {
 		i.Fatal(err)
 	}
 }
@@ -82,7 +79,7 @@ func TestSessionsOfAllProcesses(t *testing.T) {
 	i.end(a, "")
 	i.wantLive(b)
 	i.wantLive(i.process())
-	if ok, err := a.LiveSession("user:corp:bob", "4"); err != nil || !ok {
+	if ok, err := a.LiveSession(t.Context(), "user:corp:bob", "4"); err != nil || !ok {
 		t.Errorf("the session of another person: %v, %v", ok, err)
 	}
 }
@@ -236,7 +233,7 @@ func TestSessionsThatBeginTogether(t *testing.T) {
 	for _, id := range []string{"1", "2", "3", "4"} {
 		c := i.process()
 		all.Go(func() {
-			if err := c.BeginSession(t.Context(), ann, id, i.now.Add(time.Hour), 10); err != nil {
+			if err := c.BeginSession(t.Context(), ann, id, grants.SignIn{}, i.now.Add(time.Hour), 10); err != nil {
 				t.Error(err)
 			}
 		})

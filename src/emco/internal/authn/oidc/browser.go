@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -116,46 +118,59 @@ func (v *Verifier) SignOutURL(ctx context.Context, name, token string) string {
 	return page.String()
 }
 
-// SignIn ends a sign-in that began with the challenge. It returns who signed in, and the ID token: Unauthorized if the answer, or
+// SignedIn is who signed in with a browser.
+type SignedIn struct {
+	Caller  authn.Caller
+	IDToken string
+	ID      string    // what the issuer calls the sign-in (sid); empty: it gives no name
+	Issued  time.Time // of the ID token
+}
+
+// SignIn ends a sign-in that began with the challenge. It returns who signed in: Unauthorized if the answer, or
 // the token that the issuer gives for it, is wrong; Unavailable if the issuer does not answer.
-func (v *Verifier) SignIn(ctx context.Context, name string, c Challenge, a Answer) (caller authn.Caller, token string, err error) {
+func (v *Verifier) SignIn(ctx context.Context, name string, c Challenge, a Answer) (SignedIn, error) {
 	i, err := v.web(name)
 	if err != nil {
-		return authn.Caller{}, "", err
+		return SignedIn{}, err
 	}
 	config, err := i.oauth(ctx)
 	if err != nil {
-		return authn.Caller{}, "", err
+		return SignedIn{}, err
 	}
 	if err := i.checkAnswer(c, a); err != nil {
-		return authn.Caller{}, "", err
+		return SignedIn{}, err
 	}
 	t, err := config.Exchange(goidc.ClientContext(ctx, i.client), a.Code, oauth2.VerifierOption(c.Verifier))
 	if err != nil {
-		return authn.Caller{}, "", i.exchangeError(err)
+		return SignedIn{}, i.exchangeError(err)
 	}
-	token, _ = t.Extra("id_token").(string)
+	token, _ := t.Extra("id_token").(string)
 	if token == "" || len(token) > maxIDToken {
-		return authn.Caller{}, "", i.refusal("the issuer sent no ID token of at most " + strconv.Itoa(maxIDToken) + " bytes")
+		return SignedIn{}, i.refusal("the issuer sent no ID token of at most " + strconv.Itoa(maxIDToken) + " bytes")
 	}
 	id, err := i.check(ctx, token, i.Web.Client)
 	if err != nil {
-		return authn.Caller{}, "", err
+		return SignedIn{}, err
 	}
 	var claims struct {
-		Party string `json:"azp"`
+		Party string          `json:"azp"`
+		ID    json.RawMessage `json:"sid"`
 	}
 	if err := id.Claims(&claims); err != nil {
-		return authn.Caller{}, "", i.refusal(err.Error())
+		return SignedIn{}, i.refusal(err.Error())
 	}
 	switch {
 	case subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(c.Nonce)) != 1:
-		return authn.Caller{}, "", i.refusal("it belongs to another sign-in (nonce)")
+		return SignedIn{}, i.refusal("it belongs to another sign-in (nonce)")
 	case claims.Party != "" && claims.Party != i.Web.Client, claims.Party == "" && len(id.Audience) > 1:
-		return authn.Caller{}, "", i.refusal("it was given to another client (azp)")
+		return SignedIn{}, i.refusal("it was given to another client (azp)")
 	}
-	caller, err = i.caller(id)
-	return caller, token, err
+	out := SignedIn{IDToken: token, ID: text(claims.ID), Issued: id.IssuedAt}
+	if out.Issued.Unix() <= 0 {
+		out.Issued = i.now()
+	}
+	out.Caller, err = i.caller(id)
+	return out, err
 }
 
 // web returns an issuer at which browsers sign in.

@@ -86,8 +86,8 @@ func TestSignInsOfBrowsers(t *testing.T) {
 		answer, err := oidc.ReadAnswer(q)
 		subject := ""
 		if err == nil {
-			caller, _, failure := v.SignIn(t.Context(), "corp", challenge, answer)
-			subject, err = caller.Subject, failure
+			person, failure := v.SignIn(t.Context(), "corp", challenge, answer)
+			subject, err = person.Caller.Subject, failure
 		}
 		switch {
 		case c.want == "" && (err != nil || subject != "user:corp:dev"):
@@ -108,10 +108,10 @@ func TestCodesWorkOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := v.SignIn(t.Context(), "corp", challenge, answer); err != nil {
+	if _, err := v.SignIn(t.Context(), "corp", challenge, answer); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := v.SignIn(t.Context(), "corp", challenge, answer); !errs.Is(err, errs.Unauthorized) {
+	if _, err := v.SignIn(t.Context(), "corp", challenge, answer); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("the code works twice: %v", err)
 	}
 	answer, err = oidc.ReadAnswer(visit(t, v, p, challenge, map[string]any{"sub": "dev"}))
@@ -120,7 +120,7 @@ func TestCodesWorkOnce(t *testing.T) {
 	}
 	other := oidc.NewChallenge()
 	other.State, other.Nonce = challenge.State, challenge.Nonce
-	if _, _, err := v.SignIn(t.Context(), "corp", other, answer); !errs.Is(err, errs.Unauthorized) {
+	if _, err := v.SignIn(t.Context(), "corp", other, answer); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("the code works without its verifier: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func confidentialClients(t *testing.T, method string) {
 		}
 		answer, err := oidc.ReadAnswer(visit(t, v, p, challenge, map[string]any{"sub": "dev"}))
 		if err == nil {
-			_, _, err = v.SignIn(t.Context(), "corp", challenge, answer)
+			_, err = v.SignIn(t.Context(), "corp", challenge, answer)
 		}
 		return err
 	}
@@ -207,9 +207,9 @@ func TestGroupsOfBrowsersAreAskedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		caller, _, err := v.SignIn(t.Context(), "corp", challenge, answer)
-		if err != nil || strings.Join(caller.Groups, " ") != want {
-			t.Errorf("%s: groups %v, %v; want %q", scopes, caller.Groups, err, want)
+		person, err := v.SignIn(t.Context(), "corp", challenge, answer)
+		if err != nil || strings.Join(person.Caller.Groups, " ") != want {
+			t.Errorf("%s: groups %v, %v; want %q", scopes, person.Caller.Groups, err, want)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func TestConnectionsThatFailSayWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = v.SignIn(t.Context(), "corp", challenge, answer)
+	_, err = v.SignIn(t.Context(), "corp", challenge, answer)
 	if !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), answer.Code) {
 		t.Errorf("error = %v", err)
 	}

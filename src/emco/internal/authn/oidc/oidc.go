@@ -237,6 +237,9 @@ func (i *issuer) caller(t *goidc.IDToken) (authn.Caller, error) {
 	if err := t.Claims(&claims); err != nil {
 		return authn.Caller{}, i.refusal(err.Error())
 	}
+	if _, event := claims["events"]; event { // such as a logout token, which names a person and this audience, too
+		return authn.Caller{}, i.refusal("it reports events, and is no credential")
+	}
 	groups, err := readGroups(claims[i.GroupsClaim])
 	if err != nil {
 		return authn.Caller{}, i.refusal("the claim " + i.GroupsClaim + " " + err.Error())

@@ -35,6 +35,9 @@ const (
 	LoginPath    = "/v2/auth/login"
 	CallbackPath = config.CallbackPath
 	LogoutPath   = "/v2/auth/logout"
+
+	// BackChannelPath is where providers report sign-outs. Their requests have no cookies.
+	BackChannelPath = "/v2/auth/backchannel-logout"
 )
 
 const (
@@ -71,10 +74,8 @@ type Former struct {
 
 // Live knows which sessions have not ended.
 type Live interface {
-	// LiveSession reports whether a session of a person has not ended. It is Unavailable if that cannot be decided.
-	LiveSession(subject, id string) (bool, error)
-	// LookAgain returns when the sessions are known that other processes made before the call.
-	LookAgain(ctx context.Context) error
+	// LiveSession reports whether a session of a person has not ended, at any process. It is Unavailable if that cannot be decided.
+	LiveSession(ctx context.Context, subject, id string) (bool, error)
 }
 
 // Keeper writes and reads the cookies. All processes with the same data keys read the same.
@@ -127,12 +128,7 @@ func (k *Keeper) living(r *http.Request, read func(*http.Request) (Session, bool
 	if !ok {
 		return Session{}, nil
 	}
-	live, err := k.Live.LiveSession(s.Subject, s.ID)
-	if err == nil && !live {
-		if err = k.Live.LookAgain(r.Context()); err == nil { // another process may have made it a moment ago
-			live, err = k.Live.LiveSession(s.Subject, s.ID)
-		}
-	}
+	live, err := k.Live.LiveSession(r.Context(), s.Subject, s.ID)
 	if err != nil || !live {
 		return Session{}, err
 	}
@@ -186,7 +182,7 @@ func (k *Keeper) Renew(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		answer := &renewal{ResponseWriter: w, write: func() { k.renew(w, s) }}
+		answer := &renewal{ResponseWriter: w, write: func() { k.renew(w, r, s) }}
 		next.ServeHTTP(answer, r)
 		answer.begin()
 	})
@@ -194,8 +190,8 @@ func (k *Keeper) Renew(next http.Handler) http.Handler {
 
 // renew writes the cookie of a session again, unless the session has ended while the answer was prepared: the browser
 // may have another one already.
-func (k *Keeper) renew(w http.ResponseWriter, s Session) {
-	if live, err := k.Live.LiveSession(s.Subject, s.ID); err != nil || !live {
+func (k *Keeper) renew(w http.ResponseWriter, r *http.Request, s Session) {
+	if live, err := k.Live.LiveSession(r.Context(), s.Subject, s.ID); err != nil || !live {
 		return
 	}
 	s.Used = k.Now().UTC().Truncate(time.Second)

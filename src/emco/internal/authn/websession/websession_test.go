@@ -17,20 +17,16 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// ids are sessions that have not ended, and the number of further looks.
+// ids are sessions that have not ended, and the number of looks.
 type ids struct {
 	live  []string
-	late  []string // known after a look
 	looks int
 	err   error
 }
 
-func (i *ids) LiveSession(_, id string) (bool, error) { return slices.Contains(i.live, id), i.err }
-
-func (i *ids) LookAgain(context.Context) error {
+func (i *ids) LiveSession(_ context.Context, _, id string) (bool, error) {
 	i.looks++
-	i.live = append(i.live, i.late...)
-	return i.err
+	return slices.Contains(i.live, id), i.err
 }
 
 // stage is a keeper with a clock.
@@ -346,7 +342,7 @@ func TestASessionOfAnotherProcessIsLookedFor(t *testing.T) {
 	key := seal.NewKey()
 	a, b := newStage(t, key), newStage(t, key)
 	c := a.signIn()
-	b.known.late = a.known.live
+	b.known.live = a.known.live
 	if got := b.who(send("GET", "/v2/projects", c)); got != ann || b.known.looks != 1 {
 		t.Errorf("%q after %d looks", got, b.known.looks)
 	}

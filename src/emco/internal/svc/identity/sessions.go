@@ -43,6 +43,7 @@ func (s *Sessions) mount(r *mux.Router) {
 	web.Handle(r, http.MethodGet, websession.LoginPath, open, s.login)
 	web.HandleStoring(r, http.MethodGet, websession.CallbackPath, open, s.callback)
 	web.HandleFreeing(r, http.MethodPost, websession.LogoutPath, open, web.WithDryRun(s.logout))
+	web.HandleFreeing(r, http.MethodPost, websession.BackChannelPath, open, s.endedByIssuer)
 }
 
 // check refuses what needs sessions where there are none.
@@ -176,9 +177,11 @@ type newSession struct {
 
 // signIn checks the issuer's answer and stores the session. It returns the caller also with an error, if it is known.
 func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.Answer) (caller authn.Caller, session newSession, err error) {
-	if caller, session.token, err = s.Issuers.SignIn(r.Context(), begun.Issuer, begun.Challenge, answer); err != nil {
-		return caller, session, err
+	person, err := s.Issuers.SignIn(r.Context(), begun.Issuer, begun.Challenge, answer)
+	if err != nil {
+		return person.Caller, session, err
 	}
+	caller, session.token = person.Caller, person.IDToken
 	session.Session = s.Keeper.New(begun.Issuer, caller)
 	caller.Via, caller.Until = authn.ViaSession, s.Keeper.Ends(session.Session)
 	if session.cookie, err = s.Keeper.Cookie(session.Session); err != nil {
@@ -190,7 +193,8 @@ func (s *Sessions) signIn(r *http.Request, begun websession.SignIn, answer oidc.
 			return caller, session, err
 		}
 	}
-	return caller, session, s.Grants.BeginSession(ctx, caller.Subject, session.ID, caller.Until, s.Most)
+	of := grants.SignIn{Issuer: begun.Issuer, ID: person.ID, Issued: person.Issued}
+	return caller, session, s.Grants.BeginSession(ctx, caller.Subject, session.ID, of, caller.Until, s.Most)
 }
 
 // landing is a page that opens the next one. A redirect would not do: its request would be one of the
