@@ -10,14 +10,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 )
 
-// countedPlaces are the places of a deployment for counting. They are shared and never change.
+// countedPlaces are the places of an app of a deployment for counting. They are shared and never change.
 type countedPlaces struct {
-	places [][]placeStatus // by app of the revision
-	found  int
+	places []placeStatus
+	known  int       // of all places
 	until  time.Time // when the first report becomes stale, or later; zero: never
 }
 
-// countedKey identifies counted places: they follow from the pairs and from the revision.
+// countedKey identifies counted places: they follow from the pairs of the app and from the revision.
 type countedKey struct {
 	pairs *mirror.Version
 	rev   revisionKey
@@ -29,47 +29,42 @@ type countedCache = bytelru.Cache[countedKey, *countedPlaces]
 // turnsOfStale is how many turns there are until a report that is not confirmed becomes stale.
 const turnsOfStale = 8
 
-// countedBytes bounds the counted places that are kept.
-const countedBytes = 2 << 20
+// Bytes of the counted places that are kept: of all, and about those of an app besides its places.
+const (
+	countedBytes    = 2 << 20
+	countedAppBytes = 256
+)
 
 func newCountedCache() *countedCache { return bytelru.New[countedKey, *countedPlaces](countedBytes) }
 
-// countedPlaces returns one place for each group of equal places of a revision, with its count. It keeps them
-// while the pairs stay the same and no report becomes stale, because clients poll summaries.
-func (r *Reader) countedPlaces(content *revisionContent, snap mirror.Snapshot, now time.Time) ([][]placeStatus, int) {
-	k := countedKey{snap.Version, revisionKey{snap.Head.UID, content.rev.Number}, now.UnixNano() / int64(max(1, r.options.Stale/turnsOfStale))}
-	known, ok := r.counted.Get(k)
-	if !ok || !known.until.IsZero() && !now.Before(known.until) {
-		known = &countedPlaces{}
-		known.places, known.found = join(content, func(app string, desired []desiredPlace) ([]placeStatus, int) {
-			return r.placesAlike(app, desired, snap, now)
-		})
-		if size, keep := r.keepUntil(known); keep && snap.Version != nil {
-			r.counted.Put(k, known, size)
+// countedPlaces returns one place for each group of equal places of an app, with its count, and how many of all places the
+// snapshot has. It keeps them while the app's pairs stay the same and no report becomes stale, because clients poll summaries: a
+// summary counts again only the apps that have changed.
+func (r *Reader) countedPlaces(app string, desired []desiredPlace, rev revisionKey, snap mirror.Snapshot, now time.Time) ([]placeStatus, int) {
+	k := countedKey{snap.Pairs.Version(app), rev, now.UnixNano() / int64(max(1, r.options.Stale/turnsOfStale))}
+	counted, ok := r.counted.Get(k)
+	if !ok || !counted.until.IsZero() && !now.Before(counted.until) {
+		counted = &countedPlaces{}
+		counted.places, counted.known = r.placesAlike(app, desired, snap, now)
+		if size, keep := r.keepUntil(counted); keep && k.pairs != nil {
+			r.counted.Put(k, counted, size)
 		}
 	}
-	out := make([][]placeStatus, len(known.places)) // statuses are added to them
-	for i, places := range known.places {
-		out[i] = slices.Clone(places)
-	}
-	return out, known.found
+	return slices.Clone(counted.places), counted.known // statuses are added to them
 }
 
 // keepUntil sets until when the places are valid, and returns their size; false if a report is stale, because the
 // next sign of life changes that.
 func (r *Reader) keepUntil(c *countedPlaces) (size int, keep bool) {
-	for _, places := range c.places {
-		size += len(places) * int(unsafe.Sizeof(placeStatus{}))
-		for _, p := range places {
-			if p.reading.stale {
-				return 0, false
-			}
-			if at := r.expires(p.reading); !at.IsZero() && (c.until.IsZero() || at.Before(c.until)) {
-				c.until = at
-			}
+	for _, p := range c.places {
+		if p.reading.stale {
+			return 0, false
+		}
+		if at := r.expires(p.reading); !at.IsZero() && (c.until.IsZero() || at.Before(c.until)) {
+			c.until = at
 		}
 	}
-	return size + revisionBytes, true
+	return countedAppBytes + len(c.places)*int(unsafe.Sizeof(placeStatus{})), true
 }
 
 // maxAlike bounds the groups of equal places of an app. Further places are counted one by one.

@@ -70,14 +70,12 @@ func (r *Reader) snapshotAt(ctx context.Context, snap mirror.Snapshot, rev int64
 		}
 	}
 	s.Rev = content.rev
-	places, found := [][]placeStatus(nil), 0
-	if counting && !s.past {
-		places, found = r.countedPlaces(content, snap, s.now)
-	} else {
-		places, found = join(content, func(app string, desired []desiredPlace) ([]placeStatus, int) {
-			return r.placesOf(app, desired, snap, s.now)
-		})
-	}
+	places, found := join(content, func(app string, desired []desiredPlace) ([]placeStatus, int) {
+		if counting && !s.past {
+			return r.countedPlaces(app, desired, revisionKey{s.Head.UID, rev}, snap, s.now)
+		}
+		return r.placesOf(app, desired, snap, s.now)
+	})
 	for i, a := range s.Rev.Apps {
 		s.apps = append(s.apps, appPlaces{a, content.places[a.Name], places[i]})
 	}

@@ -657,6 +657,36 @@ func TestASummaryTakesPlacesThatStandAlikeTogether(t *testing.T) {
 	}
 }
 
+// A summary counts the places of the apps that have changed since the last one, and of no other.
+func TestASummaryCountsTheAppsThatChanged(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(placedApps{"a": {c1: b}, "b": {c1: b}})
+	g.applied("a", c1, b, "c0ffee")
+	g.applied("b", c1, b, "c0ffee")
+	counted := func(want string) map[string]*countedPlaces {
+		t.Helper()
+		if got := short(g.status("status=deployed&output=summary")); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		snap, err := s.reader.mirror.Snapshot(t.Context(), "7")
+		s.must(err)
+		out := map[string]*countedPlaces{}
+		for _, app := range []string{"a", "b"} {
+			k := countedKey{snap.Pairs.Version(app), revisionKey{"7", snap.Head.Rev}, noon.UnixNano() / int64(Default().Stale/turnsOfStale)}
+			out[app], _ = s.reader.counted.Get(k)
+		}
+		return out
+	}
+	before := counted("Applied:2")
+	g.applied("b", c1, b, "c0ffee2")
+	after := counted("Applied:2")
+	if before["a"] == nil || before["a"] != after["a"] || after["b"] == nil || before["b"] == after["b"] {
+		t.Errorf("before %v, after %v: the places of b alone must be counted again", before, after)
+	}
+}
+
 // Counted places are kept while nothing changes: a change of a pair and the age of a report count at once.
 func TestKeptSummariesAreTrue(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,11 @@ type Entries map[string]*appEntries
 // appEntries are the entries of an app of a deployment.
 type appEntries struct {
 	at   map[v2.ClusterKey]*Entry
-	lent bool // a snapshot has the map: the next change copies it; guarded by Mirror.mu
+	lent *Version // set once a snapshot has the map: the next change copies it; guarded by Mirror.mu until then
 }
+
+// Version identifies the entries of an app of a deployment while they do not change.
+type Version struct{ _ byte } // not empty: each has an address of its own
 
 // At returns the entry of a pair; nil if there is none.
 func (e Entries) At(p Pair) *Entry { return e.Of(p.App)[p.Cluster] }
@@ -24,6 +27,15 @@ func (e Entries) At(p Pair) *Entry { return e.Of(p.App)[p.Cluster] }
 func (e Entries) Of(app string) map[v2.ClusterKey]*Entry {
 	if of := e[app]; of != nil {
 		return of.at
+	}
+	return nil
+}
+
+// Version is the same for the same entries of an app, in any snapshot; nil: it has none. The times of the last signs of life of
+// clusters may differ.
+func (e Entries) Version(app string) *Version {
+	if of := e[app]; of != nil {
+		return of.lent
 	}
 	return nil
 }
@@ -67,7 +79,7 @@ func (e Entries) own(app string) map[v2.ClusterKey]*Entry {
 	switch of := e[app]; {
 	case of == nil:
 		e[app] = &appEntries{at: map[v2.ClusterKey]*Entry{}}
-	case of.lent:
+	case of.lent != nil:
 		e[app] = &appEntries{at: maps.Clone(of.at)}
 	}
 	return e[app].at
@@ -76,6 +88,8 @@ func (e Entries) own(app string) map[v2.ClusterKey]*Entry {
 // lend notes that a snapshot has the entries.
 func (e Entries) lend() {
 	for _, of := range e {
-		of.lent = true
+		if of.lent == nil {
+			of.lent = new(Version)
+		}
 	}
 }

@@ -22,7 +22,7 @@ type index struct {
 	runs        map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun
 	heirs       map[v2.DeploymentID]appcontext.HeadID // the heads of deployments that a migration passed to them
 	deployments map[v2.DeploymentID]Entries
-	lent        map[v2.DeploymentID]*Version    // a snapshot has the deployment's entries: the next change copies those of its app
+	lent        map[v2.DeploymentID]bool        // a snapshot has the deployment's entries: the next change copies those of its app
 	clusters    map[v2.ClusterKey][]ClusterPair // the same entries, in order of deployment and app
 	lives       map[v2.ClusterKey]*LastSign     // by cluster
 	tables      *pairstore.Tables
@@ -48,7 +48,7 @@ func newIndex() *index {
 	return &index{
 		heads: map[appcontext.HeadID]*appcontext.Head{}, runs: map[appcontext.HeadID]map[appcontext.RunName]*appcontext.WorkflowRun{}, heirs: map[v2.DeploymentID]appcontext.HeadID{}, deployments: map[v2.DeploymentID]Entries{},
 		tables: pairstore.NewTables(), shared: map[pairstore.TableID]map[pairstore.ReportSet]*Report{},
-		lent: map[v2.DeploymentID]*Version{}, clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
+		lent: map[v2.DeploymentID]bool{}, clusters: map[v2.ClusterKey][]ClusterPair{}, lives: map[v2.ClusterKey]*LastSign{},
 		broken: map[recordKey]bool{}, names: names{},
 	}
 }
@@ -229,7 +229,7 @@ func (x *index) own(deployment v2.DeploymentID) Entries {
 	switch {
 	case x.deployments[deployment] == nil:
 		x.deployments[deployment] = Entries{}
-	case x.lent[deployment] != nil:
+	case x.lent[deployment]:
 		x.deployments[deployment] = maps.Clone(x.deployments[deployment])
 	}
 	delete(x.lent, deployment)
@@ -291,12 +291,9 @@ func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
 			return s, false
 		}
 	}
-	if s.Pairs = x.deployments[deployment]; s.Pairs != nil {
-		if x.lent[deployment] == nil {
-			x.lent[deployment] = new(Version)
-			s.Pairs.lend()
-		}
-		s.Version = x.lent[deployment]
+	if s.Pairs = x.deployments[deployment]; s.Pairs != nil && !x.lent[deployment] {
+		x.lent[deployment] = true
+		s.Pairs.lend()
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.runs[id])) {
 		s.Runs = append(s.Runs, *x.runs[id][name])

@@ -172,13 +172,7 @@ type Snapshot struct {
 	Head  *appcontext.Head         // nil: it does not exist
 	Pairs Entries                  // of Head.Deployment
 	Runs  []appcontext.WorkflowRun // the last ones of the head's workflows, in order of name
-
-	// Version is the same for snapshots with the same Pairs; nil: not known. The times of the last signs of life of clusters may differ.
-	Version *Version
 }
-
-// Version identifies the pairs of a deployment while they do not change.
-type Version struct{ _ byte } // not empty: each has an address of its own
 
 // Pair is one app on one cluster.
 type Pair struct {
