@@ -39,14 +39,14 @@ func (m move) hasRecord(shard string) bool {
 // plan decides where the changed pairs of a table are stored.
 func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[move] {
 	at := w.pairs.of(id)
-	moves := make([]move, 0, len(changes))
+	moves, last := make([]move, 0, len(changes)), new(lastID)
 	for c, p := range changes {
 		m := move{cluster: c, pair: p}
 		if n, known := w.roster.find(c); known && at.table.groupOf(n) >= 0 {
 			m.number, m.named = n, true
 		}
 		if p != nil && p.Shard == w.shard {
-			m.id, m.group = idOf(p), true
+			m.id, m.group = last.of(p), true
 		}
 		moves = append(moves, m)
 	}

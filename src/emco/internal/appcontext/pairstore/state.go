@@ -50,9 +50,27 @@ type stateValues struct {
 	sent, halted                           bool
 }
 
-// idOf returns the id of a pair's state. A test checks that every member of a pair counts.
-func idOf(p *Pair) stateID {
-	id := stateValues{
+// idOf returns the id of a pair's state.
+func idOf(p *Pair) stateID { return unique.Make(valuesOf(p)) }
+
+// lastID is the state of the pair that was looked at last, and its id. The next pair mostly stands alike, and to compare the
+// states is faster than to find the id of one.
+type lastID struct {
+	values stateValues
+	id     stateID // of values; zero before the first pair
+}
+
+// of returns the id of a pair's state.
+func (l *lastID) of(p *Pair) stateID {
+	if v := valuesOf(p); l.id == (stateID{}) || v != l.values {
+		l.values, l.id = v, unique.Make(v)
+	}
+	return l.id
+}
+
+// valuesOf returns the members of a pair's state. A test checks that every member of a pair counts.
+func valuesOf(p *Pair) stateValues {
+	v := stateValues{
 		rev: p.Rev, at: moment(p.At), nextRetry: moment(p.NextRetry),
 		desired: p.Desired, applied: p.Applied, from: p.From,
 		commit: p.Commit, errText: p.Error, reason: p.Reason, blocked: p.Blocked,
@@ -62,22 +80,22 @@ func idOf(p *Pair) stateID {
 	switch len(p.Held) {
 	case 0:
 	case 1:
-		id.held = string(p.Held[0])
+		v.held = string(p.Held[0])
 	default:
 		var b strings.Builder
 		for _, d := range p.Held {
 			b.WriteString(string(d))
 			b.WriteByte(0)
 		}
-		id.held = b.String()
+		v.held = b.String()
 	}
 	if p.Edit != nil {
-		id.edit = textOf(p.Edit)
+		v.edit = textOf(p.Edit)
 	}
 	if p.Outcome != nil {
-		id.outcome = textOf(p.Outcome)
+		v.outcome = textOf(p.Outcome)
 	}
-	return unique.Make(id)
+	return v
 }
 
 // textOf returns v as JSON. It must have only strings, numbers and times, which cannot fail.
@@ -88,7 +106,7 @@ func textOf[T any](v *T) string {
 
 // Equal reports whether two pairs are the same in all their members. Times count as moments.
 func Equal(a, b *Pair) bool {
-	return a.Key == b.Key && a.Registration == b.Registration && idOf(a) == idOf(b)
+	return a.Key == b.Key && a.Registration == b.Registration && valuesOf(a) == valuesOf(b)
 }
 
 // moment returns a time as a number; 0 for the zero time.
@@ -100,15 +118,26 @@ func moment(t time.Time) int64 {
 }
 
 // Interner gives pairs that stand alike one State.
-type Interner map[stateID]*State
+type Interner struct {
+	states map[stateID]*State
+	last   map[string]*lastID // by app: the apps of a target take turns
+}
+
+// NewInterner returns one without states.
+func NewInterner() Interner { return Interner{map[stateID]*State{}, map[string]*lastID{}} }
 
 // Of returns the state of a pair.
 func (in Interner) Of(p Pair) *State {
-	id := idOf(&p)
-	s := in[id]
+	last := in.last[p.Key.App]
+	if last == nil {
+		last = new(lastID)
+		in.last[p.Key.App] = last
+	}
+	id := last.of(&p)
+	s := in.states[id]
 	if s == nil {
 		s = StateOf(p)
-		in[id] = s
+		in.states[id] = s
 	}
 	return s
 }

@@ -26,6 +26,34 @@ func TestEveryMemberOfAPairCounts(t *testing.T) {
 	}
 }
 
+// The id of a state does not depend on the states that were looked at before.
+func TestTheLastIDIsThatOfTheState(t *testing.T) {
+	t.Parallel()
+	var last lastID
+	in := NewInterner()
+	for _, p := range []Pair{{}, {Rev: 1}, {Rev: 1, Registration: "42"}, {Rev: 1, Key: Key{App: "web"}}, {Rev: 2}, {Rev: 1}, {}} {
+		if last.of(&p) != idOf(&p) {
+			t.Errorf("%+v has the id of another state", p)
+		}
+		if got := in.Of(p); got.Common().Rev != p.Rev || got != in.states[idOf(&p)] {
+			t.Errorf("%+v got the state %+v", p, got.Common())
+		}
+	}
+	if len(in.states) != 3 {
+		t.Errorf("%d states, want 3", len(in.states))
+	}
+}
+
+// Pairs that stand alike one after the other cost no search for the id of their state.
+func BenchmarkInterner(b *testing.B) {
+	p := Pair{Rev: 7, At: time.Unix(5, 0), Phase: Applied, Desired: "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", Commit: "c0ffee", Shard: "git 7"}
+	p.Applied, p.Held = p.Desired, []Digest{p.Desired}
+	in := NewInterner()
+	for b.Loop() {
+		in.Of(p)
+	}
+}
+
 func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Interface().(type) {

@@ -56,12 +56,13 @@ func (x *index) at(k appcontext.PairKey) *indexed {
 	return nil
 }
 
-// put sets the state of a pair. What is known of its report stays.
-func (x *index) put(k appcontext.PairKey, registration string, state *appcontext.PairState) {
+// put sets the state of a pair, and returns what it had of it, if anything. What is known of its report stays.
+func (x *index) put(k appcontext.PairKey, registration string, state *appcontext.PairState) (old appcontext.Pair, known bool) {
 	if p := x.at(k); p != nil {
+		old = p.state.Pair(k, p.registration)
 		x.unsettled.count(k, unsettled(state)-unsettled(p.state))
 		p.registration, p.state = registration, state
-		return
+		return old, true
 	}
 	t := x.target(pair.TargetOf(k))
 	if t == nil {
@@ -75,6 +76,7 @@ func (x *index) put(k appcontext.PairKey, registration string, state *appcontext
 	i, _ := t.find(k.App)
 	t.pairs = slices.Insert(t.pairs, i, indexed{app: k.App, registration: registration, state: state})
 	x.unsettled.count(k, unsettled(state))
+	return old, false
 }
 
 func (x *index) remove(k appcontext.PairKey) {

@@ -93,7 +93,7 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 					Phase:   rapid.SampledFrom([]appcontext.Phase{appcontext.Pending, appcontext.Applied}).Draw(r, "phase"),
 					Desired: rapid.SampledFrom([]appcontext.Digest{"", "d"}).Draw(r, "desired"), Blocked: rapid.SampledFrom([]string{"", "gate"}).Draw(r, "blocked"),
 				}
-				if old := x.put(p, equal.states.Of(p)); known && !reflect.DeepEqual(old, m.pairs[k]) {
+				if old, had := x.put(p, equal.states.Of(p)); had != known || known && !reflect.DeepEqual(old, m.pairs[k]) {
 					r.Fatalf("before, %v was %v, want %v", k, old, m.pairs[k])
 				}
 				m.pairs[k] = p

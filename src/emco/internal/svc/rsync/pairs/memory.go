@@ -29,14 +29,12 @@ func newMemory() *memory {
 	return &memory{index: newIndex(), deployments: map[v2.DeploymentID]deployment{}, unconfirmed: newUnconfirmedWrites()}
 }
 
-// put remembers a pair with its state, and returns what was remembered of it.
-func (m *memory) put(p appcontext.Pair, state *appcontext.PairState) (old appcontext.Pair) {
+// put remembers a pair with its state, and returns what was remembered of it, if anything was.
+func (m *memory) put(p appcontext.Pair, state *appcontext.PairState) (old appcontext.Pair, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old, _ = m.index.pair(p.Key)
-	m.index.put(p.Key, p.Registration, state)
 	m.unconfirmed.confirm(p.Key)
-	return old
+	return m.index.put(p.Key, p.Registration, state)
 }
 
 // remove forgets a pair, and returns what was remembered of it.

@@ -149,9 +149,8 @@ func (s *Store) write(ctx context.Context, c change) error {
 			return err
 		}
 		for _, p := range put {
-			old, known := s.index.pair(p.Key)
+			old, known := s.keep(p, equal)
 			s.recorder.PairChanged(old, p)
-			s.keep(p, equal)
 			if !known {
 				s.reports.setNone(p.Key)
 			}
@@ -186,15 +185,17 @@ type equal struct {
 	reports equalReports
 }
 
-func newEqual() equal { return equal{pairstore.Interner{}, equalReports{}} }
+func newEqual() equal { return equal{pairstore.NewInterner(), equalReports{}} }
 
-// keep remembers a pair that etcd holds. The caller holds writing.
-func (s *Store) keep(p appcontext.Pair, e equal) {
-	old := s.memory.put(p, e.states.Of(p))
+// keep remembers a pair that etcd holds, and returns what was remembered of it, if anything was. The caller holds
+// writing.
+func (s *Store) keep(p appcontext.Pair, e equal) (old appcontext.Pair, known bool) {
+	old, known = s.memory.put(p, e.states.Of(p))
 	if p.Phase == appcontext.Applied {
 		s.reports.dropDetails(p.Key, e.reports)
 	}
 	s.gates.queue.pairChanged(old, p)
+	return old, known
 }
 
 // forget forgets a pair that etcd no longer holds, or that another shard has. The caller
