@@ -1,7 +1,6 @@
 package pair
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -46,47 +45,56 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 // what is desired, where held must be true.
 func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
 	differ := w.differences(have, held)
-	n := 0
-	for range differ {
-		n++
+	slices.SortFunc(differ, func(a, b difference) int { return compareKeys(a.key, b.key) })
+	out := slices.Grow([]appcontext.Pair(nil), len(differ)) // pairs are large, and there may be many
+	for _, d := range differ {
+		out = append(out, w.Retarget(d.pair(w), d.bundle, now))
 	}
-	out := slices.Grow([]appcontext.Pair(nil), n) // pairs are large, and there may be many
-	for p, bundle := range differ {
-		out = append(out, w.Retarget(p, bundle, now))
-	}
-	slices.SortFunc(out, CompareKeys)
 	return out
 }
 
-// differences yields the pairs that must change, with the bundle that is desired of each: none of a pair
-// that must go.
-func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKey) bool) iter.Seq2[appcontext.Pair, appcontext.Digest] {
+// difference is a pair that must change.
+type difference struct {
+	key    appcontext.PairKey
+	old    *appcontext.Pair  // nil: there is none
+	bundle appcontext.Digest // that is desired; "": the pair must go
+}
+
+// pair returns the pair as it is now; one that stays relates to the registration of its cluster.
+func (d difference) pair(w Desired) appcontext.Pair {
+	p := appcontext.Pair{Key: d.key}
+	if d.old != nil {
+		p = *d.old
+	}
+	if d.bundle == "" {
+		return p
+	}
+	return w.withRegistration(p)
+}
+
+// differences returns the pairs that must change, in no order.
+func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKey) bool) (out []difference) {
 	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
 	for i := range have {
-		known[have[i].Key] = &have[i]
-	}
-	return func(yield func(appcontext.Pair, appcontext.Digest) bool) {
-		for _, p := range have {
-			if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted && !yield(p, "") {
-				return
-			}
+		p := &have[i]
+		known[p.Key] = p
+		if _, wanted := w.Places[p.Key.Cluster][p.Key.App]; !wanted {
+			out = append(out, difference{key: p.Key, old: p})
 		}
-		for cluster, apps := range w.Places {
-			for app, bundle := range apps {
-				key := appcontext.PairKey{Cluster: cluster, Deployment: w.Deployment, App: app}
-				p := appcontext.Pair{Key: key}
-				if old := known[key]; old != nil {
-					p = *old
-				} else if held(key) {
-					continue
-				}
-				p = w.withRegistration(p)
-				if (p.Desired != bundle || p.Phase != appcontext.Applied) && !yield(p, bundle) {
-					return
-				}
+	}
+	for cluster, apps := range w.Places {
+		for app, bundle := range apps {
+			key := appcontext.PairKey{Cluster: cluster, Deployment: w.Deployment, App: app}
+			d := difference{key, known[key], bundle}
+			if d.old == nil && held(key) {
+				continue
+			}
+			if p := d.pair(w); p.Desired != bundle || p.Phase != appcontext.Applied {
+				out = append(out, d)
 			}
 		}
 	}
+	return out
 }
 
 // Holds reports whether a pair holds what is desired, on the cluster as it is registered now. The pair

@@ -86,8 +86,10 @@ func addHeld(have []appcontext.Digest, bundle appcontext.Digest) []appcontext.Di
 }
 
 // CompareKeys orders pairs by cluster, deployment and app.
-func CompareKeys(a, b appcontext.Pair) int {
-	return cmp.Or(cmp.Compare(a.Key.Cluster, b.Key.Cluster), cmp.Compare(a.Key.Deployment, b.Key.Deployment), cmp.Compare(a.Key.App, b.Key.App))
+func CompareKeys(a, b appcontext.Pair) int { return compareKeys(a.Key, b.Key) }
+
+func compareKeys(a, b appcontext.PairKey) int {
+	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Deployment, b.Deployment), cmp.Compare(a.App, b.App))
 }
 
 // Tried reports whether a pair was tried without success since it became due.
