@@ -203,7 +203,7 @@ func (v *Verifier) note(text []byte) error {
 	switch {
 	case n.Begin != nil:
 		if len(v.streams) > 0 {
-			return errors.New("an export begins within the input; verify each export by itself")
+			return errors.New("an export begins within the input; verify each export separately")
 		}
 		for _, name := range n.Begin {
 			v.chain(name)

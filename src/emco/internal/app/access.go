@@ -113,7 +113,7 @@ func (a *App) openAccess(ctx context.Context, c config.Config, p resolved, db *s
 	}
 	made, err := known.Bootstrap(ctx, p.bootstrap)
 	if err != nil {
-		return nil, fmt.Errorf("let the first administrator in: %w", err)
+		return nil, fmt.Errorf("make the token of the first administrator: %w", err)
 	}
 	if made != "" {
 		a.announce(made)

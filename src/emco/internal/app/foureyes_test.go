@@ -35,7 +35,7 @@ func (s *testStage) mayNotApprove(texts ...string) {
 	s.must("read can-i", json.Unmarshal([]byte(s.expect(200, "POST", "auth/can-i", canApprove)), &said))
 	answer := s.expect(403, "POST", autumn+"/approve", "")
 	s.expect(403, "POST", autumn+"/approve?dryRun=true", "")
-	for _, text := range append(texts, "nobody approves its own changes here (auth.fourEyes)") {
+	for _, text := range append(texts, "in this project another caller must review changes (auth.fourEyes)") {
 		if !strings.Contains(answer, text) || !strings.Contains(said.Because, text) || said.Allowed {
 			s.Errorf("approve: %s\ncan-i: %+v\nwant %q in both", answer, said, text)
 		}

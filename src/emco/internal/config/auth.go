@@ -35,7 +35,7 @@ func (c Config) validateAuth(bad reporter) {
 		bad("auth.requests", "must not be negative")
 	}
 	if len(c.Auth.FourEyes) > 0 && !c.Authenticates() {
-		bad("auth.fourEyes", "it needs auth.mode on: without it nobody knows who changes something")
+		bad("auth.fourEyes", "it needs auth.mode on: without it EMCO does not know who changes something")
 	}
 	for _, p := range c.Auth.FourEyes {
 		if p != "*" && v2.CheckName("project", p) != nil {

@@ -57,7 +57,7 @@ type Auth struct {
 	BootstrapFile string    `json:"bootstrapFile" help:"file with the token, of at least 32 characters, that lets the first administrator in; empty: a start without an administrator makes one and prints it once"`
 	Proxy         AuthProxy `json:"proxy"`
 	Sessions      Sessions  `json:"sessions"`
-	FourEyes      []string  `json:"fourEyes" help:"projects in which nobody approves what it changed itself; * for all; the same in all processes"`
+	FourEyes      []string  `json:"fourEyes" help:"projects in which callers cannot approve their own changes; * for all; the same in all processes"`
 	Requests      int       `json:"requests" help:"requests that a caller may send to a process in a second, with bursts of twice as many, with auth.mode on; 0: any number"`
 }
 

@@ -124,7 +124,7 @@ func (l look) report(documents map[string]store.Key, report Report) {
 	}
 	for i, id := range slices.Sorted(maps.Keys(l.found)) {
 		if i == maxStrangers {
-			report(l.subject, fmt.Sprintf("%d more deployments have folders, and EMCO does not know them", len(l.found)-i))
+			report(l.subject, fmt.Sprintf("%d more deployments that EMCO does not know have folders", len(l.found)-i))
 			break
 		}
 		f := l.found[id]

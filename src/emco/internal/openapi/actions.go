@@ -36,7 +36,7 @@ const (
 	eventsQuery     = "`since=TIME`, `type=Normal\\|Warning`, `limit`, `continue`, or `follow=true`"
 	dryRunQuery     = "`reason`, `dryRun=true`, `output=all\\|summary\\|classes` of a dry run, `force=true`"
 	dryRunAnswers   = "202; 200 and the plan for a dry run; 400; 404; 409; 412 the plan of `If-Plan` has changed; 429 too many dry runs; 503 the dry run took too long"
-	fourEyesAnswer  = "; 403 the caller has changed it itself ([four eyes](../operate/identity.md#four-eyes))"
+	fourEyesAnswer  = "; 403 the caller has changed it ([four eyes](../operate/identity.md#four-eyes))"
 	argumentAnswers = dryRunAnswers + "; 422 the body is no JSON of this form"
 )
 

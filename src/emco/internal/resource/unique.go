@@ -32,7 +32,7 @@ func Holder(ctx context.Context, db *store.DB, at Place, name string) (store.Doc
 	for doc, err := range db.List(ctx, at.Collection, store.Query{Refers: uniqueIndexKey(at, UniqueKey{Name: name}), Limit: 1}) {
 		return doc, err
 	}
-	return store.Doc{}, errs.E(errs.NotFound, "find", string(at.Collection), errors.New("nobody has "+name))
+	return store.Doc{}, errs.E(errs.NotFound, "find", string(at.Collection), errors.New("no document has the unique key "+name))
 }
 
 // uniqueIndexKey is the key in the index of references that stands for a unique key.

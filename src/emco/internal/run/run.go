@@ -104,7 +104,7 @@ func start(ctx context.Context, s Service, over func()) *runningService {
 		err := s.Run(own)
 		if own.Err() == nil {
 			defer over()
-			err = cmpErr(err, errors.New("ended by itself"))
+			err = cmpErr(err, errors.New("it ended although nothing stopped it"))
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
 			r.err = fmt.Errorf("%s: %w", s.Name(), err)

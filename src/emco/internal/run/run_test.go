@@ -62,7 +62,7 @@ func TestAFailedServiceEndsTheGroup(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	fail <- nil
-	if err := g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "b: ended by itself") {
+	if err := g.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "b: it ended although nothing stopped it") {
 		t.Errorf("got %v", err)
 	}
 }

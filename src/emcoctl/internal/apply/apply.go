@@ -107,7 +107,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	r := e.replace(ctx, t, item, now)
 	if r.Status == http.StatusMethodNotAllowed && like == undecided {
 		r = e.done(t, item, output.Unchanged, r.Status)
-		r.Note = "the server does not tell whether it has this file, and takes no other in its place"
+		r.Note = "the server does not report whether it has this file, and does not replace it"
 	}
 	return r
 }

@@ -192,7 +192,7 @@ func (p *Provider) refused(code, description string) error {
 	if why == "" {
 		why = strings.TrimSpace("it answers " + code + " " + description)
 	}
-	return errs.New(errs.Unauthorized, "the issuer "+p.issuer.Name+" signs nobody in: "+why)
+	return errs.New(errs.Unauthorized, "the issuer "+p.issuer.Name+" did not sign you in: "+why)
 }
 
 // with returns a context in which the library asks as we do.

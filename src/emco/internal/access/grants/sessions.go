@@ -278,7 +278,7 @@ func (c *Cache) sweepSessions(ctx context.Context) error {
 		err := c.db.Delete(ctx, key, func(_ context.Context, doc store.Doc) error {
 			record, err := store.Decode[sessionsRecord](doc)
 			if err == nil && c.now().Before(record.until()) {
-				err = errs.New(errs.Conflict, "somebody signed in")
+				err = errs.New(errs.Conflict, "the person signed in meanwhile")
 			}
 			return err
 		})

@@ -41,11 +41,11 @@ func (g *Groups) fourEyes(ctx context.Context, s lifecycle.Snapshot, req lifecyc
 		case len(open.All) == 0 && !open.Forgotten:
 			return nil
 		case again:
-			return errs.New(errs.Conflict, req.Action.String()+": "+string(s.Doc.Key)+" has changed since it was approved: "+named(open)+"; somebody else must approve it again (auth.fourEyes)")
+			return errs.New(errs.Conflict, req.Action.String()+": "+string(s.Doc.Key)+" has changed since it was approved: "+named(open)+"; another caller must approve it again (auth.fourEyes)")
 		case mine:
-			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": "+own.String()+", and nobody approves its own changes here (auth.fourEyes)"+g.others(ctx, req.Action, s.Doc.Key, open))
+			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": "+own.String()+", and in this project another caller must review changes (auth.fourEyes)"+g.others(ctx, req.Action, s.Doc.Key, open))
 		case open.Forgotten && !authz.From(ctx).May(authz.Act(lifecycle.Approve.String()), groupType, ""):
-			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": so many have changed this since the last review that EMCO does not know all of them (auth.fourEyes); somebody who may approve everywhere can do it")
+			return errs.New(errs.Forbidden, req.Actor+" may not "+req.Action.String()+": more callers have changed this since the last review than EMCO records (auth.fourEyes); a caller that may approve in all projects can do it")
 		}
 		return nil
 	})
@@ -96,7 +96,7 @@ func (g *Groups) others(ctx context.Context, a lifecycle.Action, group store.Key
 		}
 	}
 	if len(who) == 0 {
-		return "; nobody else has a role that allows it"
+		return "; no other caller has a role that allows it"
 	}
 	return "; " + strings.Join(who, ", ") + " may"
 }

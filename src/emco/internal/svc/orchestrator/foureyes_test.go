@@ -73,7 +73,7 @@ func TestNobodyApprovesItsOwnChanges(t *testing.T) {
 	g.changedBy("ann", "1")
 	approve, instantiate := "POST "+g.path()+"/approve", "POST "+g.path()+"/instantiate"
 	for _, dry := range []string{"", "?dryRun=true"} {
-		g.as("ann", 403, approve+dry, "", "ann may not approve: ann changed "+g.path()+"/generic-placement-intents/places at 2", "nobody approves its own changes", "auth.fourEyes")
+		g.as("ann", 403, approve+dry, "", "ann may not approve: ann changed "+g.path()+"/generic-placement-intents/places at 2", "another caller must review changes", "auth.fourEyes")
 	}
 	g.as("anonymous", 403, approve, "") // it made the group
 	if g.head().Mod != 0 {
@@ -91,7 +91,7 @@ func TestNobodyApprovesItsOwnChanges(t *testing.T) {
 		g.as(user, 409, instantiate, "", "has changed since it was approved: ann changed ", "approve it again")
 		g.as(user, 409, instantiate+"?dryRun=true", "", "approve it again")
 	}
-	g.as("ann", 403, approve, "", "nobody approves its own changes")
+	g.as("ann", 403, approve, "", "another caller must review changes")
 	g.as("bob", 202, approve, "")
 	g.as("ann", 200, instantiate+"?dryRun=true", "", `"instantiate"`)
 	g.as("ann", 202, instantiate, "")

@@ -146,7 +146,7 @@ func (s *Service) allowed(spec v2.PolicyIntentSpec, place string) error {
 	}
 	const typ = "deployment-intent-groups"
 	if spec.Author == "" {
-		return errs.New(errs.Forbidden, "the intent was made while nobody had to sign in; delete it and create it again")
+		return errs.New(errs.Forbidden, "the intent was made while authentication was off; delete it and create it again")
 	}
 	if spec.AuthorUID != "" { // intents of older versions name their token alone
 		lives, err := s.Lives(spec.AuthorUID)

@@ -205,7 +205,7 @@ func TestAnEventDoesNoMoreThanTheAuthorMay(t *testing.T) {
 func TestIntentsWithoutAnAuthorDoNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, true)
-	s.Run(t, step{Do: "POST " + intents + "/stop", Body: intent("stop", "true", ""), Status: 403, Text: "was made while nobody had to sign in"})
+	s.Run(t, step{Do: "POST " + intents + "/stop", Body: intent("stop", "true", ""), Status: 403, Text: "was made while authentication was off"})
 }
 
 func TestIntentsOfAGroupAreLimited(t *testing.T) {

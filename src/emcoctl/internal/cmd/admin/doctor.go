@@ -49,7 +49,7 @@ is one. It changes nothing.`,
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&branches, "branches", false, "also read the Git branches, and name files of nobody")
+	c.Flags().BoolVar(&branches, "branches", false, "also read the Git branches, and name folders that no deployment owns")
 	return c
 }
 
