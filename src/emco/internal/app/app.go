@@ -194,7 +194,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.Concat([]run.Service{disk, st.level, st.generations}, st.clocks, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
+	all := slices.Concat([]run.Service{disk, st.level, st.generations}, st.compared, a.auditing(c, p, st, m), []run.Service{st.keys}, services, []run.Service{a.local(c, st)}, profiler, probes)
 	for _, s := range servers {
 		all = append(all, s)
 	}

@@ -66,6 +66,33 @@ func TestAProcessHasOneName(t *testing.T) {
 	}
 }
 
+// Processes with other settings are named by each other, and stay ready, so that a setting can be changed in one after the other.
+func TestProcessesWithOtherSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() }, app.WithLevel(1, levelSettle))
+	wants := func(s *testStage, want string) {
+		t.Helper()
+		s.eventually(want, func() string {
+			a := s.do("GET", "/readyz?verbose", "")
+			if a.Status == http.StatusOK && strings.Contains(string(a.Body), "\nsettings: ready; "+want) {
+				return ""
+			}
+			return fmt.Sprint(a.Status, " ", a.Body)
+		})
+	}
+	wants(s, "those of 0 other processes agree\n")
+	other := s.beside(func(c *config.Config) { c.Data, c.Audit.Mode = s.config.Data, config.AuditOff })
+	other.start()
+	wants(other, "these differ: audit.mode in ")
+	wants(s, "these differ: audit.mode in ")
+	if text := string(s.do("GET", "/metrics", "").Body); !strings.Contains(text, "\nemco_settings_differing 1\n") {
+		t.Error("the metric does not show it")
+	}
+	other.stop()
+	wants(s, "those of 0 other processes agree\n")
+}
+
 // underLoad changes a document, and reads it again, without a pause. Each request must be answered as if nothing else
 // happened, until stop returns.
 func (s *testStage) underLoad(name string) (stop func()) {

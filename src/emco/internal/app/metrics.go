@@ -261,6 +261,13 @@ func (m *metrics) clocks(skew func() time.Duration) {
 	}, func() float64 { return skew().Seconds() }))
 }
 
+// settings shows how many settings differ among processes.
+func (m *metrics) settings(differing func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_settings_differing", Help: "Settings that all processes need alike, and that differ from those of another process.",
+	}, func() float64 { return float64(differing()) }))
+}
+
 // request counts an answered request.
 func (m *metrics) request(s web.Served) {
 	m.requests.WithLabelValues(s.Route, s.Method, strconv.Itoa(s.Status)).Observe(s.Took.Seconds())

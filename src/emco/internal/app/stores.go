@@ -40,7 +40,7 @@ import (
 // openStores are the stores that services share.
 type openStores struct {
 	level    *shards.Level // of stored data
-	clocks   []run.Service // that compares the clocks of processes; none with an embedded etcd, which has one process
+	compared []run.Service // what compares clocks and settings of processes; none with an embedded etcd, which has one process
 	db       *store.DB
 	contexts *appcontext.Store
 	embedded *embedded.Server // nil for another etcd
@@ -93,16 +93,17 @@ func (a *App) openStores(ctx context.Context, c config.Config, p resolved, m *me
 		return openStores{}, err
 	}
 	var allowance budget.Allowance
-	var clocks []run.Service
+	var compared []run.Service
 	skew := func() time.Duration { return 0 } // a process that is alone
 	if server == nil {
 		allowance = spend.New(kv, ring.Sealer())
-		compared := shards.NewClocks(kv, a.member)
-		skew, clocks = compared.Skew, append(clocks, compared)
+		clocks := shards.NewClocks(kv, a.member)
+		skew, compared = clocks.Skew, append(compared, clocks, level.Settings())
 	}
 	m.clocks(skew)
+	m.settings(level.Settings().Differing)
 	return openStores{
-		level: level, clocks: clocks, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
+		level: level, compared: compared, allowance: allowance, auditLog: records, db: db, contexts: contexts, embedded: server,
 		joined: joined, generations: generations,
 		source: backup.Source{Etcd: server, Documents: driver, Blobs: blobs, Driver: name, Folder: c.Data, Hold: generations.Hold},
 		keys:   &keyrotation.Service{Ring: ring, Driver: driver, Contexts: contexts, Holds: holdsValues, Pause: a.keyWait / keyLooks, Log: a.log},
@@ -125,6 +126,10 @@ func (a *App) joinLevel(ctx context.Context, c config.Config, kv *etcdkv.Client,
 		settle = 0
 	}
 	own := shards.Program{Version: version.Read().Version, Level: cmp.Or(a.level, appcontext.Level), At: time.Now().UTC()}
+	var err error
+	if own.Settings, err = c.Common(); err != nil {
+		return nil, err
+	}
 	level := shards.NewLevel(kv, a.member, own, settle)
 	if !c.Level.Auto {
 		level = level.ByHand()

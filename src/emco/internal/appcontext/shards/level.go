@@ -29,6 +29,8 @@ type Program struct {
 	Version string    `json:"version"` // for people
 	Level   int       `json:"level"`   // the highest that it reads and writes
 	At      time.Time `json:"at"`      // when it began
+
+	Settings map[string]string `json:"settings,omitempty"` // that all processes need alike, by name; short values
 }
 
 // levelRecord is the level in force, with the program that raised it.
@@ -47,6 +49,8 @@ type Level struct {
 	settle time.Duration
 	byHand bool // this process raises the level only on an operator's command
 
+	settings *Settings
+
 	interval time.Duration // between two looks at the processes
 
 	lease *lease    // of this process' key; nil: there is none; only Join, then Run, then Leave
@@ -62,7 +66,10 @@ type Level struct {
 // NewLevel returns the level of the stores, for a process that knows own.Level. It rises when all processes
 // have known a higher one for settle; as soon as it runs if settle is 0, which is right for a process that is alone.
 func NewLevel(kv *etcdkv.Client, m Member, own Program, settle time.Duration) *Level {
-	return &Level{kv: kv, member: m, own: own, settle: settle, interval: cmp.Or(settle/6, aloneInterval)}
+	return &Level{
+		kv: kv, member: m, own: own, settle: settle, interval: cmp.Or(settle/6, aloneInterval),
+		settings: &Settings{holder: m.Holder, own: own.Settings, log: kv.Log()},
+	}
 }
 
 // ByHand has this process raise a level only when Raise is called. Stores without a level, which are new, get one all the same.
@@ -70,6 +77,9 @@ func (l *Level) ByHand() *Level {
 	l.byHand = true
 	return l
 }
+
+// Settings returns the comparison of own.Settings with those of the other processes.
+func (l *Level) Settings() *Settings { return l.settings }
 
 // WithInterval sets the time between two looks at the processes.
 func (l *Level) WithInterval(d time.Duration) *Level {
@@ -224,12 +234,14 @@ func (l *Level) check(r levelRecord) error {
 // observe reads what the processes have announced.
 func (l *Level) observe(ctx context.Context) (levels, error) {
 	now, err := l.read(ctx)
-	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.inForce, l.lowest, l.members = now.record.Level, now.lowest, now.members
+	if err != nil {
+		return now, err
 	}
-	return now, err
+	l.settings.compare(now.settings)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inForce, l.lowest, l.members = now.record.Level, now.lowest, now.members
+	return now, nil
 }
 
 // look reads the processes, and raises the level if they have agreed for long enough.
@@ -292,7 +304,8 @@ type levels struct {
 	lowest   int    // level of all processes
 	oldest   string // a process that knows no more
 	members  int
-	more     bool // there are more processes than were read
+	more     bool                         // there are more processes than were read
+	settings map[string]map[string]string // by process
 	revision int64
 }
 
@@ -301,7 +314,7 @@ func (l *Level) read(ctx context.Context) (levels, error) {
 	if err != nil {
 		return levels{}, err
 	}
-	out := levels{more: r.More, revision: r.Header.Revision}
+	out := levels{more: r.More, revision: r.Header.Revision, settings: map[string]map[string]string{}}
 	known, others := map[string]int{}, map[string]bool{}
 	for _, kv := range r.Kvs {
 		switch parts := l.kv.Split(kv.Key); {
@@ -315,7 +328,7 @@ func (l *Level) read(ctx context.Context) (levels, error) {
 			if err != nil {
 				return levels{}, err
 			}
-			known[parts[2]] = p.Level
+			known[parts[2]], out.settings[parts[2]] = p.Level, p.Settings
 		case len(parts) == 3:
 			others[parts[2]] = true
 		}

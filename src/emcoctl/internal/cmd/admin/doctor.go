@@ -160,6 +160,9 @@ func (d *doctor) ready(ctx context.Context, c *client.Client) {
 	}
 }
 
+// settingsDiffer is how a server begins when its settings differ from those of other processes.
+const settingsDiffer = "these differ: "
+
 func (d *doctor) version(ctx context.Context, c *client.Client) {
 	theirs, err := client.Get[version.Info](ctx, c, "/version")
 	if err != nil {
@@ -173,6 +176,13 @@ func (d *doctor) version(ctx context.Context, c *client.Client) {
 	d.report(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
 	if level := readLevel(ctx, c); level != "" {
 		d.report(checkGood, "level", "%s", level)
+	}
+	if settings := readState(ctx, c, "settings"); settings != "" {
+		mark := checkGood
+		if strings.HasPrefix(settings, settingsDiffer) {
+			mark = checkWarn
+		}
+		d.report(mark, "settings", "%s", settings)
 	}
 }
 

@@ -66,13 +66,16 @@ func readServerVersion(ctx context.Context, s *session.Session) (*serverVersion,
 }
 
 // readLevel returns the level of stored data that the server reports; empty if it reports none.
-func readLevel(ctx context.Context, c *client.Client) string {
+func readLevel(ctx context.Context, c *client.Client) string { return readState(ctx, c, "level") }
+
+// readState returns what the server reports of one of its services; empty if it does not have the service.
+func readState(ctx context.Context, c *client.Client, service string) string {
 	res, err := c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/readyz?verbose"})
 	if err != nil {
 		return ""
 	}
 	for line := range strings.Lines(string(res.Body)) { // also of a server that is not ready
-		if text, ok := strings.CutPrefix(line, "level: "); ok {
+		if text, ok := strings.CutPrefix(line, service+": "); ok {
 			return printable.Line(strings.TrimPrefix(strings.TrimSpace(text), "ready; "))
 		}
 	}
