@@ -68,3 +68,18 @@ func TestPathsOfMembersNameTheirItem(t *testing.T) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }
+
+func TestNamesOfResourcesInQuotasAreKubernetes(t *testing.T) {
+	t.Parallel()
+	name, domain := strings.Repeat("n", 63), strings.Repeat("d", 253)
+	for resource, good := range map[string]bool{
+		"limits.cpu": true, "count/jobs.batch": true, name: true, domain + "/" + name: true,
+		name + "n": false, domain + "d/" + name: false, domain + "/" + name + "n": false,
+		"/cpu": false, "count/": false, "a/b/c": false, "Count/jobs": false, "cpu.": false,
+	} {
+		q := v2.ClusterQuota{Named: v2.Named{Metadata: v2.Metadata{Name: "q"}}, Spec: map[string]v2.Scalar{resource: "1"}}
+		if err := q.Validate(); (err == nil) != good {
+			t.Errorf("a quota of %.80s, %d bytes: %v", resource, len(resource), err)
+		}
+	}
+}

@@ -203,7 +203,7 @@ func (q *ClusterQuota) Validate() error {
 	c := begin(&q.Named)
 	c.between("spec", len(q.Spec), 1, maxQuotaItems)
 	for _, key := range sortedKeys(q.Spec) {
-		if !quotaResource.MatchString(key) {
+		if !isResourceName(key) {
 			c.fail(join("spec", quote(key)), "is no resource; use names such as \"limits.cpu\" or \"count/jobs.batch\"")
 		}
 		if v := string(q.Spec[key]); !quantity.MatchString(v) {
@@ -213,9 +213,12 @@ func (q *ClusterQuota) Validate() error {
 	return c.err()
 }
 
-var (
-	// quotaResource matches names of resources in the form of Kubernetes' qualified names.
-	quotaResource = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	// quantity matches Kubernetes' quantities that are not negative.
-	quantity = regexp.MustCompile(`^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([EPTGMk]|[EPTGMK]i|[munpf]|[eE][+-]?[0-9]{1,2})?$`)
-)
+// isResourceName reports whether a text is the name of a resource in the form of Kubernetes' qualified names: a domain
+// and a slash, if any, and a name.
+func isResourceName(text string) bool {
+	slash := strings.IndexByte(text, '/') // -1: no domain
+	return slash <= maxObjectName && len(text)-slash-1 <= maxLabelValue && resourceName.MatchString(text)
+}
+
+// quantity matches Kubernetes' quantities that are not negative.
+var quantity = regexp.MustCompile(`^\+?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})([EPTGMk]|[EPTGMK]i|[munpf]|[eE][+-]?[0-9]{1,2})?$`)

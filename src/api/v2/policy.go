@@ -154,7 +154,10 @@ const (
 )
 
 // variableName is an identifier of CEL.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// maxVariableName is the longest name of a variable.
+const maxVariableName = 63
 
 // normalize makes an absent mode "report".
 func (p *Policy) normalize() {
@@ -211,7 +214,7 @@ func (s PolicySpec) checkValidations(c *violationList) {
 	variables, rules := map[string]bool{}, map[string]bool{} // by name
 	for i, v := range s.Variables {
 		at := fmt.Sprintf("spec.variables[%d]", i)
-		if !variableName.MatchString(v.Name) {
+		if len(v.Name) > maxVariableName || !variableName.MatchString(v.Name) {
 			c.fail(at+".name", "%s is no name of a variable; use up to 63 letters, digits and '_', and no digit first", quote(v.Name))
 		}
 		if variables[v.Name] {

@@ -135,26 +135,32 @@ func text(t objectTree, member string) (string, error) {
 }
 
 var (
-	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	kindName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
+	kindName  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
+
+// maxLabel is the longest DNS label, and the longest kind.
+const maxLabel = 63
 
 // checkID applies Kubernetes' rules on names. A name is checked as a path segment
 // only: several kinds, such as ClusterRole, allow more than a DNS name.
 func checkID(id ID) error {
 	switch {
-	case id.Group != "" && (len(id.Group) > 253 || !subdomain.MatchString(id.Group)), !dnsLabel.MatchString(id.Version):
+	case id.Group != "" && (len(id.Group) > 253 || !subdomain.MatchString(id.Group)), !isLabel(id.Version):
 		return fmt.Errorf("%s: apiVersion %q must be <group>/<version> or <version>", id.Kind, id.APIVersion())
-	case !kindName.MatchString(id.Kind):
+	case len(id.Kind) > maxLabel || !kindName.MatchString(id.Kind):
 		return fmt.Errorf("kind %q must be letters and digits", id.Kind)
-	case id.Namespace != "" && !dnsLabel.MatchString(id.Namespace):
+	case id.Namespace != "" && !isLabel(id.Namespace):
 		return fmt.Errorf("%s %q: namespace %q must be a DNS label", id.Kind, id.Name, id.Namespace)
 	case !pathSegment(id.Name):
 		return fmt.Errorf("%s: name %q must be at most 253 characters without slash, percent sign or white space", id.Kind, id.Name)
 	}
 	return nil
 }
+
+// isLabel reports whether a text is a DNS label.
+func isLabel(text string) bool { return len(text) <= maxLabel && dnsLabel.MatchString(text) }
 
 func pathSegment(name string) bool {
 	if name == "." || name == ".." || len(name) > 253 || strings.ContainsAny(name, "/\\%") {

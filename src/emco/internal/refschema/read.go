@@ -232,16 +232,19 @@ func (f fileReader) text(object map[string]*yaml.Node, n *yaml.Node, field, name
 }
 
 var (
-	namePattern       = regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,62}$`)
+	namePattern       = regexp.MustCompile(`^[a-z][A-Za-z0-9]*$`)
 	collectionPattern = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 	capital           = regexp.MustCompile(`[A-Z]`)
 )
+
+// maxTypeName is the longest name of a type.
+const maxTypeName = 63
 
 // entry reads a type.
 func (f fileReader) entry(n *yaml.Node, field string) {
 	o := f.object(n, field, "name", "parent", "collection", "references", "spec")
 	e := entry{file: f.file, field: field, name: f.text(o, n, field, "name"), parent: f.text(o, n, field, "parent")}
-	if e.name.text != "" && !namePattern.MatchString(e.name.text) {
+	if e.name.text != "" && (len(e.name.text) > maxTypeName || !namePattern.MatchString(e.name.text)) {
 		f.fail(f.file, e.name.at, field+".name", "%q is no name of a type: letters and digits that begin with a small letter, such as firewallIntent", e.name.text)
 		e.name.text = ""
 	}

@@ -94,6 +94,7 @@ func TestABadSchemaIsRefusedWithItsPlace(t *testing.T) {
 		"a loop":              {"name: x\nresources:\n  - {name: a, parent: b}\n  - {name: b, parent: a}\n", "s.yaml:3: resources[0].parent: a is below more than 3 types of schemas, or below itself"},
 		"too deep":            {"name: x\nresources:\n  - {name: a, parent: project}\n  - {name: b, parent: a}\n  - {name: c, parent: b}\n  - {name: d, parent: c}\n  - {name: e, parent: d}\n", "s.yaml:7: resources[4].parent: e is below more than 3 types"},
 		"a bad name":          {entry("name: Rule/x\n    parent: project"), `s.yaml:3: resources[0].name: "Rule/x" is no name of a type`},
+		"a long name":         {entry("name: " + strings.Repeat("a", 64) + "\n    parent: project"), "is no name of a type"},
 		"a name of EMCO":      {entry("name: cluster\n    parent: project\n    collection: things"), "s.yaml:3: resources[0].name: EMCO has a type cluster of its own"},
 		"a variable of EMCO":  {entry("name: compositeApp\n    parent: project"), "EMCO"},
 		"a name twice":        {"name: x\nresources:\n  - {name: a, parent: project}\n  - {name: a, parent: cluster}\n", "s.yaml:4: resources[1].name: a is registered in "},

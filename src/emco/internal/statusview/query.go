@@ -30,7 +30,10 @@ const (
 )
 
 // labelValue matches valid names in filters.
-var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+
+// maxLabelValue is the longest of these names.
+const maxLabelValue = 63
 
 // groupParams are the parameters of a query.
 var groupParams = []string{"type", "status", "output", "instance", "app", "cluster", "resource", "apps", "clusters", "resources", "watch"}
@@ -169,7 +172,7 @@ func names[N ~string](given []string, complaint string, valid func(string) bool)
 	return out, nil
 }
 
-func isLabel(s string) bool { return labelValue.MatchString(s) }
+func isLabel(s string) bool { return len(s) <= maxLabelValue && labelValue.MatchString(s) }
 
 // isCluster requires a plus sign; one that is not escaped in the URL becomes a space.
 func isCluster(s string) bool {

@@ -34,9 +34,15 @@ var bucketKeys = map[string]string{
 	"accesskey": keyAccessKey, "secretkey": keySecretKey,
 }
 
+// The longest names.
+const (
+	maxBucket = 63
+	maxRegion = 64
+)
+
 var (
-	bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
-	regionName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]+[a-z0-9]$`)
+	regionName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 	prefixName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 )
 
@@ -71,7 +77,7 @@ func bucketOf(p keyValues, rules Rules) (git.Repo, error) {
 		return git.Repo{}, fmt.Errorf("%s: %w", keyEndpoint, err)
 	}
 	bucket, region := p.kv[keyBucket], p.kv[keyRegion]
-	if !bucketName.MatchString(bucket) || strings.Contains(bucket, "..") {
+	if len(bucket) > maxBucket || !bucketName.MatchString(bucket) || strings.Contains(bucket, "..") {
 		return git.Repo{}, fmt.Errorf("%s is no name of a bucket", keyBucket)
 	}
 	prefix, err := BucketPrefix(p.kv[keyPrefix])
@@ -86,7 +92,7 @@ func bucketOf(p keyValues, rules Rules) (git.Repo, error) {
 		repo.URL += "/" + prefix
 	}
 	if region != "" {
-		if !regionName.MatchString(region) {
+		if len(region) > maxRegion || !regionName.MatchString(region) {
 			return git.Repo{}, fmt.Errorf("%s is no name of a region", keyRegion)
 		}
 		repo.API += "?" + url.Values{keyRegion: {region}}.Encode()

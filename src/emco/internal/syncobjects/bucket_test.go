@@ -82,6 +82,8 @@ func TestReadBucketRefuses(t *testing.T) {
 		"credential":           {"endpoint": "https://u:planted@s3.example.org"},
 		"query":                {"endpoint": "https://s3.example.org?x=y"},
 		"capitals":             {"bucket": "Fleet"},
+		"long bucket":          {"bucket": strings.Repeat("b", 64)},
+		"long region":          {"region": strings.Repeat("r", 65)},
 		"climbing bucket":      {"bucket": ".."},
 		"dots":                 {"bucket": "a..b"},
 		"climbing prefix":      {"prefix": "a/../b"},

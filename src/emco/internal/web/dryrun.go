@@ -16,7 +16,10 @@ const (
 	HeaderIfPlan = "If-Plan"
 )
 
-var planPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var planPattern = regexp.MustCompile(`^sha256:[0-9a-f]+$`)
+
+// planLength is the length of a plan's digest.
+const planLength = len("sha256:") + 64
 
 // IfPlan returns the digest of the plan that a request insists on; empty if it insists on
 // none. Other values than a digest are Invalid.
@@ -25,7 +28,7 @@ func IfPlan(r *http.Request) (string, error) {
 	if !given {
 		return "", nil
 	}
-	if len(values) > 1 || !planPattern.MatchString(values[0]) {
+	if len(values) > 1 || len(values[0]) != planLength || !planPattern.MatchString(values[0]) {
 		return "", errs.New(errs.Invalid, "Invalid header If-Plan: give the member plan of a dry run's answer, sha256: and 64 hexadecimal digits")
 	}
 	return values[0], nil

@@ -23,7 +23,10 @@ import (
 // HeaderRequestID is the header that carries the id of a request, in and out.
 const HeaderRequestID = "X-Request-Id"
 
-var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// maxRequestID is the longest id that a client may choose.
+const maxRequestID = 64
 
 // requestTrace is what is known of a request while it is served.
 type requestTrace struct {
@@ -167,7 +170,7 @@ func discard(w http.ResponseWriter, r *http.Request, body io.Reader) {
 
 // requestID returns the id that the client chose, if it is harmless, or a new one.
 func requestID(r *http.Request) string {
-	if id := r.Header.Get(HeaderRequestID); requestIDPattern.MatchString(id) {
+	if id := r.Header.Get(HeaderRequestID); len(id) <= maxRequestID && requestIDPattern.MatchString(id) {
 		return id
 	}
 	var b [16]byte

@@ -243,6 +243,7 @@ func TestRulesThatCannotBeEvaluatedAreNotStored(t *testing.T) {
 		`"validations":[` + rule(`,"kinds":["["]`) + `]`:                                "spec.validations[0].kinds",
 		`"validations":[` + rule(``) + strings.Repeat(`,`+rule(``), 50) + `]`:           "has 51 items; at most 50",
 		`"variables":[{"name":"1st","expression":"true"}]`:                              "no name of a variable",
+		`"variables":[{"name":"` + strings.Repeat("v", 64) + `","expression":"true"}]`:  "no name of a variable",
 		`"variables":[{"name":"a","expression":"1"},{"name":"a","expression":"1"}]`:     "spec.variables[1].name",
 		`"variables":[{"name":"a","expression":"` + strings.Repeat("1+", 3000) + `1"}]`: "at most 4096",
 	} {
