@@ -2,7 +2,7 @@
 # Builds one program for a release: build.sh PROGRAM FILE
 #
 # VERSION and COMMIT name the build; GOOS and GOARCH choose the platform. Equal sources give equal
-# bytes, in any folder. Run it from the top of the repository.
+# bytes, in any folder and with any GOFLAGS. Run it from the top of the repository.
 set -eu
 module=github.com/emco-orchestrator/emco
 out=$PWD/$2
@@ -12,7 +12,8 @@ case $1 in
   emcoctl | monitor | simfleet) cd "src/$1" && set -- . ;;
   *) echo "build.sh: $1 is not a program: emco, emco-temporal, emcoctl, monitor or simfleet" >&2; exit 2 ;;
 esac
-# Without the workspace, a build needs only the sums of its module.
-GOWORK=off CGO_ENABLED=0 exec go build -trimpath -buildvcs=false \
+# Without the workspace, a build needs only the sums of its module. Flags of the compiler are those of the Makefile, so
+# both share the build cache.
+GOFLAGS= GOWORK=off CGO_ENABLED=0 exec go build -trimpath -gcflags=all=-dwarf=false -buildvcs=false \
   -ldflags "-s -w -buildid= -X $module/src/api/version.release=${VERSION:-} -X $module/src/api/version.commit=${COMMIT:-}" \
   -o "$out" "$1"

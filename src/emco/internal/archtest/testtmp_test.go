@@ -48,11 +48,12 @@ func TestTemporaryFilesGoToMemoryThatIsLargeEnough(t *testing.T) {
 	}
 }
 
-// go test links in the GOTMPDIR of its settings. T.TempDir would follow the variable of that name.
+// go test links in the GOTMPDIR of its settings, because T.TempDir would follow the variable of that name. It links
+// without debugging information.
 func TestMakeTestLinksOnTheDiskAndPutsFilesOfTestsIntoMemory(t *testing.T) {
 	t.Parallel()
 	const program = `#!/bin/sh
-if [ $1 = env ]; then echo $OWN; else echo "$(cat $GOENV) tests: $GOTMPDIR$TMPDIR"; fi
+if [ $1 = env ]; then echo $OWN; else echo "$(cat $GOENV) tests: $GOTMPDIR$TMPDIR $GOFLAGS"; fi
 `
 	bin, own := t.TempDir(), filepath.Join(t.TempDir(), "env")
 	if err := errors.Join(os.WriteFile(filepath.Join(bin, "go"), []byte(program), 0o700),
@@ -70,9 +71,16 @@ if [ $1 = env ]; then echo $OWN; else echo "$(cat $GOENV) tests: $GOTMPDIR$TMPDI
 		t.Fatal(err)
 	}
 	// go test runs for the workspace, and for four modules of scripts.
-	want := strings.Repeat("GOPROXY=off\n\nGOTMPDIR=/tmp tests: "+string(folder), 5)
+	want := strings.Repeat("GOPROXY=off\n\nGOTMPDIR=/tmp tests: "+strings.TrimSpace(string(folder))+" -trimpath -gcflags=all=-dwarf=false\n", 5)
 	if string(out) != want {
 		t.Errorf("go test sees\n%swant\n%s", out, want)
+	}
+	show := exec.Command("make", "-s", "-C", repository, "env")
+	show.Env = cmd.Env
+	out, err = show.CombinedOutput()
+	want = `export CGO_ENABLED="0" GOFLAGS="-trimpath -gcflags=all=-dwarf=false" TMPDIR="` + strings.TrimSpace(string(folder)) + "\"\n"
+	if err != nil || string(out) != want {
+		t.Errorf("make env prints %s (%v), want %s", out, err, want)
 	}
 }
 
