@@ -133,7 +133,7 @@ func TestReportsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	s, reader := newStore(t), reportDecoder{}
 	for i := range 20 {
-		want := Report{Key: pairKeyOf(i), Seq: uint64(i), At: time.Unix(int64(i), 0).UTC(), Commit: "c", Ready: i%2 == 0, Since: time.Unix(1, 0).UTC(), Truncated: i}
+		want := Report{Key: pairKeyOf(i), Seq: uint64(i), At: time.Unix(int64(i), 0).UTC(), Commit: "c", Proof: Proof{By: "c", Holds: fmt.Sprint("h", i)}, Ready: i%2 == 0, Since: time.Unix(1, 0).UTC(), Truncated: i}
 		for k := range i {
 			id := manifest.ID{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "n", Name: fmt.Sprint("o", k)}
 			want.Resources = append(want.Resources, ResourceStatus{ID: id, Status: "Current", Reason: fmt.Sprint("so ", k%3), Content: "0123", Extra: k%4 == 0})

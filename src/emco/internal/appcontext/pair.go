@@ -14,6 +14,7 @@ type (
 	Outcome        = pairstore.Outcome
 	Refusal        = pairstore.Refusal
 	Report         = pairstore.Report
+	Proof          = pairstore.Proof
 	ReportStore    = pairstore.ReportStore
 	ResourceStatus = pairstore.ResourceStatus
 )

@@ -348,6 +348,7 @@ type Report struct {
 	At        time.Time
 	Seq       uint64
 	Commit    string
+	Proof     appcontext.Proof
 	Ready     bool
 	Since     time.Time
 
@@ -360,7 +361,7 @@ func (r *Report) repeats(old *Report) bool {
 		return r == old
 	}
 	return slices.Equal(r.Objects, old.Objects) && slices.Equal(r.Extras, old.Extras) &&
-		r.Truncated == old.Truncated && r.Commit == old.Commit && r.Ready == old.Ready && r.Since.Equal(old.Since)
+		r.Truncated == old.Truncated && r.Commit == old.Commit && r.Proof == old.Proof && r.Ready == old.Ready && r.Since.Equal(old.Since)
 }
 
 // Bounds of one report in memory.
@@ -374,7 +375,7 @@ var seed = maphash.MakeSeed()
 
 // compact returns a report in the form that is kept in memory.
 func compact(r appcontext.Report) *Report {
-	out := &Report{Truncated: r.Truncated, At: r.At, Seq: r.Seq, Commit: r.Commit, Ready: r.Ready, Since: r.Since}
+	out := &Report{Truncated: r.Truncated, At: r.At, Seq: r.Seq, Commit: r.Commit, Proof: r.Proof, Ready: r.Ready, Since: r.Since}
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, s := range r.Resources {

@@ -600,8 +600,8 @@ func TestReportsAreKeptInLittleSpace(t *testing.T) {
 	for i := range maxObjects + 5 {
 		many = append(many, object(i, i%2 == 1))
 	}
-	r := compact(appcontext.Report{Resources: many, Truncated: 1, Seq: 7, Commit: "c", Ready: true})
-	if len(r.Objects) != 2503 || len(r.Extras) != maxExtras || r.Truncated != 1+2502-maxExtras || r.Seq != 7 || r.Commit != "c" || !r.Ready {
+	r := compact(appcontext.Report{Resources: many, Truncated: 1, Seq: 7, Commit: "c", Proof: appcontext.Proof{By: "c", Holds: "h"}, Ready: true})
+	if len(r.Objects) != 2503 || len(r.Extras) != maxExtras || r.Truncated != 1+2502-maxExtras || r.Seq != 7 || r.Commit != "c" || r.Proof.Holds != "h" || !r.Ready {
 		t.Errorf("got %d objects, %d extras, %d cut, %+v", len(r.Objects), len(r.Extras), r.Truncated, r.Seq)
 	}
 	if reason := r.Objects[0].Value().Reason; len(reason) > maxReason+3 || !strings.HasSuffix(reason, "é…") {

@@ -20,8 +20,16 @@ type Report struct {
 	At        time.Time        `json:"at"`                  // the zero time if the report is stored with others: the agent's record has its last time
 	Seq       uint64           `json:"seq,omitempty"`       // of the agent's report, SharedSeq if it is stored with others; 0 from a cluster that is watched directly
 	Commit    string           `json:"commit,omitempty"`    // that the cluster's reconciler had applied, if the agent knows it
+	Proof     Proof            `json:"proof,omitzero"`      // of objects that the agent may not read
 	Ready     bool             `json:"ready,omitempty"`     // set by rsync's pairs.Store: all objects of the pair's desired bundle are Current, with the desired content
 	Since     time.Time        `json:"since,omitzero"`      // when Ready last changed; a moment later if the report is stored with others
+}
+
+// Proof is the fact that one commit contains another one. Histories grow, and reading far back is bounded, so what was found
+// once is kept. A program that does not know it drops it: then the history decides again.
+type Proof struct {
+	By    string `json:"by,omitempty"`    // a commit that the cluster's reconciler had applied
+	Holds string `json:"holds,omitempty"` // the commit that delivered the pair
 }
 
 // SharedSeq is the sequence of a report that is stored with others.
@@ -42,12 +50,13 @@ type sharedReport struct {
 	Truncated int              `json:"truncated,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
 	Ready     bool             `json:"ready,omitempty"`
+	Proof     Proof            `json:"proof,omitzero"`
 }
 
 // sharedText returns what a report has in common with equal ones, as JSON; false if it is too large
 // for a table.
 func sharedText(r Report) (string, bool) {
-	text, err := json.Marshal(sharedReport{r.Resources, r.Truncated, r.Commit, r.Ready})
+	text, err := json.Marshal(sharedReport{r.Resources, r.Truncated, r.Commit, r.Ready, r.Proof})
 	return string(text), err == nil && len(text) <= maxReport
 }
 
@@ -57,7 +66,7 @@ func parseShared(text string) (Report, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return Report{}, err
 	}
-	return Report{Resources: s.Resources, Truncated: s.Truncated, Seq: SharedSeq, Commit: s.Commit, Ready: s.Ready}, nil
+	return Report{Resources: s.Resources, Truncated: s.Truncated, Seq: SharedSeq, Commit: s.Commit, Ready: s.Ready, Proof: s.Proof}, nil
 }
 
 // cutReport returns a report that fits into one value. It does not change r. Long reasons are
@@ -68,7 +77,7 @@ func cutReport(r Report) Report {
 	if _, err := etcdkv.Encode(key, r); !errs.Is(err, errs.TooLarge) {
 		return r
 	}
-	kept, room := cutReasons(r.Resources), etcdkv.MaxValue-256
+	kept, room := cutReasons(r.Resources), etcdkv.MaxValue-512
 	currentLast := func(x ResourceStatus) int {
 		if x.Status == "Current" {
 			return 1

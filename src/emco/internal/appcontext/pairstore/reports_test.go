@@ -23,7 +23,7 @@ func reportOf(i int, app, says string) pairstore.Report {
 	return pairstore.Report{
 		Key: pairstore.Key{Cluster: cluster(i), Deployment: "7", App: app}, Seq: uint64(100 + i), At: noon.Add(time.Duration(i) * time.Second),
 		Resources: []pairstore.ResourceStatus{{ID: manifest.ID{Version: "v1", Kind: "ConfigMap", Name: app}, Status: says}},
-		Ready:     says == "Current", Since: noon, Commit: "c0ffee",
+		Ready:     says == "Current", Since: noon, Commit: "c0ffee", Proof: pairstore.Proof{By: "c0ffee", Holds: "ca7"},
 	}
 }
 

@@ -32,6 +32,9 @@ type Pair struct {
 	// holds the hooks of the current step. Empty means that no such commit exists yet. They
 	// prove the content of objects that the agent may not read.
 	Commit, HookCommit string
+
+	// Proof is that of the last report, zero if none is known. It may be about an earlier commit.
+	Proof appcontext.Proof
 }
 
 // Results of the check of a document. The values are labels of a metric.

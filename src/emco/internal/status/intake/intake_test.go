@@ -235,6 +235,51 @@ func TestUnreadObjectsNeedAProof(t *testing.T) {
 	}
 }
 
+// What was proved once needs no history that reaches back to the commit that delivered the pair: a process that begins anew reads
+// only from the commit that the last report named.
+func TestAProofOutlivesTheHistory(t *testing.T) {
+	t.Parallel()
+	before := newFixture(t)
+	before.parents = map[git.Hash][]git.Hash{"c3": {"c2"}, "c2": nil}
+	unread := object(secret, status.Current)
+	unread.Content, unread.Unread = "", true
+	says := func(f *notifierFixture, commit string) appcontext.Report {
+		t.Helper()
+		r := document(1, unread)
+		r.Apps[0].Commit = commit
+		f.pair.Objects, f.pair.Commit, f.pair.HookCommit = []appcontext.Ref{secret}, "c2", "c2"
+		f.notify(r, start)
+		return f.delivered[len(f.delivered)-1]
+	}
+	proof := says(before, "c3").Proof
+	if proof != (appcontext.Proof{By: "c3", Holds: "c2"}) {
+		t.Fatalf("the report has the proof %+v", proof)
+	}
+	for name, tt := range map[string]struct {
+		commit  string
+		known   appcontext.Proof
+		proved  bool
+		next    appcontext.Proof
+		fetches int
+	}{
+		"the same commit":             {"c3", proof, true, proof, 0},
+		"a later commit":              {"c5", proof, true, appcontext.Proof{By: "c5", Holds: "c2"}, 1},
+		"a later commit, not known":   {"c5", appcontext.Proof{}, false, appcontext.Proof{}, 3},
+		"the proof of another commit": {"c5", appcontext.Proof{By: "c3", Holds: "c1"}, false, appcontext.Proof{}, 3},
+		"no commit for now":           {"", proof, false, proof, 0},
+		"a commit before the proof":   {"c0", proof, false, proof, 3},
+		"a commit of another line":    {"x1", proof, false, proof, 4},
+	} {
+		f := newFixture(t) // whose server knows nothing before c3
+		f.parents = map[git.Hash][]git.Hash{"c5": {"c4"}, "c4": {"c3"}, "c0": nil, "x1": {"x0"}}
+		f.pair.Proof = tt.known
+		got := says(f, tt.commit)
+		if proved := got.Resources[0].Content == secret.Stamp; proved != tt.proved || got.Proof != tt.next || f.fetches > tt.fetches {
+			t.Errorf("%s: proved %v, the next proof is %+v, after %d fetches; want %v, %+v, %d at most", name, proved, got.Proof, f.fetches, tt.proved, tt.next, tt.fetches)
+		}
+	}
+}
+
 // The repository of a cluster is read once for a document, however many pairs need a proof; and not at all if none does.
 func TestARepositoryIsReadOnceForADocument(t *testing.T) {
 	t.Parallel()

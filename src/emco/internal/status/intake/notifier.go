@@ -109,7 +109,7 @@ func digestOf(r appcontext.Report) [sha256.Size]byte {
 			text = append(binary.AppendUvarint(text, uint64(len(w))), w...)
 		}
 	}
-	put(r.Commit)
+	put(r.Commit, r.Proof.By, r.Proof.Holds)
 	text = binary.AppendVarint(text, int64(r.Truncated))
 	for _, s := range r.Resources {
 		put(s.Group, s.Version, s.Kind, s.Namespace, s.Name, s.Status, s.Reason, s.Content)
@@ -119,8 +119,8 @@ func digestOf(r appcontext.Report) [sha256.Size]byte {
 }
 
 // provesContent reports whether unread objects have the desired content: the reconciler
-// names the commit that it applied, and that commit contains the objects. The answer is not known
-// while History reads the commit.
+// names the commit that it applied, and that commit contains the objects, as the commit holds does.
+// If a commit was proved to contain that one before, it is enough to contain that commit. The answer is not known while History reads the commit.
 func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pair, holds string) (yes, known bool) {
 	app, ok := r.app(pair.Key)
 	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
@@ -131,7 +131,15 @@ func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pai
 		t.Log.Debug("repository of a cluster not known", "cluster", r.report.Cluster, "err", err)
 		return false, true
 	}
-	return t.History.Contains(ctx, v2.ClusterKey(r.report.Cluster), desired, git.Hash(app.Commit), git.Hash(holds))
+	contains := func(ancestor string) (yes, known bool) {
+		return t.History.Contains(ctx, v2.ClusterKey(r.report.Cluster), desired, git.Hash(app.Commit), git.Hash(ancestor))
+	}
+	if pair.Proof.Holds == holds {
+		if yes, known := contains(pair.Proof.By); yes || !known {
+			return yes, known
+		}
+	}
+	return contains(holds)
 }
 
 func anyUnread(a status.App) bool {

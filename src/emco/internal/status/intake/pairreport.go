@@ -64,7 +64,7 @@ func (x *indexedReport) pairReport(p Pair) appcontext.Report {
 	for _, o := range app.Objects {
 		have[keyOf(o)] = o
 	}
-	out := appcontext.Report{Key: p.Key, Commit: app.Commit, Truncated: app.Truncated, Resources: make([]appcontext.ResourceStatus, 0, len(p.Objects))}
+	out := appcontext.Report{Key: p.Key, Commit: app.Commit, Proof: x.proof(p, app.Commit), Truncated: app.Truncated, Resources: make([]appcontext.ResourceStatus, 0, len(p.Objects))}
 	for _, ref := range p.Objects {
 		at, o, there := x.find(have, ref.ID)
 		if !there {
@@ -86,6 +86,17 @@ func (x *indexedReport) pairReport(p Pair) appcontext.Report {
 		}
 	}
 	return out
+}
+
+// proof returns the proof for the commit of a pair: that of this report, or else the one that is known already.
+func (x *indexedReport) proof(p Pair, commit string) appcontext.Proof {
+	switch {
+	case x.hooksProved: // if there is a commit of the objects, it is that of the hooks
+		return appcontext.Proof{By: commit, Holds: p.HookCommit}
+	case p.HookCommit != "" && p.Proof.Holds == p.HookCommit:
+		return p.Proof
+	}
+	return appcontext.Proof{}
 }
 
 // find looks up an object of a bundle among the objects of its app. A custom kind may turn out

@@ -125,14 +125,29 @@ func (r *Reader) Pairs(ctx context.Context, cluster v2.ClusterKey) ([]intake.Pai
 			return nil, err
 		}
 	}
+	reports := r.lastReports(cluster)
 	out := make([]intake.Pair, len(pairs))
 	for i, p := range pairs {
 		var err error
 		if out[i], err = r.pair(ctx, p); err != nil {
 			return nil, err
 		}
+		if last := reports[p.Key]; last != nil {
+			out[i].Proof = last.Proof
+		}
 	}
 	return out, nil
+}
+
+// lastReports returns what a cluster reported last on its pairs; none without a mirror.
+func (r *Reader) lastReports(cluster v2.ClusterKey) map[appcontext.PairKey]*mirror.Report {
+	out := map[appcontext.PairKey]*mirror.Report{}
+	if r.Mirror != nil {
+		for _, p := range r.Mirror.Cluster(cluster) {
+			out[appcontext.PairKey{Cluster: cluster, Deployment: p.UID, App: p.App}] = p.Report
+		}
+	}
+	return out
 }
 
 func (r *Reader) pair(ctx context.Context, p appcontext.Pair) (intake.Pair, error) {

@@ -1,14 +1,17 @@
 package registration_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
@@ -101,6 +104,43 @@ func TestClustersAreReadWhenTheyChange(t *testing.T) {
 	}
 	want("after a fleet was registered", false, 506, nil, names...)
 	want("at last", true, 0, nil)
+}
+
+// What the last report proved is part of what a cluster should hold.
+func TestPairsHaveTheProofOfTheLastReport(t *testing.T) {
+	t.Parallel()
+	contexts := contexttest.New(t)
+	proof := appcontext.Proof{By: "c3", Holds: "c2"}
+	reported, silent := appcontext.PairKey{Cluster: "p+c", Deployment: "7", App: "web"}, appcontext.PairKey{Cluster: "p+c", Deployment: "8", App: "web"}
+	err := contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{{Key: reported}, {Key: silent}}, nil)
+	if err == nil {
+		err = contexts.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: reported, Seq: 4, Commit: "c3", Proof: proof}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mirror.New(contexts, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = m.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	if err := m.Await(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&registration.Reader{Contexts: contexts, Mirror: m}).Pairs(t.Context(), "p+c")
+	if err != nil || len(got) != 2 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	for _, p := range got {
+		want := appcontext.Proof{}
+		if p.Key == reported {
+			want = proof
+		}
+		if p.Proof != want {
+			t.Errorf("%v: the proof is %+v, want %+v", p.Key, p.Proof, want)
+		}
+	}
 }
 
 // A report of a commit proves the objects of a pair only if the commit holds all of them.

@@ -231,6 +231,7 @@ func digestOf(r appcontext.Report) uint64 {
 	var h maphash.Hash
 	h.SetSeed(digestSeed)
 	maphash.WriteComparable(&h, r.Commit)
+	maphash.WriteComparable(&h, r.Proof)
 	maphash.WriteComparable(&h, r.Truncated)
 	for _, s := range r.Resources {
 		maphash.WriteComparable(&h, s)

@@ -305,10 +305,11 @@ func TestRepeatedReportsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	l, r := newStore(t)
 	setDesired(t, l, on("a", "edge+c1"))
+	var proof appcontext.Proof
 	say := func(l *pairs.Store, seq uint64, status, want string) {
 		t.Helper()
 		r.wrote()
-		report := appcontext.Report{Key: key, Seq: seq, At: noon, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: status}}}
+		report := appcontext.Report{Key: key, Seq: seq, At: noon, Proof: proof, Resources: []appcontext.ResourceStatus{{ID: manifest.ID{Kind: "Pod", Name: "p"}, Status: status}}}
 		if _, err := l.Report(t.Context(), []appcontext.Report{report}); err != nil {
 			t.Fatal(err)
 		}
@@ -328,6 +329,9 @@ func TestRepeatedReportsAreNotWritten(t *testing.T) {
 	}
 	say(next, 5, "Failed", "")
 	say(next, 6, "Current", once)
+	proof = appcontext.Proof{By: "c2", Holds: "c1"}
+	say(next, 7, "Current", once)
+	say(next, 8, "Current", "")
 }
 
 func TestANewTermReadsWhatTheLastOneWrote(t *testing.T) {
