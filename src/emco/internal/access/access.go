@@ -5,6 +5,7 @@ package access
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ type Guard struct {
 	Authenticator *authn.Authenticator
 	Grants        *grants.Cache
 	Now           func() time.Time
-	Witness       Witness // nil: none
+	Witness       Witness        // nil: none
+	Proxies       []netip.Prefix // in front of gRPC, whose X-Forwarded-For names the client; requests come with the client's address
 
 	// Each process counts only what it serves.
 	Callers *throttle.Limiter // requests, by subject; nil: no limit

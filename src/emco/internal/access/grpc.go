@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 // EnterCall counts a call by gRPC; Throttled if its caller makes too many, or if too many without a good
 // credential come from its address.
 func (g *Guard) EnterCall(ctx context.Context) error {
-	r := request(ctx)
+	r := g.request(ctx)
 	caller, err := g.Authenticator.Authenticate(r)
 	if err == nil && caller.Subject == "" {
 		err = errSignIn()
@@ -33,7 +34,7 @@ func (g *Guard) EnterCall(ctx context.Context) error {
 // AdmitCall is Admit for a call by gRPC, whose metadata and certificate are those of a request. It returns the
 // caller's subject.
 func (g *Guard) AdmitCall(ctx context.Context, need authz.Permission, place string) (subject string, err error) {
-	r := request(ctx)
+	r := g.request(ctx)
 	caller, err := g.Authenticator.Authenticate(r)
 	if err != nil {
 		g.refused(r, caller, need, err)
@@ -48,8 +49,8 @@ func (g *Guard) AdmitCall(ctx context.Context, need authz.Permission, place stri
 	return caller.Subject, err
 }
 
-// request returns a call as the request that its metadata, its certificate and its address make.
-func request(ctx context.Context) *http.Request {
+// request returns a call as the request that its metadata, its certificate and the address of its client make.
+func (g *Guard) request(ctx context.Context) *http.Request {
 	r := (&http.Request{Method: http.MethodPost, URL: &url.URL{}, Header: http.Header{}}).WithContext(ctx)
 	if method, ok := grpc.Method(ctx); ok {
 		r.URL.Path = method
@@ -58,7 +59,7 @@ func request(ctx context.Context) *http.Request {
 		r.Header.Add("Authorization", value)
 	}
 	if p, ok := peer.FromContext(ctx); ok {
-		r.RemoteAddr = p.Addr.String()
+		r.RemoteAddr = web.ClientAddress(g.Proxies, p.Addr.String(), metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"))
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			r.TLS = &info.State
 		}

@@ -210,6 +210,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err != nil {
 		return nil, fmt.Errorf("http.trustedProxies: %w", err)
 	}
+	if a.guard != nil {
+		a.guard.Proxies = proxies
+	}
 	if len(proxies) > 0 {
 		handler = web.Forwarded(proxies, handler)
 	}

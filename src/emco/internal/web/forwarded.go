@@ -8,33 +8,39 @@ import (
 	"strings"
 )
 
-// Forwarded returns a handler that reads the address of a client from the X-Forwarded-For of trusted proxies. Each proxy
-// appends the address that it was called from, so the last one that is not trusted is the client's: the client
-// can forge those before it.
+// Forwarded returns a handler of requests whose address is that of their client, see ClientAddress.
 func Forwarded(trusted []netip.Prefix, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if client := ClientAddress(trusted, r.RemoteAddr, r.Header.Values("X-Forwarded-For")); client != r.RemoteAddr {
+			r = r.WithContext(r.Context())
+			r.RemoteAddr = client
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ClientAddress returns the address of the client behind a connection from an address, both as host:port: that of the connection, or with the port 0 what trusted
+// proxies name in their values of X-Forwarded-For. Each proxy appends the address that it was called from, so the last one that is not trusted is
+// the client's: the client can forge those before it.
+func ClientAddress(trusted []netip.Prefix, from string, forwarded []string) string {
 	trusts := func(ip netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(ip) })
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		peer, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !trusts(plainAddr(peer.Addr())) {
-			next.ServeHTTP(w, r)
-			return
+	peer, err := netip.ParseAddrPort(from)
+	if err != nil || !trusts(plainAddr(peer.Addr())) {
+		return from
+	}
+	client := plainAddr(peer.Addr())
+	for _, hop := range slices.Backward(strings.Split(strings.Join(forwarded, ","), ",")) {
+		ip, err := hopAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break // the last proxy that is known is nearest to the client
 		}
-		client := plainAddr(peer.Addr())
-		for _, hop := range slices.Backward(strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")) {
-			ip, err := hopAddr(strings.TrimSpace(hop))
-			if err != nil {
-				break // the last proxy that is known is nearest to the client
-			}
-			if client = ip; !trusts(ip) {
-				break
-			}
+		if client = ip; !trusts(ip) {
+			break
 		}
-		r = r.WithContext(r.Context())
-		r.RemoteAddr = net.JoinHostPort(client.String(), "0")
-		next.ServeHTTP(w, r)
-	})
+	}
+	return net.JoinHostPort(client.String(), "0")
 }
 
 // hopAddr reads an address as proxies write it, some with a port.
