@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -140,16 +139,16 @@ func (t *Tally) readAll(ctx context.Context) error {
 
 func (t *Tally) readSome(ctx context.Context, keys []store.Key) error {
 	slices.Sort(keys)
-	for _, k := range slices.Compact(keys) {
-		kind := t.kindOf(k)
-		if kind < 0 {
-			continue
-		}
-		_, err := t.db.Get(ctx, k)
-		if err != nil && !errs.Is(err, errs.NotFound) {
+	counted := slices.DeleteFunc(slices.Compact(keys), func(k store.Key) bool { return t.kindOf(k) < 0 })
+	exists := map[store.Key]bool{}
+	for doc, err := range t.db.GetEach(ctx, counted) {
+		if err != nil {
 			return err
 		}
-		t.note(kind, t.hash(k), err == nil)
+		exists[doc.Key] = true
+	}
+	for _, k := range counted {
+		t.note(t.kindOf(k), t.hash(k), exists[k])
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -36,6 +37,25 @@ func (f *Fleet) Clusters() map[v2.ClusterKey]placement.Cluster { return f.cluste
 // Labelled implements placement.Inventory.
 func (f *Fleet) Labelled(provider, name string) []v2.ClusterKey {
 	return f.labelled[label{provider, name}]
+}
+
+// with returns the next fleet after changes of documents, whose keys are sorted. docs are those of them that exist, in order.
+func (f *Fleet) with(changed []store.Key, docs iter.Seq2[store.Doc, error]) (*Fleet, error) {
+	d := f.edit()
+	for doc, err := range docs {
+		if err != nil {
+			return nil, err
+		}
+		for ; changed[0] != doc.Key; changed = changed[1:] {
+			d.remove(changed[0])
+		}
+		d.put(doc.Key)
+		changed = changed[1:]
+	}
+	for _, k := range changed {
+		d.remove(k)
+	}
+	return d.build(), nil
 }
 
 // edit returns a builder of the next fleet. Lists are shared until they change.

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -51,6 +53,18 @@ type cachedFilter struct {
 
 // maxClouds bounds the logical clouds in memory.
 const maxClouds = 256
+
+// followEvery is the time between two looks of Follow.
+const followEvery = 5 * time.Second
+
+// Follow reads what is written every few seconds, until ctx ends, so that requests find little to read. What it cannot read, the next
+// request reads.
+func (i *Inventory) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, _ = i.Fleet(readpoint.With(ctx))
+		_ = pause.For(ctx, followEvery)
+	}
+}
 
 // Fleet returns the clusters now, including all writes from before the call.
 func (i *Inventory) Fleet(ctx context.Context) (*Fleet, error) {
@@ -112,7 +126,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.fleet == nil || changes.All || many(changes.Keys, i.fleet) {
+	if i.fleet == nil || changes.All {
 		clear(i.clouds)
 		i.keyValues = newCachedKeyValues()
 		i.fleet, err = i.readAll(ctx)
@@ -124,20 +138,6 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 	}
 	i.mark = changes.Mark
 	return nil
-}
-
-// listFrom is how many clusters and labels are listed with all others instead of read one by one.
-const listFrom = 100
-
-// many reports whether so many clusters and labels were written that a list of all is cheaper than to read these: a fleet that was just registered.
-func many(keys []store.Key, known *Fleet) bool {
-	n := 0
-	for _, k := range keys {
-		if _, ok := parse(k); ok {
-			n++
-		}
-	}
-	return n >= listFrom && n >= len(known.clusters)/4
 }
 
 // readAll reads every cluster and label.
@@ -156,37 +156,22 @@ func (i *Inventory) readAll(ctx context.Context) (*Fleet, error) {
 // members are among them.
 func (i *Inventory) readSomeLocked(ctx context.Context, keys []store.Key) error {
 	slices.Sort(keys) // clusters before their labels
-	var d *fleetBuilder
+	var changed []store.Key
 	for _, k := range slices.Compact(keys) {
 		if cloud, _, member := strings.Cut(string(k), members+"/"); member {
 			delete(i.clouds, store.Key(cloud))
 		}
 		i.keyValues.forget(k)
-		if _, ok := parse(k); !ok {
-			continue
-		}
-		if d == nil {
-			d = i.fleet.edit()
-		}
-		if err := i.readOne(ctx, d, k); err != nil {
-			return err
+		if _, ok := parse(k); ok {
+			changed = append(changed, k)
 		}
 	}
-	if d != nil {
-		i.fleet = d.build()
+	if len(changed) == 0 {
+		return nil
 	}
-	return nil
-}
-
-func (i *Inventory) readOne(ctx context.Context, d *fleetBuilder, k store.Key) error {
-	_, err := i.db.Get(ctx, k)
-	switch {
-	case errs.Is(err, errs.NotFound):
-		d.remove(k)
-	case err != nil:
-		return err
-	default:
-		d.put(k)
+	fleet, err := i.fleet.with(changed, i.db.GetEach(ctx, changed))
+	if err == nil {
+		i.fleet = fleet
 	}
-	return nil
+	return err
 }

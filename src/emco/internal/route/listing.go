@@ -10,7 +10,6 @@ import (
 	"unique"
 	"weak"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -64,9 +63,9 @@ func (r *recentListings) list(ctx context.Context, db *store.DB, provider string
 		return nil, err
 	}
 	fresh := known
-	changed := clustersOf(changes.Keys, provider)
+	changed := slices.DeleteFunc(clustersAmong(changes.Keys), func(c v2.ClusterKey) bool { return c.Provider() != provider })
 	switch {
-	case known == nil || changes.All || len(changed) >= listFrom:
+	case known == nil || changes.All:
 		fresh, err = listAll(ctx, db, provider)
 	case len(changed) > 0:
 		fresh, err = known.with(ctx, db, changed)
@@ -140,14 +139,12 @@ func (l *listing) with(ctx context.Context, db *store.DB, changed []v2.ClusterKe
 	next := &listing{clusters: maps.Clone(l.clusters), bytes: l.bytes}
 	for _, c := range changed {
 		next.remove(c)
-		doc, err := db.Get(ctx, store.Key(c.StoreKey()))
-		switch {
-		case errs.Is(err, errs.NotFound):
-		case err != nil:
+	}
+	for doc, err := range db.GetEach(ctx, registrationKeys(changed)) {
+		if err != nil {
 			return nil, err
-		default:
-			next.put(doc)
 		}
+		next.put(doc)
 	}
 	return next, nil
 }
@@ -169,15 +166,32 @@ func (l *listing) remove(cluster v2.ClusterKey) {
 	}
 }
 
-// clustersOf returns the clusters of a provider whose registrations are among keys, each once.
-func clustersOf(keys []store.Key, provider string) (out []v2.ClusterKey) {
+// ChangedClusters returns the clusters whose registrations have changed, in order and each once; all if any may have, or may be reached
+// otherwise because a sync object has changed.
+func ChangedClusters(changes store.Changes) (changed []v2.ClusterKey, all bool) {
+	if changes.All || slices.ContainsFunc(changes.Keys, func(k store.Key) bool { _, ok := SyncObjectProvider(k); return ok }) {
+		return nil, true
+	}
+	return clustersAmong(changes.Keys), false
+}
+
+// clustersAmong returns the clusters whose registrations are among keys, in order and each once.
+func clustersAmong(keys []store.Key) (out []v2.ClusterKey) {
 	for _, k := range keys {
-		if c, ok := v2.ClusterOf(string(k)); ok && c.Provider() == provider {
+		if c, ok := v2.ClusterOf(string(k)); ok {
 			out = append(out, c)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// registrationKeys returns the keys of the documents of clusters.
+func registrationKeys(clusters []v2.ClusterKey) (keys []store.Key) {
+	for _, c := range clusters {
+		keys = append(keys, store.Key(c.StoreKey()))
+	}
+	return keys
 }
 
 // Prefetch reads the registrations of many clusters together. One that it cannot read is

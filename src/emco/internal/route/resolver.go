@@ -179,8 +179,17 @@ type FedCluster struct {
 
 // Fed yields all clusters that are fed through Git.
 func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
+	return l.fedAmong(ctx, l.DB.List(ctx, "cluster-providers", store.Query{Depth: 3})) // not the labels and key-value pairs of clusters, which may be many more
+}
+
+// FedOf yields those of some clusters that are registered and fed through Git.
+func (l *Lookup) FedOf(ctx context.Context, clusters []v2.ClusterKey) iter.Seq2[FedCluster, error] {
+	return l.fedAmong(ctx, l.DB.GetEach(ctx, registrationKeys(clusters)))
+}
+
+func (l *Lookup) fedAmong(ctx context.Context, docs iter.Seq2[store.Doc, error]) iter.Seq2[FedCluster, error] {
 	return func(yield func(FedCluster, error) bool) {
-		for doc, err := range l.DB.List(ctx, "cluster-providers", store.Query{Depth: 3}) { // not the labels and key-value pairs of clusters, which may be many more
+		for doc, err := range docs {
 			if err != nil {
 				yield(FedCluster{}, err)
 				return
@@ -198,18 +207,6 @@ func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
 			}
 		}
 	}
-}
-
-// FedCluster reads one cluster; NotFound if it is not registered, or not fed through Git.
-func (l *Lookup) FedCluster(ctx context.Context, name v2.ClusterKey) (FedCluster, error) {
-	c, err := l.Registration(ctx, name)
-	switch {
-	case err != nil && c.UID == "":
-		return FedCluster{Name: name}, err
-	case err != nil, c.Direct():
-		return FedCluster{Name: name}, errs.E(errs.NotFound, "find", string(name), errors.New("it is not fed through Git"))
-	}
-	return l.fed(ctx, name, c.GitOps), nil
 }
 
 func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, g v2.GitOps) FedCluster {

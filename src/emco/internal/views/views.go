@@ -143,6 +143,7 @@ func (v *Views) Run(ctx context.Context) error {
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	reading.Go(func() { v.log.follow(ctx, v.Events) })
+	reading.Go(func() { v.Inventory.Follow(ctx) })
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {

@@ -16,7 +16,8 @@ var ErrBroken = errors.New("the disk is broken")
 type Reads struct {
 	store.Driver // a store.Follower, as that of Driver
 
-	Got, Listed atomic.Int64               // documents that were read one by one, and by lists
+	Got, Listed atomic.Int64               // documents that were read one by one or by their keys, and by lists
+	Batches     atomic.Int64               // reads of several documents by their keys
 	Fails       func(store.Key) (yes bool) // whether the read of a document ends with ErrBroken; nil: none does
 	Blind       bool                       // it does not know what has changed
 }
@@ -28,6 +29,22 @@ func (r *Reads) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 	}
 	r.Got.Add(1)
 	return r.Driver.Get(ctx, k)
+}
+
+// GetEach is that of the driver.
+func (r *Reads) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		r.Batches.Add(1)
+		for doc, err := range store.GetEach(ctx, r.Driver, keys) {
+			if err == nil && r.Fails != nil && r.Fails(doc.Key) {
+				doc, err = store.Doc{}, ErrBroken
+			}
+			r.Got.Add(1)
+			if !yield(doc, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // List is that of the driver.

@@ -12,11 +12,11 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
@@ -32,47 +32,36 @@ type Reader struct {
 // cannot be read: their pairs carry the error. It reads only clusters that were written since the mark, unless sync objects, which many
 // clusters share, were written too.
 func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterList, error) {
+	ctx = readpoint.With(ctx)                      // what the watch has brought needs no read
 	changes, err := r.Routes.DB.Changes(ctx, mark) // before the documents are read
 	if err != nil {
 		return gitstatus.ClusterList{}, err
 	}
 	list := lister{Reader: r, out: gitstatus.ClusterList{Mark: changes.Mark}}
-	changed, all := registrationsIn(changes)
+	changed, all := route.ChangedClusters(changes)
+	clusters := r.Routes.Lookup().Fed(ctx)
 	if !all {
-		list.out.Since = true
-		lookup := r.Routes.Lookup()
-		for _, name := range changed {
-			c, err := lookup.FedCluster(ctx, name)
-			if err = list.add(c, err); err != nil {
-				return gitstatus.ClusterList{}, err
-			}
-		}
-		return list.out, nil
+		clusters = r.Routes.Lookup().FedOf(ctx, changed)
 	}
-	for c, err := range r.Routes.Lookup().Fed(ctx) {
-		if err = list.add(c, err); err != nil {
+	for c, err := range clusters {
+		if err != nil {
 			return gitstatus.ClusterList{}, err
 		}
+		list.add(c)
+	}
+	if list.out.Since = !all; list.out.Since {
+		list.out.Gone = without(changed, list.out.Clusters)
 	}
 	return list.out, nil
 }
 
-// listFrom is how many clusters are listed with all others instead of read one by one.
-const listFrom = 500
-
-// registrationsIn returns the clusters whose registrations are among changes, each once; all if every cluster may report elsewhere now, or so many that a list of all is cheaper.
-func registrationsIn(changes store.Changes) (changed []v2.ClusterKey, all bool) {
-	for _, k := range changes.Keys {
-		if _, ok := route.SyncObjectProvider(k); ok {
-			return nil, true
-		}
-		if c, ok := v2.ClusterOf(string(k)); ok {
-			changed = append(changed, c)
-		}
+// without returns the names that no cluster has.
+func without(names []v2.ClusterKey, clusters []gitstatus.Cluster) []v2.ClusterKey {
+	has := map[v2.ClusterKey]bool{}
+	for _, c := range clusters {
+		has[c.Name] = true
 	}
-	slices.Sort(changed)
-	changed = slices.Compact(changed)
-	return changed, changes.All || len(changed) >= listFrom
+	return slices.DeleteFunc(names, func(name v2.ClusterKey) bool { return has[name] })
 }
 
 // lister makes a list of clusters.
@@ -81,24 +70,18 @@ type lister struct {
 	out gitstatus.ClusterList
 }
 
-// add adds a cluster, or that it does not report through Git; err is why it was not read.
-func (l *lister) add(c route.FedCluster, err error) error {
+// add adds a cluster if it reports through Git.
+func (l *lister) add(c route.FedCluster) {
 	switch {
-	case err != nil && !errs.Is(err, errs.NotFound):
-		return err
 	case c.Err != nil:
 		l.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
 		if !errs.Is(c.Err, errs.NotFound) && !errs.Is(c.Err, errs.Invalid) { // those are corrected by writes, which the mark shows
 			l.out.Mark = 0
 		}
-	case err == nil && c.Settings.Status.Repo.URL != "": // else it reports by HTTPS, or not at all
+	case c.Settings.Status.Repo.URL != "": // else it reports by HTTPS, or not at all
 		l.out.Clusters = append(l.out.Clusters, gitstatus.Cluster{Name: c.Name, Status: c.Settings.Status})
-		return nil
+		l.out.Gone = slices.DeleteFunc(l.out.Gone, func(gone v2.ClusterKey) bool { return gone == c.Name })
 	}
-	if l.out.Since {
-		l.out.Gone = append(l.out.Gone, c.Name)
-	}
-	return nil
 }
 
 // Cluster returns what a source of reports needs to know of one cluster.

@@ -12,7 +12,10 @@ const (
 	trim = 1000   // number of changes after which older ones are removed
 )
 
-var _ store.Follower = (*Driver)(nil)
+var (
+	_ store.Follower = (*Driver)(nil)
+	_ store.Batcher  = (*Driver)(nil)
+)
 
 // Changes implements store.Follower. A mark is the number of the last line of the changes.
 func (d *Driver) Changes(ctx context.Context, mark int64) (store.Changes, error) {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -30,6 +32,46 @@ func (d *Driver) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 		return store.Doc{}, errs.E(errs.NotFound, "get", string(k), errors.New("not found"))
 	}
 	return doc, classify("get", k, err)
+}
+
+// together is how many documents one statement reads by their keys.
+const together = 100
+
+// byKeys is the statement that reads them.
+var byKeys = "SELECT " + fields + " FROM docs WHERE key IN (?" + strings.Repeat(",?", together-1) + ")"
+
+// GetEach implements store.Batcher.
+func (d *Driver) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
+	return func(yield func(store.Doc, error) bool) {
+		for some := range slices.Chunk(keys, together) {
+			found, err := d.several(ctx, some)
+			if err != nil {
+				yield(store.Doc{}, classify("get", some[0], err))
+				return
+			}
+			for _, k := range some {
+				if doc, ok := found[k]; ok && !yield(doc, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// several reads at most together documents.
+func (d *Driver) several(ctx context.Context, keys []store.Key) (map[store.Key]store.Doc, error) {
+	args := make([]any, together)
+	for i := range args {
+		args[i] = string(keys[min(i, len(keys)-1)])
+	}
+	found := make(map[store.Key]store.Doc, len(keys))
+	var r row // for all rows
+	err := d.read.rows(ctx, byKeys, args, func(into func(...any) error) error {
+		doc, err := r.scan(into)
+		found[doc.Key] = doc
+		return err
+	})
+	return found, err
 }
 
 // List implements store.Driver.

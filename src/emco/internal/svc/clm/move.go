@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -93,7 +94,7 @@ func (n moveHandler) move(w http.ResponseWriter, r *http.Request, dry bool) erro
 func (n moveHandler) trial() moveHandler {
 	resources := n.resources
 	resources.DB, resources.Moves = resources.DB.Trial(), trialMoves{resources.Moves}
-	return moveHandler{&shardAllocator{resources: resources}}
+	return moveHandler{newShardAllocator(resources)}
 }
 
 // trialMoves reads the progress of moves, and stores nothing.
@@ -197,7 +198,7 @@ func (n moveHandler) nextSlotLocked(ctx context.Context, m movingCluster, ask v2
 	if stays {
 		return *g, nil
 	}
-	n.branches = nil // the counts may include clusters that are gone
+	n.counted = time.Time{} // the counts may include clusters that are gone
 	if err := n.countLocked(ctx); err != nil {
 		return *g, err
 	}
@@ -212,7 +213,7 @@ func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.G
 	if err != nil {
 		return m.doc, err
 	}
-	n.branches = nil // the counts have it at its old place
+	n.counted = time.Time{} // the counts have it at its old place
 	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
 }
 

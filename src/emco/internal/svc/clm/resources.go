@@ -59,7 +59,7 @@ func (s Resources) Mount(r *mux.Router) {
 			return resource.UniqueName(p.Metadata.Name)
 		},
 	})
-	allocator := &shardAllocator{resources: s}
+	allocator := newShardAllocator(s)
 	resource.Mount(r, s.DB, s.clusters(allocator))
 	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Act("move"), Type: "clusters"}, web.WithDryRun(moveHandler{allocator}.move))
 	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Get, Type: "clusters"}, moveHandler{allocator}.progress)
@@ -120,7 +120,7 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return moveHandler{&shardAllocator{resources: s}}.checkArrived(ctx, movingCluster{doc: doc, cluster: c})
+	return moveHandler{newShardAllocator(s)}.checkArrived(ctx, movingCluster{doc: doc, cluster: c})
 }
 
 // releaseCluster records what a deregistered cluster leaves behind: the branch that only it

@@ -15,7 +15,6 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
-	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
@@ -31,26 +30,20 @@ const (
 	maxBranches = 5000
 	// recount is how long the counts are reused although other processes may register
 	// clusters.
-	recount = time.Minute
+	recount = 5 * time.Second
 )
 
 // shardAllocator counts the clusters of repositories and chooses the places of new ones.
 type shardAllocator struct {
 	resources Resources
 
-	mu          sync.Mutex
-	counted     time.Time                 // guarded by mu
-	branches    map[branchKey]branchUsage // nil: not counted yet; guarded by mu
-	ownBranches map[string]int            // number of clusters' own branches, by repository; guarded by mu
+	mu      sync.Mutex
+	counts  branchCounts // guarded by mu
+	counted time.Time    // when counts were brought up to date; zero: they must be; guarded by mu
 }
 
-// branchKey identifies a branch by the sync objects' branch and the shard.
-type branchKey struct{ url, name, shard string }
-
-// branchUsage counts the clusters on a branch.
-type branchUsage struct {
-	clusters int
-	flat     int // those without fan-out
+func newShardAllocator(resources Resources) *shardAllocator {
+	return &shardAllocator{resources: resources, counts: branchCounts{resources: resources}}
 }
 
 // assignSlot chooses the place of a new cluster. If the sync objects cannot be read, it
@@ -78,7 +71,7 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 	if resource.DryRun(ctx) {
 		return nil
 	}
-	a.addLocked(s, c.Spec.GitOps)
+	a.counts.assign(clusterAt(at, c.Metadata.Name), placeOf(s, c.Spec.GitOps))
 	a.warnIfCrowdedLocked(s, c.Spec.GitOps)
 	return nil
 }
@@ -101,7 +94,7 @@ func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Set
 			return err
 		}
 	}
-	g.FanOut = g.FanOut || a.branches[branchKeyOf(s, *g)].flat >= maxFlat
+	g.FanOut = g.FanOut || a.counts.branches[branchKeyOf(s, *g)].flat >= maxFlat
 	return nil
 }
 
@@ -109,7 +102,7 @@ func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Set
 // names.
 func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
-		return a.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
+		return a.counts.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
 	if g.Shard == "" {
 		g.Shard = a.openShardLocked(cluster, s, room)
@@ -128,7 +121,7 @@ func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s syncobjects.Se
 	for i := range s.Sharding.First {
 		known[syncobjects.ShardName(i)] = true
 	}
-	for b := range a.branches {
+	for b := range a.counts.branches {
 		if b.url == s.Repo.URL && b.name == s.Branch && b.shard != "" {
 			known[b.shard] = true
 		}
@@ -163,42 +156,16 @@ func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s synco
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err
 	}
-	if a.ownBranches[s.Repo.URL]+countOwnBranches(s) > maxBranches {
-		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; let them report elsewhere (statusUrl), or use another repository", a.ownBranches[s.Repo.URL], maxBranches))
+	if a.counts.own[s.Repo.URL]+countOwnBranches(s) > maxBranches {
+		return errs.New(errs.Conflict, fmt.Sprintf("the clusters of the repository have %d branches of their own, and a repository takes %d; let them report elsewhere (statusUrl), or use another repository", a.counts.own[s.Repo.URL], maxBranches))
 	}
 	return nil
-}
-
-// countOwnBranches returns how many branches a cluster has for itself.
-func countOwnBranches(s syncobjects.Settings) (many int) {
-	if s.DerivedBranch != "" {
-		many++
-	}
-	if s.Status.Mode == syncobjects.StatusRef && s.Status.Repo.URL == s.Repo.URL {
-		many++
-	}
-	return many
-}
-
-func branchKeyOf(s syncobjects.Settings, g v2.GitOps) branchKey {
-	return branchKey{s.Repo.URL, s.Branch, g.Shard}
-}
-
-// addLocked counts a cluster.
-func (a *shardAllocator) addLocked(s syncobjects.Settings, g v2.GitOps) {
-	t := a.branches[branchKeyOf(s, g)]
-	t.clusters++
-	if !g.FanOut {
-		t.flat++
-	}
-	a.branches[branchKeyOf(s, g)] = t
-	a.ownBranches[s.Repo.URL] += countOwnBranches(s.At("", route.SlotOf(g)))
 }
 
 // warnIfCrowdedLocked logs when a branch holds more clusters than a shard should, once per
 // multiple of the shard size. The allocator moves none of them: clusters read the branch.
 func (a *shardAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps) {
-	many := a.branches[branchKeyOf(s, g)].clusters
+	many := a.counts.branches[branchKeyOf(s, g)].clusters
 	if a.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
 	}
@@ -206,44 +173,14 @@ func (a *shardAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps
 		slog.String("repo", s.Repo.URL), slog.String("branch", s.Branch), slog.Int("clusters", many), slog.Int("shardSize", s.Sharding.Size))
 }
 
-// countLocked counts all clusters, unless the counts are recent.
+// countLocked brings the counts up to date, unless they are recent.
 func (a *shardAllocator) countLocked(ctx context.Context) error {
-	if a.branches != nil && time.Since(a.counted) < recount {
+	if !a.counted.IsZero() && time.Since(a.counted) < recount {
 		return nil
 	}
-	fresh := &shardAllocator{resources: a.resources, branches: map[branchKey]branchUsage{}, ownBranches: map[string]int{}}
-	for doc, err := range a.resources.DB.List(ctx, "cluster-providers", store.Query{Depth: 1}) {
-		if err != nil {
-			return err
-		}
-		if err := fresh.provider(ctx, doc.Key); err != nil {
-			return err
-		}
+	err := a.counts.update(ctx)
+	if err == nil {
+		a.counted = time.Now()
 	}
-	a.branches, a.ownBranches, a.counted = fresh.branches, fresh.ownBranches, time.Now()
-	return nil
-}
-
-// provider counts the clusters of a provider. It reads equal sync objects once.
-func (a *shardAllocator) provider(ctx context.Context, key store.Key) error {
-	known := map[v2.GitOps]syncobjects.Settings{}
-	at := resource.Place{Parent: key}
-	for item, err := range store.All[v2.Cluster](ctx, a.resources.DB, key+"/clusters", store.Query{Depth: 1}) {
-		if err != nil {
-			return err
-		}
-		g := item.Value.Spec.GitOps
-		objects := v2.GitOps{Type: g.Type, Reference: g.Reference, Resource: g.Resource}
-		s, read := known[objects]
-		if !read && !item.Value.Direct() {
-			if s, err = a.resources.readSettings(ctx, at, objects, nil); err != nil && !errs.Is(err, errs.Invalid) {
-				return err
-			}
-			known[objects] = s
-		}
-		if s.Repo.URL != "" && !s.Published() {
-			a.addLocked(s, g)
-		}
-	}
-	return nil
+	return err
 }
