@@ -73,12 +73,12 @@ $(GO_ENV): # the user's own settings, and where to link
 test-work:
 	go test $(TESTFLAGS) work
 
-# scripts/rules reads files outside of its module, so a cached result may be old.
+# scripts/rules and package later read files outside of their modules, so a cached result may be old.
 test-scripts:
 	cd scripts/testbed && GOWORK=off go test ./...
 	cd scripts/release && GOWORK=off go test ./...
 	cd scripts/rules && GOWORK=off go test -count=1 ./...
-	cd scripts/e2e && GOWORK=off go test ./lanes
+	cd scripts/e2e && GOWORK=off go test ./lanes && GOWORK=off go test -count=1 ./later
 
 # A result that go test finds by the binary's content alone is not kept for the next time, and the binary
 # is linked again. So the cached results are those of a run of all tests. The first run that fails ends it.

@@ -1,0 +1,76 @@
+// Package later makes the sources of a later release: this one with a feature whose stored values this one would lose.
+// There is no second release yet, so upgrades are tested with the two.
+package later
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Version is what the later release calls itself, if it is built with Flags.
+const Version = "v99.0.0"
+
+// Level is the level of stored data that the later release knows.
+const Level = 2
+
+// edit replaces a text in a file, which must have it once.
+type edit struct{ file, old, new string }
+
+// edits give a project an owner. It is stored from level 2 on, and refused before.
+var edits = []edit{
+	{"emco/internal/appcontext/store.go", "\nconst Level = 1\n", "\nconst Level = 2\n"},
+	{
+		"api/v2/project.go", "type Project struct {\n\tNamed\n}\n",
+		"type Project struct {\n\tNamed\n\tSpec ProjectSpec `json:\"spec,omitzero\"`\n}\n\n// ProjectSpec is what is special about a project.\ntype ProjectSpec struct {\n\tOwner string `json:\"owner,omitempty\"`\n}\n",
+	},
+	{"emco/internal/svc/orchestrator/resources.go", "\tDB       *store.DB\n", "\tDB       *store.DB\n\tLevel    func() int // in force\n"},
+	{
+		"emco/internal/svc/orchestrator/resources.go", "\t\tPlace: v2.ProjectStoreKey,\n",
+		"\t\tPlace: v2.ProjectStoreKey,\n\t\tCheck: func(_ context.Context, _ resource.Place, p v2.Project) error {\n\t\t\tif n := s.Level(); p.Spec.Owner != \"\" && n < 2 {\n" +
+			"\t\t\t\treturn errs.New(errs.Conflict, fmt.Sprintf(\"spec.owner needs stores at level 2, they are at %d: replace all processes by this version first\", n))\n\t\t\t}\n\t\t\treturn nil\n\t\t},\n",
+	},
+	{"emco/internal/svc/orchestrator/resources.go", "import (\n", "import (\n\t\"fmt\"\n"},
+	{"emco/internal/app/wire.go", "orchestrator.Resources{DB: w.st.db,", "orchestrator.Resources{DB: w.st.db, Level: w.st.level.InForce,"},
+}
+
+// Flags returns the flags of go build that make the later release of the sources in a folder. They name files in dir.
+func Flags(sources, dir string) ([]string, error) {
+	sources, err := filepath.Abs(sources)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for _, e := range edits {
+		if _, read := texts[e.file]; !read {
+			text, err := os.ReadFile(filepath.Join(sources, e.file))
+			if err != nil {
+				return nil, err
+			}
+			texts[e.file] = string(text)
+		}
+		if n := strings.Count(texts[e.file], e.old); n != 1 {
+			return nil, fmt.Errorf("%s has %d times %q, which the later release replaces: it must have it once", e.file, n, e.old)
+		}
+		texts[e.file] = strings.Replace(texts[e.file], e.old, e.new, 1)
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		changed := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		replace[filepath.Join(sources, file)] = changed
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		return nil, err
+	}
+	return []string{"-overlay", file, "-ldflags", "-X github.com/emco-orchestrator/emco/src/api/version.release=" + Version}, nil
+}
