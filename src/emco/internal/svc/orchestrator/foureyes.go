@@ -51,6 +51,26 @@ func (g *Groups) fourEyes(ctx context.Context, s lifecycle.Snapshot, req lifecyc
 	})
 }
 
+// reviewed refuses, as Invalid, to publish what a head's operation has made of a group's documents, if these have changed since the request was
+// accepted: what the operation read may be what nobody has reviewed.
+func (g *Groups) reviewed(ctx context.Context, head appcontext.Head) error {
+	group := store.Key(head.Document)
+	if !g.reviews.Covers(group) || head.Op.From > 0 {
+		return nil
+	}
+	history, err := g.contexts.History(ctx, head.UID)
+	if err != nil {
+		return err
+	}
+	_, err = g.reviews.Review(ctx, group, lastReview(history), true, func(open review.Changes) error {
+		if len(open.All) == 0 && !open.Forgotten {
+			return nil
+		}
+		return errs.New(errs.Invalid, head.Op.Kind+": "+string(group)+" has changed since it was reviewed: "+named(open)+"; nothing was done: somebody else must do it again (auth.fourEyes)")
+	})
+	return err
+}
+
 // groupType is what permissions call groups.
 const groupType = "deployment-intent-groups"
 

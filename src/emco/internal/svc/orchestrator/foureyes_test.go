@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -167,4 +168,54 @@ func TestOtherProjectsKeepTheirApprovals(t *testing.T) {
 		t.Errorf("the history is %q, want one approval", got)
 	}
 	g.as("ann", 202, "POST "+g.path()+"/instantiate", "")
+}
+
+// The documents are read when the operation is carried out, which may be hours after its request if it waits for workflows. What has changed
+// meanwhile was reviewed by nobody.
+func TestWhatChangesAfterTheRequestIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	p, g := newWatchedGroup(t)
+	instantiate, update := "POST "+g.path()+"/instantiate", "POST "+g.path()+"/update"
+	failed := func(what, by string) {
+		t.Helper()
+		if got := g.head().Failure; !strings.Contains(got, "has changed since it was reviewed: "+by+" changed ") || !strings.Contains(got, "auth.fourEyes") {
+			t.Errorf("%s: the failure is %q", what, got)
+		}
+	}
+	g.as("bob", 202, "POST "+g.path()+"/approve", "")
+	g.as("ann", 202, instantiate, "")
+	g.changedBy("ann", "late")
+	p.work()
+	failed("instantiate", "ann")
+	if rev := g.head().Rev; rev != 0 {
+		t.Errorf("revision %d is desired", rev)
+	}
+	g.as("ann", 403, instantiate, "")
+	g.as("bob", 202, instantiate, "") // it reviews the change
+	p.work()
+	p.settle()
+	if h := g.head(); h.Rev == 0 || h.Failure != "" {
+		t.Errorf("after another caller has reviewed it: %+v", h)
+	}
+
+	desired := g.head().Rev
+	g.as("bob", 202, update, "")
+	p.upload("PUT projects/shop/composite-apps/till/v1/apps/web", name("web"), p.chart("new")) // by anonymous
+	p.work()
+	failed("update", "anonymous")
+	if rev := g.head().Rev; rev != desired {
+		t.Errorf("revision %d is desired, want %d", rev, desired)
+	}
+	g.as("anonymous", 202, "POST "+g.path()+"/rollback", `{"metadata":{"name":"r"},"spec":{"revision":"`+strconv.FormatInt(desired, 10)+`"}}`)
+	p.work()
+	p.settle()
+	if h := g.head(); h.Rev == desired || h.Failure != "" {
+		t.Errorf("after a rollback: %+v", h)
+	}
+	g.as("bob", 202, update, "")
+	p.work()
+	p.settle()
+	if h := g.head(); h.Failure != "" {
+		t.Errorf("after another caller has reviewed it: %+v", h)
+	}
 }

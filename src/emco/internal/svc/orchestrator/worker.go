@@ -55,6 +55,7 @@ type Worker struct {
 	values   customize.Values // that patches fetch; nil: none
 	placed   revision.Placed  // what clusters should hold; nil: not known
 	quotas   quotas
+	reviewed func(ctx context.Context, head appcontext.Head) error // see Groups.reviewed
 	log      *slog.Logger
 	panics   *contain.Panics
 	shares   *fairshare.Shares // one permit per running operation, by project
@@ -70,7 +71,7 @@ type Worker struct {
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, placed: g.placed, quotas: g.quotas(), renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, placed: g.placed, quotas: g.quotas(), reviewed: g.reviewed, renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -142,7 +143,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.quotas.admit, Recipients: w.planner.Recipients}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.admit, Recipients: w.planner.Recipients}, op)
 		})
 	}
 	return ctx.Err()
@@ -243,6 +244,14 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 		log.Warn("cannot record events", "err", err)
 	}
 	return nil
+}
+
+// admit refuses, as Invalid, a revision that would use more than its project may, or that has what nobody has reviewed.
+func (w *Worker) admit(ctx context.Context, head appcontext.Head, next appcontext.Use) error {
+	if err := w.quotas.admit(ctx, head, next); err != nil {
+		return err
+	}
+	return w.reviewed(ctx, head)
 }
 
 // currentHead returns the head of the operation's deployment; Conflict if the head no longer

@@ -36,7 +36,7 @@ type Builder struct {
 	Values   customize.Values // of URLs in patches; nil: none are read
 	Placed   Placed           // what other deployments place; nil: that is not known
 
-	// Admit refuses, as Invalid, a revision that would use more than its project may; nil: all are published.
+	// Admit refuses, as Invalid, a revision that may not be published, such as one that would use more than its project may; nil: all are published.
 	Admit func(ctx context.Context, head appcontext.Head, next appcontext.Use) error
 
 	// Recipients returns the clusters that read files, and the recipients of encrypted Secrets there, as
