@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	maxGroup  = 200  // lines in one transaction
-	maxWait   = 4096 // lines that wait; requests beyond are refused
-	maxNotes  = 1024 // lines that wait; notes beyond are dropped
-	together  = time.Second / 10
-	patience  = 5 * time.Second // of a request that waits for its line
-	goodbye   = 5 * time.Second // for the last lines of a process that stops
-	upkeep    = time.Minute     // between two looks at old lines
-	markEvery = 24 * time.Hour  // between two lines with the heads of all streams
-	sealAfter = 24 * time.Hour  // the age at which lines are compressed at the latest
-	retry     = time.Second / 2 // after etcd did not answer
+	maxGroup      = 200  // lines in one transaction
+	maxWait       = 4096 // lines that wait; requests beyond are refused
+	maxNotes      = 1024 // lines that wait; notes beyond are dropped
+	together      = time.Second / 10
+	patience      = 5 * time.Second // of a request that waits for its line
+	goodbye       = 5 * time.Second // for the last lines of a process that stops
+	upkeep        = time.Minute     // between two looks at old lines
+	markEvery     = 24 * time.Hour  // between two lines with the heads of all streams
+	compressAfter = 24 * time.Hour  // the age at which lines are compressed at the latest
+	retry         = time.Second / 2 // after etcd did not answer
 )
 
 // Options configure a Log.

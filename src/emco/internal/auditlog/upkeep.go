@@ -59,7 +59,7 @@ func (t *Log) upkeep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.full:
-			err = t.sealOwn(ctx)
+			err = t.compressOwn(ctx)
 		case <-tick.C:
 			if now := t.o.Now(); now.Sub(marked) >= markEvery {
 				if heads, err := t.heads(ctx); err == nil {
@@ -75,15 +75,15 @@ func (t *Log) upkeep(ctx context.Context) {
 	}
 }
 
-// sealOwn compresses the oldest lines of the stream that this process writes.
-func (t *Log) sealOwn(ctx context.Context) error {
+// compressOwn compresses the oldest lines of the stream that this process writes.
+func (t *Log) compressOwn(ctx context.Context) error {
 	t.mu.Lock()
 	own := t.stream
 	t.mu.Unlock()
 	if own == "" {
 		return nil
 	}
-	_, err := t.seal(ctx, own)
+	_, err := t.compress(ctx, own)
 	return err
 }
 
@@ -108,9 +108,9 @@ func (t *Log) Tidy(ctx context.Context) error {
 			first = first && own < h.Stream
 			continue
 		}
-		for sealed := true; sealed; {
+		for more := true; more; {
 			var failed error
-			sealed, failed = t.seal(ctx, h.Stream)
+			more, failed = t.compress(ctx, h.Stream)
 			err = errors.Join(err, failed)
 		}
 	}
@@ -120,8 +120,8 @@ func (t *Log) Tidy(ctx context.Context) error {
 	return err
 }
 
-// seal compresses the oldest lines of a stream if there are enough, or if they are old.
-func (t *Log) seal(ctx context.Context, name string) (bool, error) {
+// compress compresses the oldest lines of a stream if there are enough, or if they are old.
+func (t *Log) compress(ctx context.Context, name string) (bool, error) {
 	kv := t.o.KV
 	var keys []*mvccpb.KeyValue
 	var text []byte
@@ -146,7 +146,7 @@ func (t *Log) seal(ctx context.Context, name string) (bool, error) {
 	if err := errors.Join(json.Unmarshal(all[0], &oldest), json.Unmarshal(all[len(all)-1], &last)); err != nil {
 		return false, etcdkv.Corrupt(string(keys[0].Key), err)
 	}
-	if !full && t.o.Now().Sub(oldest.Time) < sealAfter {
+	if !full && t.o.Now().Sub(oldest.Time) < compressAfter {
 		return false, nil
 	}
 	packed, err := pack(text)

@@ -24,7 +24,7 @@ func TestABusyProcessCompressesAsItGoes(t *testing.T) {
 		}
 	}})
 	log, _ := b.start(o)
-	sealed := b.kv.Etcd().Watch(b.Context(), b.kv.Key("audit", "index")+"/", clientv3.WithPrefix())
+	compressed := b.kv.Etcd().Watch(b.Context(), b.kv.Key("audit", "index")+"/", clientv3.WithPrefix())
 	lists.Store(0)
 	const segments, segmentBytes = 6, 512 << 10
 	long := "/v2/" + strings.Repeat("x", 4<<10)
@@ -39,7 +39,7 @@ func TestABusyProcessCompressesAsItGoes(t *testing.T) {
 		for written := 0; written <= segmentBytes; written += 2 * len(long) {
 			b.serve(log, long)
 		}
-		etcdtest.Receive(b, sealed, "an entry in the index of segments")
+		etcdtest.Receive(b, compressed, "an entry in the index of segments")
 		if n := waiting(); n > segmentBytes {
 			t.Errorf("%d bytes of lines wait after a segment was compressed, which has %d", n, segmentBytes)
 		}
