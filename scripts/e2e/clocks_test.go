@@ -22,7 +22,7 @@ import (
 
 // S-13: three processes share an installation with identity, and the clock of one jumps by ten minutes, on and back. What is
 // revoked is refused by all of them, of two changes that start from the same state one is made, and the audit log
-// is whole. Each process tells of the difference.
+// is whole. Each process logs the difference.
 func TestS13ClocksOfProcessesDiffer(t *testing.T) {
 	b, err := bed.Open(t.Context(), bed.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestS13ClocksOfProcessesDiffer(t *testing.T) {
 		}
 	}
 	if log := program.Tail(s.path("one"), 1000); !strings.Contains(log, "the clocks of two processes differ") || !strings.Contains(log, "agrees with ours again") {
-		t.Errorf("the log does not tell of the difference, or of its end:\n%s", log)
+		t.Errorf("the log does not show the difference, or of its end:\n%s", log)
 	}
 	if r := s.emco.Emcoctl(t.Context(), "audit", "verify", "-t", admin); r.Code != 0 {
 		t.Errorf("audit verify: exit code %d\n%s%s", r.Code, r.Out, r.Err)
@@ -92,7 +92,7 @@ func (s *identityStage) answersOf(all []*program.Emco, token string, want int) {
 
 var skewLine = regexp.MustCompile(`(?m)^emco_clock_skew_seconds (\S+)$`)
 
-// skewIs returns an error unless a process says that another clock is ahead of its own by want.
+// skewIs returns an error unless a process reports that another clock is ahead of its own by want.
 func skewIs(ctx context.Context, e *program.Emco, token string, want time.Duration) error {
 	code, text := askAs(ctx, e, "/metrics", token)
 	line := skewLine.FindStringSubmatch(text)

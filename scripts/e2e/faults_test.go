@@ -34,8 +34,8 @@ const (
 
 // While clients write, all kinds of faults strike at once: kill -9, pauses, a full and a slow disk, failing
 // steps, a Git server that cannot be reached, clocks that jump by a day, and tenants with hostile charts and
-// requests. Each client knows what was accepted. The status never says that something was carried out before
-// it was; and whenever the faults rest, documents, revisions and branches hold exactly what was accepted.
+// requests. Each client knows what was accepted. The status never reports a change before EMCO has carried
+// it out; and whenever the faults rest, documents, revisions and branches hold exactly what was accepted.
 // EMCO_FAULTS is the number of operations. Clocks jump only with it, because that program takes long to build.
 func TestFaultsAtOnce(t *testing.T) {
 	operations, whole := fewOperations, false

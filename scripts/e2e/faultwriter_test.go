@@ -209,7 +209,7 @@ func (w *faultWriter) look(ctx context.Context) {
 	}
 }
 
-// read reads the status. What it says to be done must be on the branch, which nobody else changes.
+// read reads the status. Each change that it reports as done must be on the branch, which has no other writer.
 func (w *faultWriter) read(ctx context.Context, api *client.Client) (v2.Status, error) {
 	st, err := client.Get[v2.Status](ctx, api, w.d.Path()+"/status?status=deployed&output=summary")
 	if err != nil {

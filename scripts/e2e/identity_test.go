@@ -45,7 +45,7 @@ func newIdentityStage(t *testing.T, args ...string) *identityStage {
 	return newIdentityStageWith(t, "{}", "", args...)
 }
 
-// newIdentityStageWith has browsers sign in as web says. The file of settings has further sections, too.
+// newIdentityStageWith has browsers sign in with the settings of web. The configuration has further sections, too.
 func newIdentityStageWith(t *testing.T, web, sections string, args ...string) *identityStage {
 	t.Helper()
 	s := &identityStage{T: t, dir: t.TempDir(), op: oidctest.New(t)}
@@ -135,7 +135,7 @@ func askAs(ctx context.Context, e *program.Emco, path, token string, headers ...
 	return res.StatusCode, string(body)
 }
 
-// S-10: a program that other machines could reach does not start without a decision, and says which there are.
+// S-10: a program that other machines could reach does not start without a decision, and names the possible ones.
 func TestS10AnOpenAddressNeedsADecision(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -178,7 +178,7 @@ func TestS11PeopleAndProgramsSignIn(t *testing.T) {
 	}
 	code := asks.FindStringSubmatch(said)
 	if code == nil || !s.op.Approve(code[1], map[string]any{"sub": "ann"}) {
-		t.Fatalf("login says %q, %v", said, lines.Err())
+		t.Fatalf("login prints %q, %v", said, lines.Err())
 	}
 	if err := login.Wait(); err != nil || !strings.Contains(out.String(), "as user:corp:ann") {
 		t.Fatalf("login: %v, %s", err, &out)
@@ -326,7 +326,7 @@ func TestS17WhatIsRevokedIsRefusedEverywhere(t *testing.T) {
 	}
 }
 
-// S-18: what a browser or a client without a certificate says of itself is not believed.
+// S-18: EMCO does not believe the claims of a browser, or of a client without a certificate.
 func TestS18PagesAndHeadersAreNotBelieved(t *testing.T) {
 	s := newIdentityStage(t)
 	for name, c := range map[string]struct {
@@ -336,7 +336,7 @@ func TestS18PagesAndHeadersAreNotBelieved(t *testing.T) {
 	}{
 		"a gateway's header without a gateway": {"", []string{"X-Forwarded-User", "root"}, 401},
 		"two credentials, one wrong":           {"wrong", []string{"X-Forwarded-User", "root"}, 401},
-		"a good token beside such a header":    {s.root, []string{"X-Forwarded-User", "nobody"}, 200},
+		"a good token with such a header":      {s.root, []string{"X-Forwarded-User", "nobody"}, 200},
 	} {
 		if code, text := askAs(t.Context(), s.emco, "/v2/projects", c.token, c.headers...); code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, code, text, c.want)

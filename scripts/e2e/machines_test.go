@@ -490,7 +490,7 @@ func seen(history []porcupine.Operation) (out []porcupine.Operation) {
 }
 
 // write writes and reads documents at any process until ctx ends. A write without a clear answer may be made at any later
-// time; a read without an answer says nothing.
+// time; a read without an answer shows nothing.
 func (m *machines) write(ctx context.Context, writer int) {
 	every := time.NewTicker(time.Second * machineWriters / machineRequests)
 	defer every.Stop()
@@ -512,7 +512,7 @@ func (m *machines) write(ctx context.Context, writer int) {
 	}
 }
 
-// operate sends an operation to a process. clear says that it answered what happened.
+// operate sends an operation to a process. clear is true if the answer shows the outcome.
 func (m *machines) operate(op tag) (value string, clear bool) {
 	ctx, cancel := context.WithTimeout(m.Context(), 10*time.Second)
 	defer cancel()

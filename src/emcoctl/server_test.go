@@ -182,7 +182,7 @@ func (s *fakeServer) serve(w http.ResponseWriter, r *http.Request) error {
 	return refuse(http.StatusMethodNotAllowed, "")
 }
 
-// signedIn says where people sign in, and refuses requests without a token of the provider.
+// signedIn answers where people sign in, and refuses requests without a token of the provider.
 func (s *fakeServer) signedIn(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if r.URL.Path == "/v2/auth/issuers" && r.Header.Get("Authorization") == "" {
 		text, err := json.Marshal([]v2.SignIn{{Name: "ci", URL: "https://ci.example"}, {Name: "corp", URL: s.op.URL, Audience: "emco-api", Client: "emcoctl"}})
@@ -398,7 +398,7 @@ func (s *fakeServer) remove(w http.ResponseWriter, p string) error {
 	return nil
 }
 
-// legal says from which states an action may come, and where it leads.
+// legal maps each action to the states that it may start from, and to those that follow.
 var legal = map[string]map[string]string{
 	"approve":     {"Created": "Approved", "Terminated": "Approved"},
 	"instantiate": {"Approved": "Instantiated", "Terminated": "Instantiated"},

@@ -5,7 +5,7 @@
 //
 // With -processes 3 it profiles each of three processes on a shared etcd, with -secured callers need tokens and each write is in the audit log.
 //
-// The case writer profiles the packages that write Git, in this process, beside the floor:
+// The case writer profiles the packages that write Git, in this process, and the floor:
 //
 //	profile -case writer -clusters 1000 -rounds 5 -repository receive.fsckObjects=false,receive.unpackLimit=1
 //
@@ -173,7 +173,7 @@ func (r *recorder) listen() (err error) {
 	return os.Setenv("EMCO_DEBUG_ADDRESS", "127.0.0.1:0")
 }
 
-// profile says which processes are profiled.
+// profile sets the processes to profile.
 func (r *recorder) profile(processes ...*program.Emco) { r.processes.Store(&processes) }
 
 func (r *recorder) prepare(ctx context.Context, dir string) error {
@@ -230,7 +230,7 @@ func (r *recorder) step(ctx context.Context, name string, do func() error) error
 	return nil
 }
 
-// suffix tells the processes apart in names; empty if there is one.
+// suffix distinguishes the processes in names; empty if there is one.
 func (r *recorder) suffix(process int) string {
 	if len(*r.processes.Load()) == 1 {
 		return ""

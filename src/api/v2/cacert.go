@@ -15,7 +15,7 @@ type CACert struct {
 	Spec CACertSpec `json:"spec"` // who signs, and what
 }
 
-// CACertSpec says who signs the certificates of the clusters, and what they look like.
+// CACertSpec is who signs the certificates of the clusters, and their form.
 type CACertSpec struct {
 	IsCA           bool           `json:"isCA"`               // true: the certificates sign those of workloads
 	IssuerRef      IssuerRef      `json:"issuerRef"`          // who signs
@@ -217,7 +217,7 @@ func (s CSRSubject) check(c *violationList, at string) {
 	c.sort()
 }
 
-// entries checks a list that may be missing; what says what each entry must be.
+// entries checks a list that may be missing; what describes a valid entry.
 func (c *violationList) entries(field string, values []string, most int, valid func(string) bool, what string) {
 	if len(values) > most {
 		c.fail(field, "%d entries, at most %d are allowed", len(values), most)

@@ -14,7 +14,7 @@ type HookIntent struct {
 	Spec HookIntentSpec `json:"spec"` // when, and what
 }
 
-// HookIntentSpec says when the workflow runs, and which one.
+// HookIntentSpec is the workflow, and when it runs.
 type HookIntentSpec struct {
 	HookType string `json:"hookType"`        // pre-install, post-install, pre-update, post-update, pre-termination or post-termination
 	After    string `json:"after,omitempty"` // of a hook after install or update: ready, when clusters report that all objects are ready; applied, when all objects are applied; empty is ready
@@ -61,10 +61,10 @@ type WorkflowOptions struct {
 	Retry     *WorkflowRetry `json:"RetryPolicy,omitempty"`              // of Temporal, after a workflow failed; none: it is not tried again
 }
 
-// WorkflowRetry says how often and when Temporal tries a failed workflow again.
+// WorkflowRetry is how often and when Temporal tries a failed workflow again.
 type WorkflowRetry struct {
 	Initial     int64    `json:"InitialInterval,omitempty"`        // before the first repetition; 0 is a second
-	Coefficient float64  `json:"BackoffCoefficient,omitempty"`     // by which each pause grows; 0 is 2
+	Coefficient float64  `json:"BackoffCoefficient,omitempty"`     // the growth of each pause; 0 is 2
 	Longest     int64    `json:"MaximumInterval,omitempty"`        // longest pause; 0 is 100 times the first
 	Attempts    int      `json:"MaximumAttempts,omitempty"`        // 0: until the workflow's time is over
 	Final       []string `json:"NonRetryableErrorTypes,omitempty"` // types of errors after which it is not tried again
@@ -304,7 +304,7 @@ type WorkflowCancel struct {
 	Spec WorkflowCancelSpec `json:"spec"` // why
 }
 
-// WorkflowCancelSpec says why. Members of upstream EMCO that name a server or a run are dropped: an intent
+// WorkflowCancelSpec is the reason. Members of upstream EMCO that name a server or a run are dropped: an intent
 // has one run at a time, and EMCO knows where.
 type WorkflowCancelSpec struct {
 	Reason    string `json:"reason,omitempty"`    // for people

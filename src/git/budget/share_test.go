@@ -164,7 +164,7 @@ func TestAProcessAloneIsNotSlower(t *testing.T) {
 	}
 }
 
-// What one process was told by the server holds for the others as soon as they ask for more.
+// An answer of the server to one process holds for the others as soon as they ask for more.
 func TestTheServersTimeHoldsForAllProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestTheServersTimeHoldsForAllProcesses(t *testing.T) {
 	})
 }
 
-// What one process was told by the server also holds back requests that need no tokens: those of Git's own protocol,
+// An answer of the server to one process also holds back requests that need no tokens: those of Git's own protocol,
 // and those to servers without limits. The other process looks for it every five seconds.
 func TestTheServersTimeHoldsWithoutTokens(t *testing.T) {
 	t.Parallel()
@@ -284,7 +284,7 @@ func TestAWrongClockStopsNoProcess(t *testing.T) {
 	}
 }
 
-// While the allowance does not answer, a process spends what it has, and then refuses; afterwards it goes on.
+// While the allowance does not answer, a process spends its part, and then refuses; afterwards it goes on.
 func TestAnAllowanceThatDoesNotAnswerRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -336,7 +336,7 @@ func TestAnAllowanceThatDoesNotAnswerRefuses(t *testing.T) {
 	}
 }
 
-// A caller whose time ends while other processes take what is left is told to come back later.
+// A caller whose time ends while other processes take what is left gets the time to come back.
 func TestWhatOthersHaveTakenIsThrottled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

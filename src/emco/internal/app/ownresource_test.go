@@ -141,17 +141,17 @@ func TestRegisteredTypesHavePermissions(t *testing.T) {
 func TestABadSchemaIsRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(file, []byte("name: bad\nresources:\n  - name: rule\n    parent: nobody\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("name: bad\nresources:\n  - name: rule\n    parent: none\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c := config.Default()
 	c.Data, c.Controllers.Schemas = t.TempDir(), []string{file}
-	want := "controllers.schemas: " + file + `:4: resources[0].parent: there is no type "nobody"`
+	want := "controllers.schemas: " + file + `:4: resources[0].parent: there is no type "none"`
 	if err := app.Check(c); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the check says %v, want %s", err, want)
+		t.Errorf("the check returns %v, want %s", err, want)
 	}
 	if _, err := app.New(context.WithoutCancel(t.Context()), c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the start says %v, want %s", err, want)
+		t.Errorf("the start returns %v, want %s", err, want)
 	}
 }
 

@@ -14,7 +14,7 @@ type Audit struct {
 	Reads     bool     `json:"reads" help:"also record requests that only read"`
 	Keep      Duration `json:"keep" help:"age of the oldest lines"`
 	Bytes     int64    `json:"bytes" help:"bytes of compressed lines in etcd; the oldest are removed beyond"`
-	File      string   `json:"file" help:"file that gets a copy of all lines; full ones are kept beside it with a number; empty: none"`
+	File      string   `json:"file" help:"file that gets a copy of all lines; full ones stay in its folder, with a number in their names; empty: none"`
 	FileBytes int64    `json:"fileBytes" help:"size at which audit.file is full"`
 	Files     int      `json:"files" help:"full files of audit.file to keep"`
 

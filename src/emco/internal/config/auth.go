@@ -67,7 +67,7 @@ func (c Config) validateAuth(bad reporter) {
 		bad("auth.proxy.names", "certificates of gateways need http.clientCA")
 	}
 	if c.HTTP.ClientCA != "" && c.Auth.Mode == "" && !c.Authenticates() {
-		bad("auth.mode", "http.clientCA needs a decision: on, so that a certificate names its user and roles say what the user may do; or off, so that every holder of a certificate may do everything")
+		bad("auth.mode", "http.clientCA needs a decision: on, so that a certificate names its user and roles decide what the user may do; or off, so that every holder of a certificate may do everything")
 	}
 	if !c.Authenticates() || c.HTTP.Insecure || c.HTTP.Cert != "" || c.HTTP.TLS == tlsTerminated {
 		return

@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
 	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
-	Disk   int64    `json:"diskReserve" help:"bytes of free disk space in the data folder below which nothing is written; at twice of it the program says that it is not ready; 0: none"`
+	Disk   int64    `json:"diskReserve" help:"free disk space, in bytes, that the data folder must keep: below it EMCO writes nothing, and below twice of it /readyz fails; 0: none"`
 	Lease  Duration `json:"lease" help:"how long after a process died or stalled the others take over its work; whole seconds, at least two"`
 	Log    Log      `json:"log"`
 	HTTP   HTTP     `json:"http"`
@@ -91,7 +91,7 @@ type Sessions struct {
 
 // AuthProxy is a gateway that authenticates people.
 type AuthProxy struct {
-	Header string   `json:"header" help:"header in which a gateway names the user of a request, with auth.mode on; believed only from the clients of auth.proxy.names; empty: none"`
+	Header string   `json:"header" help:"header where a gateway names the user of a request, with auth.mode on; believed only from the clients of auth.proxy.names; empty: none"`
 	Names  []string `json:"names" help:"common names or DNS names in the client certificates of gateways"`
 }
 
@@ -115,7 +115,7 @@ type HTTP struct {
 	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
 	TLS          string   `json:"tls" help:"terminated: something in front of http.address and grpc.address ends TLS, so that tokens may arrive without it; empty: beyond loopback, auth.mode on needs http.cert"`
 	PackageLimit int64    `json:"packageLimit" help:"largest uploaded package, in bytes"`
-	ActorHeader  string   `json:"actorHeader" help:"header in which a gateway names the user of a request, for histories and event logs, with auth.mode off; empty: every user is anonymous"`
+	ActorHeader  string   `json:"actorHeader" help:"header where a gateway names the user of a request, for histories and event logs, with auth.mode off; empty: every user is anonymous"`
 	Linger       Duration `json:"linger" help:"how long a stopping process goes on accepting while /readyz answers 503, so that load balancers look elsewhere; 0: 5s if other machines reach http.address, otherwise not at all"`
 	Drain        Duration `json:"drain" help:"how long running requests may take to end at a stop"`
 	Cert         string   `json:"cert" help:"file with the certificate for TLS on http.address and grpc.address, with its chain, in PEM; read again when it changes; empty: plain HTTP"`
@@ -296,7 +296,7 @@ type Workflows struct {
 // Temporal is the server of the runner temporal, which emco-temporal has; emco refuses an address.
 type Temporal struct {
 	Address    string   `json:"address" help:"HOST:PORT of Temporal's frontend, for emco-temporal; empty: the runner temporal is off. emco has no client of Temporal and refuses an address"`
-	Namespace  string   `json:"namespace" help:"of Temporal, in which workflows run"`
+	Namespace  string   `json:"namespace" help:"namespace of Temporal where workflows run"`
 	TaskQueues []string `json:"taskQueues" help:"task queues that workflows may use, each a name, or the beginning of names with * at its end; an address needs some"`
 	CA         string   `json:"ca" help:"file with certificates in PEM that sign the frontend's; empty: those of the system, or no TLS without cert"`
 	Cert       string   `json:"cert" help:"file with the client certificate in PEM; it needs key"`

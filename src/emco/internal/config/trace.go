@@ -11,7 +11,7 @@ import (
 
 // Trace configures where spans of OpenTelemetry go.
 type Trace struct {
-	Endpoint string `json:"endpoint" help:"URL to which spans of OpenTelemetry are posted by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; empty: nothing is traced"`
+	Endpoint string `json:"endpoint" help:"URL where EMCO posts spans of OpenTelemetry by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces; empty: nothing is traced"`
 	CA       string `json:"ca" help:"PEM file with the certificate authorities of trace.endpoint; empty: those of the system"`
 	Ratio    Share  `json:"ratio" help:"share of the requests that begin a trace, from 0 to 1; a known caller whose own span is recorded always begins one"`
 }

@@ -18,7 +18,7 @@ import (
 
 const server = "https://emco.example"
 
-// signedIn returns a store with a sign-in at server whose tokens live as long as said.
+// signedIn returns a store with a sign-in at server whose tokens live for life.
 func signedIn(t *testing.T, op *oidctest.Provider, life time.Duration) logins.Store {
 	t.Helper()
 	op.SetPerson(map[string]any{"sub": "ann"})

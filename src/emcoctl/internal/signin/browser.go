@@ -71,7 +71,7 @@ type callbackAnswer struct {
 	err  error
 }
 
-// callback is the page to which the browser comes back. It takes one answer; requests without its state
+// callback is the page where the browser returns. It takes one answer; requests without its state
 // change nothing, so that another page cannot end the sign-in.
 type callback struct {
 	provider *Provider
@@ -99,7 +99,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	page := "emcoctl has received the sign-in. You can close this page.\n"
 	if a.err != nil {
-		page = "The sign-in failed; emcoctl says why. You can close this page.\n"
+		page = "The sign-in failed; emcoctl shows the reason. You can close this page.\n"
 	}
 	_, _ = io.WriteString(w, page)
 	select {
@@ -115,7 +115,7 @@ func (c *callback) wait(ctx context.Context) (code string, err error) {
 	case a := <-c.answers:
 		return a.code, a.err
 	case <-limit.C:
-		return "", fmt.Errorf("nobody signed in within %s: %w", patience, context.DeadlineExceeded)
+		return "", fmt.Errorf("there was no sign-in within %s: %w", patience, context.DeadlineExceeded)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
@@ -150,7 +150,7 @@ func (p *Provider) Device(ctx context.Context, show func(Verification)) (Grant, 
 	t, err := p.config.DeviceAccessToken(p.with(limited), a)
 	switch {
 	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		return Grant{}, fmt.Errorf("nobody signed in in time: %w", context.DeadlineExceeded)
+		return Grant{}, fmt.Errorf("there was no sign-in in time: %w", context.DeadlineExceeded)
 	case err != nil:
 		return Grant{}, p.refusal(ctx, err)
 	}

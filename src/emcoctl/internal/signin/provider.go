@@ -1,5 +1,5 @@
 // Package signin signs a person in with an OpenID Connect provider: in a browser on this machine, or with a
-// code that the person enters in a browser elsewhere. It renews and ends what it was given.
+// code that the person enters in a browser elsewhere. It renews and ends the tokens that it gets.
 package signin
 
 import (
@@ -186,7 +186,7 @@ func (p *Provider) refusal(ctx context.Context, err error) error {
 func (p *Provider) refused(code, description string) error {
 	why := map[string]string{
 		"access_denied": "the sign-in was refused there",
-		"expired_token": "nobody entered the code in time",
+		"expired_token": "the code was not entered in time",
 		"invalid_grant": "the sign-in has ended there",
 	}[code]
 	if why == "" {
@@ -195,7 +195,7 @@ func (p *Provider) refused(code, description string) error {
 	return errs.New(errs.Unauthorized, "the issuer "+p.issuer.Name+" did not sign you in: "+why)
 }
 
-// with returns a context in which the library asks as we do.
+// with returns a context that makes the library use our HTTP client.
 func (p *Provider) with(ctx context.Context) context.Context {
 	return context.WithValue(ctx, oauth2.HTTPClient, p.http)
 }

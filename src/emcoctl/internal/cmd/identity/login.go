@@ -38,7 +38,7 @@ func newLoginCommand(s *session.Session) *cobra.Command {
 		Long: `Login signs you in with an OpenID Connect provider of the server. It opens a browser. Without
 one it prints a page and a code, which you can enter on another device; --browser prints the
 address for a browser on this machine instead. The token is in a file that only you can read,
-beside that of the contexts, for this server only. Commands renew it; emcoctl logout ends it.
+next to the file of contexts, for this server only. Commands renew it; emcoctl logout ends it.
 The server names the provider, the client and the audience of the token; login shows them first.`,
 		Example: "  emcoctl login\n  emcoctl login --context prod --device\n  emcoctl login --server https://emco.example --issuer corp",
 		Args:    cobra.NoArgs,
@@ -47,7 +47,7 @@ The server names the provider, the client and the audience of the token; login s
 	c.Flags().StringVar(&f.issuerCA, "issuer-ca-file", "", "PEM certificates to trust for https to the provider")
 	c.Flags().BoolVar(&f.browser, "browser", false, "sign in with a browser on this machine")
 	c.Flags().BoolVar(&f.device, "device", false, "sign in with a browser on another device, by a code")
-	c.Flags().IntVar(&f.port, "port", 0, "port of 127.0.0.1 to which the browser comes back, if the provider knows only one; 0 is any")
+	c.Flags().IntVar(&f.port, "port", 0, "port of 127.0.0.1 where the browser returns, if the provider knows only one; 0 is any")
 	c.Flags().BoolVar(&f.shared, "allow-shared-audience", false, "sign in although a sign-in at another server has the same audience: each server could use your token at the other")
 	c.MarkFlagsMutuallyExclusive("browser", "device")
 	c.RunE = s.Own(func(c *cobra.Command, _ []string) error { return runLogin(c.Context(), s, f) })
@@ -105,8 +105,8 @@ func runLogin(ctx context.Context, s *session.Session, f loginFlags) error {
 	return nil
 }
 
-// checkAudience refuses a server that asks for a token which another server takes, too: it could use the token there. What a server says of itself
-// proves nothing.
+// checkAudience refuses a server whose tokens another server accepts, too: it could use the token there. A server may lie
+// about its audience.
 func checkAudience(all logins.Store, server, audience string, shared bool) error {
 	other, err := all.OtherServer(server, audience)
 	if err != nil || other == "" || shared {
@@ -210,7 +210,7 @@ func runLogout(ctx context.Context, s *session.Session) error {
 
 func newWhoamiCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "Show who the server takes you for", Args: cobra.NoArgs,
+		Use: "whoami", Short: "Show your subject and groups at the server", Args: cobra.NoArgs,
 		Example: "  emcoctl auth whoami\n  emcoctl auth whoami -o jsonpath='{.subject}'",
 		RunE: s.Own(func(c *cobra.Command, _ []string) error {
 			form, server, err := s.Open(anyPath)
