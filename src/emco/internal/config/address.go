@@ -87,6 +87,9 @@ func (h HTTP) TrustedProxies() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range h.Proxies {
 		p, err := netip.ParsePrefix(text)
+		if err == nil && p.Addr().Is4In6() && p.Bits() >= 96 { // clients have IPv4 addresses, see web.ClientAddress
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
 		if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
 			p, err = netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), nil
 		}

@@ -45,6 +45,19 @@ func TestWhoMustAuthenticate(t *testing.T) {
 	}
 }
 
+// Networks of IPv4 that are written as IPv6 contain the addresses of clients, which are IPv4.
+func TestTrustedProxies(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"10.0.0.5": "10.0.0.5/32", "::ffff:10.0.0.5": "10.0.0.5/32", "10.0.0.0/24": "10.0.0.0/24", "::ffff:10.0.0.0/120": "10.0.0.0/24", "2001:db8::/32": "2001:db8::/32",
+	} {
+		got, err := HTTP{Proxies: []string{text}}.TrustedProxies()
+		if err != nil || len(got) != 1 || got[0].String() != want {
+			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
@@ -68,6 +81,7 @@ func TestSettingsOfAuthenticationThatNoStartTakes(t *testing.T) {
 		"web.signedOut":                             {webIssuer("{client: emco, redirect: 'https://127.0.0.1/v2/auth/callback', signedOut: 'https://elsewhere.org/'}"), nil},
 		"http.trustedProxies: \"gate\" is neither":  {"http: {trustedProxies: [10.0.0.1, gate]}", nil},
 		"http.trustedProxies: 0.0.0.0/0 is every":   {"http: {trustedProxies: [10.0.0.0/8, 0.0.0.0/0]}", nil},
+		"::ffff:0:0/96 is every":                    {"http: {trustedProxies: ['::ffff:0:0/96']}", nil},
 		"auth.sessions.life: ":                      {"auth: {sessions: {life: 9h}}", nil},
 		"auth.sessions.idle: ":                      {"auth: {sessions: {idle: 1s}}", nil},
 		"auth.sessions.person: ":                    {"auth: {sessions: {person: 101}}", nil},
