@@ -24,7 +24,7 @@ type Desired struct {
 	Cloud      appcontext.Cloud
 	Apps       []appcontext.App // of the revision; their order also holds for a removal
 	Places     map[v2.ClusterKey]map[string]appcontext.Digest
-	Elsewhere  map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold
+	Elsewhere  map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold, if pairs wait for each other
 
 	// Scope limits Desired to some of the shard's clusters; what is on others stays as it
 	// is. Nil is no limit.

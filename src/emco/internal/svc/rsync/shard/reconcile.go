@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -257,21 +258,32 @@ func (r *headReconciler) allPlaces(ctx context.Context, w *pair.Desired, claim b
 	if err != nil {
 		return err
 	}
+	starting := maps.Keys(all.bundles)
+	if !claim {
+		starting = slices.Values(all.ofShard[r.number])
+	}
 	own := r.pairs.Clusters(w.Deployment)
 	var candidates []v2.ClusterKey
-	for c := range all.bundles {
-		if !own[c] && (claim || all.shards[c] == r.number) {
+	for c := range starting {
+		if !own[c] {
 			candidates = append(candidates, c)
 		}
 	}
 	if err := r.addUnstarted(ctx, w.Deployment, candidates, own); err != nil {
 		return err
 	}
-	w.Places, w.Elsewhere = map[v2.ClusterKey]map[string]appcontext.Digest{}, map[v2.ClusterKey]map[string]appcontext.Digest{}
-	for c, apps := range all.bundles {
-		if own[c] {
+	w.Places = make(map[v2.ClusterKey]map[string]appcontext.Digest, len(own))
+	for c := range own {
+		if apps, placed := all.bundles[c]; placed {
 			w.Places[c] = apps
-		} else {
+		}
+	}
+	if !gate.Ordered(w.Apps) { // nothing waits for other shards
+		return nil
+	}
+	w.Elsewhere = map[v2.ClusterKey]map[string]appcontext.Digest{}
+	for c, apps := range all.bundles {
+		if !own[c] {
 			w.Elsewhere[c] = apps
 		}
 	}
@@ -296,12 +308,17 @@ func (r *headReconciler) addUnstarted(ctx context.Context, deployment v2.Deploym
 // revision whose pairs were all written, these are the clusters where the next one differs,
 // where pairs are not settled, and whose registration was written since.
 func (r *headReconciler) placesThatDiffer(ctx context.Context, w *pair.Desired, last reconciled, documents store.Changes) error {
-	changed, err := r.Revisions.changedClusters(ctx, w.Head, last.rev, w.Rev)
+	changed, err := r.Revisions.changes(ctx, w.Head, last.rev, w.Rev)
 	if err != nil {
 		return err
 	}
 	candidates := r.pairs.Unsettled(w.Deployment)
-	for _, c := range changed {
+	for c := range r.pairs.Clusters(w.Deployment) {
+		if changed.clusters[c] {
+			candidates[c] = true
+		}
+	}
+	for _, c := range changed.ofShard[r.number] {
 		candidates[c] = true
 	}
 	maps.Copy(candidates, clustersIn(documents.Keys))

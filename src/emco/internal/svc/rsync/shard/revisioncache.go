@@ -29,14 +29,20 @@ type RevisionCache struct {
 	revisions *sharedReads[appcontext.Revision]
 	lists     *sharedReads[[]appcontext.Placement]
 	placed    *sharedReads[placements]
-	changed   *sharedReads[[]v2.ClusterKey]
+	changed   *sharedReads[changes]
 }
 
 // placements is what a revision wants on which clusters. It is shared: nothing in it may
 // be changed.
 type placements struct {
 	bundles map[v2.ClusterKey]map[string]appcontext.Digest // by cluster and app
-	shards  map[v2.ClusterKey]int                          // by cluster: the shard that starts there if none has
+	ofShard map[int][]v2.ClusterKey                        // where a shard starts if none has
+}
+
+// changes is where two revisions want different things. It is shared: nothing in it may be changed.
+type changes struct {
+	clusters map[v2.ClusterKey]bool
+	ofShard  map[int][]v2.ClusterKey // where a shard starts if none has
 }
 
 // NewRevisionCache returns an empty cache. shards returns the shards of clusters by their
@@ -47,7 +53,7 @@ func NewRevisionCache(store revisionStore, shards func(context.Context, []v2.Clu
 		revisions: newSharedReads(func(appcontext.Revision) int { return 1 }),
 		lists:     newSharedReads(func(places []appcontext.Placement) int { return len(places) }),
 		placed:    newSharedReads(func(p placements) int { return len(p.bundles) }),
-		changed:   newSharedReads(func(clusters []v2.ClusterKey) int { return len(clusters) }),
+		changed:   newSharedReads(func(c changes) int { return len(c.clusters) }),
 	}
 }
 
@@ -77,21 +83,40 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 			out.bundles[p.Cluster] = p.Apps
 			clusters = append(clusters, p.Cluster)
 		}
-		out.shards, err = c.shards(ctx, clusters)
+		out.ofShard, err = c.byShard(ctx, clusters)
 		return out, err
 	})
 }
 
-// changedClusters returns the clusters on which two revisions of a head want different
-// things, in order; NotFound if one of the revisions is gone.
-func (c *RevisionCache) changedClusters(ctx context.Context, head appcontext.HeadID, from, to int64) ([]v2.ClusterKey, error) {
-	return c.changed.get(ctx, revisionKey{head, to, from}, func() ([]v2.ClusterKey, error) {
+// byShard returns the clusters by the shards of their routes.
+func (c *RevisionCache) byShard(ctx context.Context, clusters []v2.ClusterKey) (map[int][]v2.ClusterKey, error) {
+	shards, err := c.shards(ctx, clusters)
+	out := map[int][]v2.ClusterKey{}
+	for _, cluster := range clusters {
+		n := shards[cluster]
+		out[n] = append(out[n], cluster)
+	}
+	return out, err
+}
+
+// changes returns where two revisions of a head want different things; NotFound if one of the revisions is gone.
+func (c *RevisionCache) changes(ctx context.Context, head appcontext.HeadID, from, to int64) (changes, error) {
+	return c.changed.get(ctx, revisionKey{head, to, from}, func() (changes, error) {
 		before, err := c.list(ctx, head, from)
 		if err != nil {
-			return nil, err
+			return changes{}, err
 		}
 		after, err := c.list(ctx, head, to)
-		return changedClusters(before, after), err
+		if err != nil {
+			return changes{}, err
+		}
+		clusters := changedClusters(before, after)
+		out := changes{clusters: make(map[v2.ClusterKey]bool, len(clusters))}
+		for _, cluster := range clusters {
+			out.clusters[cluster] = true
+		}
+		out.ofShard, err = c.byShard(ctx, clusters)
+		return out, err
 	})
 }
 

@@ -3,14 +3,19 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 // archive is a slow store of revisions that counts reads; the first ones may fail.
@@ -44,11 +49,15 @@ func TestShardsReadPlacementsOfARevisionOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{}
-		d := NewRevisionCache(a, inFirst)
+		var lookups atomic.Int64 // of the shards of clusters
+		d := NewRevisionCache(a, func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
+			lookups.Add(1)
+			return inFirst(ctx, clusters)
+		})
 		var all sync.WaitGroup
 		for range 16 {
 			all.Go(func() {
-				if _, err := d.changedClusters(t.Context(), "7", 1, 2); err != nil {
+				if _, err := d.changes(t.Context(), "7", 1, 2); err != nil {
 					t.Error(err)
 				}
 				on, err := d.placesOn(t.Context(), "7", 2, map[v2.ClusterKey]bool{"edge+c1": true, "edge+c2": true})
@@ -61,8 +70,8 @@ func TestShardsReadPlacementsOfARevisionOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if a.reads != 2 {
-			t.Errorf("%d reads of 2 revisions", a.reads)
+		if a.reads != 2 || lookups.Load() != 2 {
+			t.Errorf("%d reads of 2 revisions, and %d lookups of the clusters' shards, want one for the places and one for the changes", a.reads, lookups.Load())
 		}
 	})
 }
@@ -78,7 +87,7 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 			for range n {
 				all.Go(func() {
 					l, err := d.placements(t.Context(), "7", 1)
-					if err != nil || !reflect.DeepEqual(l.bundles, map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || l.shards["edge+c1"] != 0 {
+					if err != nil || !reflect.DeepEqual(l.bundles, map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || !slices.Equal(l.ofShard[0], []v2.ClusterKey{"edge+c1"}) {
 						t.Errorf("got %+v, %v", l, err)
 					}
 					if rev, err := d.revision(t.Context(), "7", 1); err != nil || rev.Number != 1 {
@@ -135,6 +144,65 @@ func TestAFailedSharedReadIsRepeated(t *testing.T) {
 }
 
 // inFirst puts all clusters into the first shard.
+// fleetArchive has revisions of an app on two clusters of shard 0 and on many of shard 1.
+type fleetArchive struct{ elsewhere int }
+
+func (fleetArchive) Revision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
+	return appcontext.Revision{Number: n, Apps: []appcontext.App{{Name: "web"}}}, nil
+}
+
+func (f fleetArchive) Placements(_ context.Context, _ appcontext.HeadID, n int64) (out []appcontext.Placement, err error) {
+	apps := map[string]appcontext.Digest{"web": appcontext.Digest(fmt.Sprint("bundle", n))}
+	for i := range 2 + f.elsewhere {
+		out = append(out, appcontext.Placement{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%06d", i)), Apps: apps})
+	}
+	return out, nil
+}
+
+func (f fleetArchive) shards(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
+	out := map[v2.ClusterKey]int{}
+	for _, c := range clusters {
+		if c > "edge+c000001" {
+			out[c] = 1
+		}
+	}
+	return out, nil
+}
+
+// A shard looks at its own clusters of a revision, also at those that differ from the revision before, however many the other shards
+// have.
+func TestAShardLooksAtItsOwnClusters(t *testing.T) {
+	if raced {
+		t.Skip("the race detector allocates")
+	}
+	s, _, _ := newShard(t, 0, inFirst)
+	allocations := func(elsewhere int) (all, differing float64) {
+		t.Helper()
+		f := fleetArchive{elsewhere}
+		r := &headReconciler{Shared: s.Shared, number: s.number, contexts: s.contexts, pairs: s.pairs}
+		r.Revisions = NewRevisionCache(f, f.shards)
+		apps := []appcontext.App{{Name: "web"}}
+		all = testing.AllocsPerRun(10, func() {
+			w := pair.Desired{Deployment: "7", Head: "7", Rev: 2, Apps: apps}
+			if err := r.allPlaces(t.Context(), &w, false); err != nil || len(w.Places) != 2 || w.Elsewhere != nil {
+				t.Fatalf("%d places, %d elsewhere, %v; want 2 and none", len(w.Places), len(w.Elsewhere), err)
+			}
+		})
+		differing = testing.AllocsPerRun(10, func() {
+			w := pair.Desired{Deployment: "7", Head: "7", Rev: 2, Apps: apps}
+			if err := r.placesThatDiffer(t.Context(), &w, reconciled{rev: 1}, store.Changes{}); err != nil || len(w.Places) != 2 {
+				t.Fatalf("%d places, %v; want 2", len(w.Places), err)
+			}
+		})
+		return all, differing
+	}
+	fewAll, fewDiffering := allocations(10)
+	manyAll, manyDiffering := allocations(10_000)
+	if manyAll > fewAll+20 || manyDiffering > fewDiffering+20 {
+		t.Errorf("%.0f and %.0f allocations with 10,000 clusters elsewhere, %.0f and %.0f with 10", manyAll, manyDiffering, fewAll, fewDiffering)
+	}
+}
+
 func inFirst(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
 	out := map[v2.ClusterKey]int{}
 	for _, c := range clusters {
