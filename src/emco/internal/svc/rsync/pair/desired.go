@@ -74,6 +74,11 @@ func (d difference) pair(w Desired) appcontext.Pair {
 
 // differences returns the pairs that must change, in no order.
 func (w Desired) differences(have []appcontext.Pair, held func(appcontext.PairKey) bool) (out []difference) {
+	most := len(have)
+	for _, apps := range w.Places {
+		most += len(apps)
+	}
+	out = slices.Grow(out, most)
 	known := make(map[appcontext.PairKey]*appcontext.Pair, len(have))
 	for i := range have {
 		p := &have[i]

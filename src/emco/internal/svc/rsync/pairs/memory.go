@@ -111,6 +111,16 @@ func (m *memory) Of(t pair.Target) []appcontext.Pair {
 	return m.index.of(t)
 }
 
+// AppendOf adds the pairs of a target to a list, in order of app.
+func (m *memory) AppendOf(to []appcontext.Pair, t pair.Target) []appcontext.Pair {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, p := range m.index.each(t) {
+		to = append(to, p.state.Pair(k, p.registration))
+	}
+	return to
+}
+
 // Has reports whether a target has pairs.
 func (m *memory) Has(t pair.Target) bool {
 	m.mu.Lock()

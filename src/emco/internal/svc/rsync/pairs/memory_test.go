@@ -2,6 +2,7 @@ package pairs_test
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -37,5 +38,20 @@ func TestAChangeOfManyPairsAllocatesAFewCopies(t *testing.T) {
 	recorded := copies(func() error { return l.Record(t.Context(), results) })
 	if desired > 6 || recorded > 3.5 {
 		t.Errorf("got %.1f times the size of a pair for what is desired, and %.1f for results; want at most 6 and 3.5, with the memory of the store", desired, recorded)
+	}
+}
+
+// The pairs of a target are copied to memory of the caller, who plans thousands of targets one after the other.
+func TestPairsOfATargetAreCopiedToTheCallersMemory(t *testing.T) {
+	l, _ := newStore(t)
+	if _, err := l.SetDesired(t.Context(), on("a", "edge+c1")); err != nil {
+		t.Fatal(err)
+	}
+	target, buffer := pair.Target{Cluster: "edge+c1", Deployment: "7"}, make([]appcontext.Pair, 0, 10)
+	if want := l.Of(target); !reflect.DeepEqual(l.AppendOf(buffer, target), want) || len(want) != 1 {
+		t.Errorf("got %+v, want %+v", l.AppendOf(buffer, target), want)
+	}
+	if got := testing.AllocsPerRun(100, func() { buffer = l.AppendOf(buffer[:0], target) }); got > 0 {
+		t.Errorf("%.0f allocations, want none", got)
 	}
 }

@@ -222,12 +222,14 @@ const recordTogether = 12_800
 // stores some at a time, each with its own deadline: on a slow store, what was stored
 // stays so, and only the rest is delivered again.
 func (s *Shard) Record(ctx context.Context, results []pair.Result) {
-	results = slices.DeleteFunc(slices.Clone(results), func(r pair.Result) bool {
-		if r.Err != nil && ctx.Err() == nil {
+	if ctx.Err() != nil { // what failed did so because we are stopping
+		results = slices.DeleteFunc(slices.Clone(results), func(r pair.Result) bool { return r.Err != nil })
+	}
+	for _, r := range results {
+		if r.Err != nil {
 			s.Log.Warn("delivery failed", "cluster", r.Key.Cluster, "deployment", r.Key.Deployment, "app", r.Key.App, "err", r.Err)
 		}
-		return r.Err != nil && ctx.Err() != nil // it failed because we are stopping
-	})
+	}
 	if len(results) == 0 {
 		return
 	}

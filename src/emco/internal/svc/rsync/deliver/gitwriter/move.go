@@ -17,7 +17,7 @@ import (
 func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
 	var parts []contribution
 	for _, t := range due {
-		pairs := w.Pairs.Of(t)
+		pairs := w.Pairs.AppendOf(nil, t)
 		c := contribution{target: t, about: summaryOf(pairs), derived: derivedOf(t, r)}
 		plan, err := w.plan(ctx, t, r, pairs)
 		if err != nil {

@@ -48,7 +48,7 @@ func (w *Writer) plan(ctx context.Context, t pair.Target, r route.Route, pairs [
 // apps reads what the target must hold now of each pair; pairs without content are left
 // out. Refused apps keep what they are known to have.
 func (w *Writer) apps(ctx context.Context, pairs []appcontext.Pair, refused map[string]error) ([]syncer.App, error) {
-	var out []syncer.App
+	out := make([]syncer.App, 0, len(pairs))
 	for _, p := range pairs {
 		app, err := w.desired(ctx, p, refused[p.Key.App] != nil)
 		if err != nil {

@@ -99,7 +99,7 @@ func (w *Writer) planOthers(ctx context.Context, r route.Route, parts []contribu
 		if slices.ContainsFunc(parts, func(c contribution) bool { return c.target == t }) {
 			continue
 		}
-		apps, err := w.apps(ctx, w.Pairs.Of(t), nil)
+		apps, err := w.apps(ctx, w.Pairs.AppendOf(nil, t), nil)
 		if err != nil {
 			return nil, err
 		}

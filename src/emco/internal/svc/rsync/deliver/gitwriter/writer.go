@@ -77,7 +77,7 @@ type Branches interface {
 
 // Pairs are the pairs of a shard, and what is known of their deployments.
 type Pairs interface {
-	Of(t pair.Target) []appcontext.Pair                                  // in order of app
+	AppendOf(to []appcontext.Pair, t pair.Target) []appcontext.Pair      // adds the pairs of a target, in order of app
 	Urgent(t pair.Target) bool                                           // a pair is due to be removed or rolled back
 	On(cluster v2.ClusterKey) []pair.Target                              // in order
 	Document(deployment v2.DeploymentID) string                          // for people
@@ -166,14 +166,16 @@ func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.
 func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
 	var out []pair.Result
 	var parts []contribution
+	var pairs []appcontext.Pair // of one target after the other
 	for _, t := range due {
+		pairs = w.Pairs.AppendOf(pairs[:0], t)
 		var c contribution
 		var failed []pair.Result
 		if err := w.Panics.Do(contain.Rsync, t.Name(), func() error {
-			c, failed = w.contribution(ctx, t, routes[t])
+			c, failed = w.contribution(ctx, t, routes[t], pairs)
 			return nil
 		}); err != nil {
-			failed = pair.Failures(w.Pairs.Of(t), err)
+			failed = pair.Failures(pairs, err)
 		}
 		out = append(out, failed...)
 		if len(c.expected) > 0 {
@@ -189,9 +191,8 @@ func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair
 	return append(w.land(ctx, routes[due[0]], parts, maxOffending), out...)
 }
 
-// contribution plans one target. It returns the results of pairs that fail already.
-func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route) (contribution, []pair.Result) {
-	pairs := w.Pairs.Of(t)
+// contribution plans one target with its pairs, which it does not keep. It returns the results of pairs that fail already.
+func (w *Writer) contribution(ctx context.Context, t pair.Target, r route.Route, pairs []appcontext.Pair) (contribution, []pair.Result) {
 	c := contribution{target: t, about: summaryOf(pairs)}
 	if !slices.ContainsFunc(pairs, pair.Deliverable) {
 		return c, nil

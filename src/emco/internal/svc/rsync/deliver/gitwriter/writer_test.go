@@ -52,8 +52,11 @@ func (b bundles) put(d appcontext.Digest, name string) {
 // fakePairs are the pairs of a shard, all of deployment 7, whose head is 70.
 type fakePairs map[pair.Target][]appcontext.Pair
 
-func (f fakePairs) Of(t pair.Target) []appcontext.Pair { return f[t] }
-func (f fakePairs) Urgent(t pair.Target) bool          { return slices.ContainsFunc(f[t], pair.Urgent) }
+func (f fakePairs) AppendOf(to []appcontext.Pair, t pair.Target) []appcontext.Pair {
+	return append(to, f[t]...)
+}
+
+func (f fakePairs) Urgent(t pair.Target) bool { return slices.ContainsFunc(f[t], pair.Urgent) }
 
 func (f fakePairs) On(cluster v2.ClusterKey) []pair.Target {
 	return []pair.Target{{Cluster: cluster, Deployment: "7"}}
