@@ -110,7 +110,7 @@ type Log struct {
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default"`
 	EMCOPorts    bool     `json:"emcoPorts" help:"also listen, on the host of http.address, on the ports of upstream EMCO's services, so that its clients find each service at its own address"`
-	Hosts        []string `json:"hosts" help:"names by which clients may call the API, besides localhost, the host of http.address, and IP addresses"`
+	Hosts        []string `json:"hosts" help:"host names that clients may call the API with, besides localhost, the host of http.address, and IP addresses"`
 	Proxies      []string `json:"trustedProxies" help:"addresses and networks, such as 10.0.0.0/24, of proxies in front of http.address and grpc.address whose header X-Forwarded-For names the client, for limits by address, the log and the audit log; empty: none"`
 	Insecure     bool     `json:"insecure" help:"allow http.address, grpc.address and debug.address beyond loopback, although everyone who reaches them may do everything; for a protected network, or behind a gateway that authenticates"`
 	TLS          string   `json:"tls" help:"terminated: something in front of http.address and grpc.address ends TLS, so that tokens may arrive without it; empty: beyond loopback, auth.mode on needs http.cert"`
