@@ -1,24 +1,22 @@
 // Package identity serves roles, bindings, API tokens and sign-ins of browsers, and the questions who a caller is and
 // what it may do. It owns these documents and reads projects and cluster providers, which are the parents of bindings.
+//
+// identity.go has the routes, roles and bindings; tokens.go has API tokens, sessions.go sign-ins of browsers, and questions.go
+// the questions.
 package identity
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/access"
 	"github.com/emco-orchestrator/emco/src/emco/internal/access/grants"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authn"
-	"github.com/emco-orchestrator/emco/src/emco/internal/authn/apitoken"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -147,127 +145,6 @@ func escalation(missing, place string) error {
 	return errs.New(errs.Forbidden, "callers cannot give more than they have: you may not "+missing+" in "+place)
 }
 
-// makeToken makes an API token. The answer is the only place that shows it.
-func (s Resources) makeToken(w http.ResponseWriter, r *http.Request, dry bool) error {
-	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
-		return err
-	}
-	text, err := web.Body(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	t, err := v2.Decode[v2.APIToken](text, v2.Lenient)
-	if err == nil {
-		err = t.Validate()
-	}
-	if err == nil {
-		err = s.checkToken(r.Context(), t)
-	}
-	if err != nil {
-		return err
-	}
-	t.UID, t.Made, t.Actor = "", s.Now().UTC().Truncate(time.Second), web.Actor(r.Context())
-	out := v2.NewAPIToken{APIToken: t}
-	key := store.Key(grants.Tokens + "/" + t.Metadata.Name)
-	if dry {
-		if _, err := s.DB.Get(r.Context(), key); err == nil {
-			return errs.New(errs.Exists, "Token already exists")
-		}
-		return web.JSON(w, http.StatusCreated, out)
-	}
-	out.Token = apitoken.New()
-	body, err := json.Marshal(grants.TokenRecord{APIToken: t, Digest: apitoken.Digest(out.Token)})
-	if err != nil {
-		return err
-	}
-	var refs []store.Ref
-	if _, built := authz.BuiltIn()[t.Spec.Role]; !built {
-		refs = append(refs, store.Ref{Key: store.Key(grants.Roles + "/" + t.Spec.Role), Must: true})
-	}
-	if t.Spec.Place != "" { // another place of the same name must not inherit the token
-		refs = append(refs, store.Ref{Key: store.Key(t.Spec.Place), Must: true})
-	}
-	doc, err := s.DB.Create(r.Context(), store.Write{Key: key, Body: body, Refs: refs})
-	if errs.Is(err, errs.Exists) {
-		err = errs.New(errs.Exists, "Token already exists")
-	}
-	if err != nil {
-		return err
-	}
-	out.UID = doc.UID
-	return web.JSON(w, http.StatusCreated, out)
-}
-
-// checkToken refuses a token that lives too long, or may do more than its maker.
-func (s Resources) checkToken(ctx context.Context, t v2.APIToken) error {
-	now := s.Now()
-	switch end := t.Ends(); {
-	case !end.After(now):
-		return errs.New(errs.Invalid, "Invalid Input:\n- spec.expires: it is in the past")
-	case end.Sub(now) > v2.MaxTokenLife:
-		return errs.New(errs.Invalid, "Invalid Input:\n- spec.expires: a token lives at most a year")
-	}
-	rules, err := s.Grants.Role(ctx, t.Spec.Role)
-	if err == nil {
-		err = escalation(authz.From(ctx).Missing(rules, t.Spec.Place), t.Spec.Place)
-	}
-	if err == nil { // bindings name tokens that are made later, and those that were revoked
-		subject := grants.TokenSubject(t.Metadata.Name)
-		if binding, missing := authz.From(ctx).MissingOf(subject); missing != "" {
-			err = errs.New(errs.Forbidden, binding+" gives "+subject+" what you do not have: you may not "+missing+"; choose another name")
-		}
-	}
-	if err != nil || t.Spec.Place == "" {
-		return err
-	}
-	if _, err := s.DB.Get(ctx, store.Key(t.Spec.Place)); errs.Is(err, errs.NotFound) {
-		return errs.New(errs.Invalid, "Invalid Input:\n- spec.place: there is no "+t.Spec.Place)
-	}
-	return nil
-}
-
-// listTokens answers with all tokens, without what is secret of them.
-func (s Resources) listTokens(w http.ResponseWriter, r *http.Request) error {
-	if err := web.CheckQuery(r.URL.Query()); err != nil {
-		return err
-	}
-	out := []v2.APIToken{}
-	for t, err := range store.All[grants.TokenRecord](r.Context(), s.DB, grants.Tokens, store.Query{Depth: 1}) {
-		if err != nil {
-			return err
-		}
-		one := t.Value.APIToken
-		one.UID = t.Doc.UID
-		out = append(out, one)
-	}
-	return web.JSON(w, http.StatusOK, out)
-}
-
-// revokeToken ends a token.
-func (s Resources) revokeToken(w http.ResponseWriter, r *http.Request, dry bool) error {
-	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
-		return err
-	}
-	vars, err := web.Vars(r)
-	if err != nil {
-		return err
-	}
-	key := store.Key(grants.Tokens + "/" + vars["token"])
-	if dry {
-		_, err = s.DB.Get(r.Context(), key)
-	} else {
-		err = s.DB.Delete(r.Context(), key, nil)
-	}
-	if errs.Is(err, errs.NotFound) {
-		err = errs.New(errs.NotFound, "Token not found")
-	}
-	if err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 // issuers answers where people sign in.
 func (s Resources) issuers(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckQuery(r.URL.Query()); err != nil {
@@ -286,100 +163,4 @@ func (s Resources) whoami(w http.ResponseWriter, r *http.Request) error {
 		return web.JSON(w, http.StatusOK, v2.WhoAmI{Subject: web.Actor(r.Context()), Via: "off"})
 	}
 	return web.JSON(w, http.StatusOK, v2.WhoAmI{Subject: c.Subject, UID: c.UID, Groups: c.Groups, Via: c.Via, Until: c.Until})
-}
-
-// question answers questions about permissions. It asks the router what a path needs.
-type question struct {
-	router  *mux.Router
-	objects func(ctx context.Context, group v2.GroupKey, action string) error // as in Resources
-}
-
-func (q question) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
-	a, vars, err := q.read(w, r)
-	if err != nil {
-		return err
-	}
-	if a.Verb == authz.Public || a.Verb == authz.SignedIn {
-		return web.JSON(w, http.StatusOK, v2.AccessAnswer{Allowed: true, Because: "it needs no role", Verb: a.Verb, Type: a.Type})
-	}
-	d := authz.From(r.Context()).Decide(a.Verb, a.Type, a.Place)
-	out := v2.AccessAnswer{Allowed: d.Allowed, Because: d.Because(), Verb: a.Verb, Type: a.Type, Place: a.Place}
-	if objection := q.objection(r.Context(), a, vars); out.Allowed && objection != nil {
-		if !errs.Is(objection, errs.Forbidden) && !errs.Is(objection, errs.Conflict) {
-			return objection
-		}
-		out.Allowed, out.Because = false, objection.Error()
-	}
-	return web.JSON(w, http.StatusOK, out)
-}
-
-// objection returns what else than roles forbids an action of a group that a path names.
-func (q question) objection(ctx context.Context, a v2.Access, vars map[string]string) error {
-	action, acts := strings.CutPrefix(a.Verb, authz.Act(""))
-	if q.objects == nil || !acts || a.Type != "deployment-intent-groups" || vars["deploymentIntentGroup"] == "" {
-		return nil
-	}
-	return q.objects(ctx, web.Group(vars), action)
-}
-
-// whoCan answers who may do something, to those who may read the bindings there.
-func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
-	a, _, err := q.read(w, r)
-	if err != nil {
-		return err
-	}
-	authority := authz.From(r.Context())
-	if !authority.May(authz.List, grants.Bindings, a.Place) {
-		return errs.New(errs.Forbidden, "who may do something is shown to those who may list role-bindings there")
-	}
-	out := v2.Holders{Verb: a.Verb, Type: a.Type, Place: a.Place, Items: []v2.Holder{}}
-	for _, h := range authority.Who(a.Verb, a.Type, a.Place) {
-		out.Items = append(out.Items, v2.Holder{Subject: h.Subject, Role: h.Role, Binding: h.Binding})
-	}
-	return web.JSON(w, http.StatusOK, out)
-}
-
-// read reads a question, and finds out what a method and a path need. vars are the names in the path.
-func (q question) read(w http.ResponseWriter, r *http.Request) (a v2.Access, vars map[string]string, err error) {
-	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
-		return a, nil, err
-	}
-	text, err := web.Body(w, r, maxBody)
-	if err != nil {
-		return a, nil, err
-	}
-	if a, err = v2.Decode[v2.Access](text, v2.Strict); err != nil {
-		return a, nil, err
-	}
-	if a.Path == "" {
-		if a.Verb == "" || a.Type == "" {
-			err = errs.New(errs.Invalid, "give method and path, or verb and type")
-		}
-		return a, nil, err
-	}
-	return q.resolve(a)
-}
-
-func (q question) resolve(a v2.Access) (v2.Access, map[string]string, error) {
-	u, err := url.Parse(a.Path)
-	if err != nil || !strings.HasPrefix(a.Path, "/v2/") {
-		return a, nil, errs.New(errs.Invalid, "the path must be one of the API, such as /v2/projects/shop")
-	}
-	method := a.Method
-	if method == "" {
-		method = http.MethodGet
-	}
-	var match mux.RouteMatch
-	asked := &http.Request{Method: method, URL: u}
-	if !q.router.Match(asked, &match) || match.MatchErr != nil || match.Route == nil {
-		return a, nil, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
-	}
-	declared, ok := match.Route.GetHandler().(web.Declared)
-	if !ok {
-		return a, nil, errs.New(errs.NotFound, "there is no route "+method+" "+u.Path)
-	}
-	vars, err := web.Vars(mux.SetURLVars(asked, match.Vars))
-	need := declared.Permission()
-	a.Verb, a.Type, a.Place = need.Verb, need.Type, access.PlaceOf(vars)
-	return a, vars, err
 }
