@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (r *Records) Covers(k store.Key) bool {
 }
 
 // Note notes that the caller of the request changes a document. What one caller changes between two reviews is one
-// change, so most calls only read. The record of a unit goes with its document.
+// change, so most calls only read. A change of the unit's own document always writes: see forget. The record of a unit goes with its document.
 func (r *Records) Note(ctx context.Context, k store.Key, deletes bool) error {
 	caller, unit := authn.From(ctx).Subject, unitOf(k)
 	if caller == "" || unit == "" || !r.Covers(k) {
@@ -79,7 +80,7 @@ func (r *Records) Note(ctx context.Context, k store.Key, deletes bool) error {
 		return r.forget(ctx, unit)
 	}
 	err := r.change(ctx, unit, func(all *record) bool {
-		return all.note(Change{Subject: caller, Makers: r.makers(caller), Key: k, At: r.Now().UTC()})
+		return all.note(Change{Subject: caller, Makers: r.makers(caller), Key: k, At: r.Now().UTC()}, k == unit)
 	})
 	if err != nil {
 		return fmt.Errorf("note who changes %s (auth.fourEyes): %w", k, err)
@@ -87,13 +88,26 @@ func (r *Records) Note(ctx context.Context, k store.Key, deletes bool) error {
 	return nil
 }
 
-// forget removes the record of a unit whose document is gone. A caller that creates the document again meanwhile is noted again,
-// after that.
+// errNoted means that a record was written since it was read.
+var errNoted = errors.New("it was written meanwhile")
+
+// forget removes the record of a unit whose document is gone. A caller that creates the document again writes the record after that: it stays
+// if it was written since it was read, which is before the look for the document.
 func (r *Records) forget(ctx context.Context, unit store.Key) error {
+	all, err := r.read(ctx, unit)
+	if err != nil || all.rev == 0 {
+		return err
+	}
 	if _, err := r.DB.Get(ctx, unit); !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	if err := r.DB.Delete(ctx, keyOf(unit), nil); err != nil && !errs.Is(err, errs.NotFound) {
+	err = r.DB.Delete(ctx, keyOf(unit), func(_ context.Context, now store.Doc) error {
+		if now.Rev != all.rev {
+			return errNoted
+		}
+		return nil
+	})
+	if err != nil && !errs.Is(err, errs.NotFound) && !errors.Is(err, errNoted) {
 		return fmt.Errorf("forget who changed %s: %w", unit, err)
 	}
 	return nil
@@ -106,12 +120,16 @@ func (r *Records) makers(subject string) []string {
 	return r.Makers(subject)
 }
 
-// note adds a change; false if the caller has one already that no review covers.
-func (all *record) note(c Change) bool {
+// note adds a change; false if the caller has one already that no review covers, unless it must count again.
+func (all *record) note(c Change, again bool) bool {
 	i := slices.IndexFunc(all.Changes, func(one Change) bool { return one.Subject == c.Subject })
 	if i >= 0 {
-		if all.Changes[i].Seq > all.Reviewed {
+		open := all.Changes[i].Seq > all.Reviewed
+		if open && !again {
 			return false
+		}
+		if open { // refusals name the first one
+			c.Key, c.At = all.Changes[i].Key, all.Changes[i].At
 		}
 		all.Changes = slices.Delete(all.Changes, i, i+1)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/review"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
 const (
@@ -246,4 +247,73 @@ func TestManyChangeAtOnce(t *testing.T) {
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("open are %q, want %q", got, want)
 	}
+}
+
+// interrupted is a driver on which something happens just before it works with a record for the n-th time while the group autumn does
+// not exist.
+type interrupted struct {
+	store.Driver
+	n    int
+	what func()
+}
+
+func (i *interrupted) before(ctx context.Context, k store.Key) {
+	if _, err := i.Driver.Get(ctx, autumn); err == nil || !strings.HasPrefix(string(k), "reviews/") {
+		return
+	}
+	if i.n--; i.n == 0 {
+		i.what()
+	}
+}
+
+func (i *interrupted) Get(ctx context.Context, k store.Key) (store.Doc, error) {
+	i.before(ctx, k)
+	return i.Driver.Get(ctx, k)
+}
+
+func (i *interrupted) Put(ctx context.Context, d store.Doc, at int64) error {
+	i.before(ctx, d.Key)
+	return i.Driver.Put(ctx, d, at)
+}
+
+// Whoever creates a group while the record of its predecessor goes is noted, also a caller who had changed the predecessor.
+func TestWhoCreatesAGroupWhileItsPredecessorGoesIsNoted(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3; n++ {
+		for _, changed := range []string{"ann", "bob"} {
+			driver, blobs := resourcetest.Driver(t)
+			d := desk{t, &review.Records{DB: store.New(driver, blobs, seal.New(seal.NewKey())), Projects: []string{"shop"}, Now: time.Now}}
+			for _, k := range []store.Key{app, autumn} {
+				d.must(d.DB.Create(t.Context(), store.Write{Key: k, Body: []byte("{}")}))
+			}
+			d.put(changed, autumn+"/placement-intents/p")
+			if err := d.DB.Delete(t.Context(), autumn+"/placement-intents/p", nil); err != nil {
+				t.Fatal(err)
+			}
+			created := false
+			slow := &interrupted{Driver: driver, n: n, what: func() {
+				d.put("ann", autumn)
+				created = true
+			}}
+			late := desk{t, &review.Records{DB: store.New(slow, blobs, seal.New(seal.NewKey())), Projects: []string{"shop"}, Now: time.Now}}
+			if err := late.DB.Delete(late.by("ann"), autumn, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !created {
+				t.Fatalf("the removal of a record has no step %d", n)
+			}
+			if got := d.open(autumn, nil); !strings.Contains(got, "ann /deployment-intent-groups/autumn") {
+				t.Errorf("created by ann before step %d of the removal of a record that names %s: noted is %q", n, changed, got)
+			}
+		}
+	}
+}
+
+// A change of the group's own document counts again each time, but refusals name what its caller changed first.
+func TestRefusalsNameTheFirstChange(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.put("ann", autumn+"/placement-intents/p")
+	d.put("ann", autumn)
+	d.wants("after two changes", "ann /deployment-intent-groups/autumn/placement-intents/p", autumn, nil)
 }
