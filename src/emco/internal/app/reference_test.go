@@ -291,7 +291,7 @@ Every route of the API, below ` + "`http://HOST:9015`" + `. The [documents](docu
   ` + "`If-None-Match`" + ` only another one (` + "`*`" + `: a PUT creates and replaces nothing); otherwise they answer 412.
   A PUT with equal content changes nothing; one without ` + "`metadata`" + ` is 400. Answers to GET of an item, a status, a revision
   and a view have an ETag too, and ` + "`If-None-Match`" + ` with it is answered 304 while nothing has changed.
-- **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on every POST, PUT and DELETE but an agent's report runs all checks and writes nothing. The
+- **Dry runs**: ` + "`?dryRun=true`" + ` (or ` + "`server`" + `) on every POST, PUT and DELETE but reports of agents and providers runs all checks and writes nothing. The
   answer is that of the write, without an ETag. An action answers 200: with its plan, or with the state that it would lead to.
   The header ` + "`If-Plan`" + ` with a plan's digest binds an action to the plan ([command line](../cli.md#plans-plan-and-diff)); an action
   without a plan refuses the header with 400.

@@ -48,8 +48,8 @@ func AsksDryRun(r *http.Request) (bool, error) {
 	}
 }
 
-// IsDryRun reports whether a request is a dry run, so that it changes nothing. Routes whose method is one of reads know no dry runs, and neither does
-// that of agents' reports, which declares its effect.
+// IsDryRun reports whether a request is a dry run, so that it changes nothing. Routes whose method is one of reads know no dry runs; nor do
+// those of reports of agents and providers, which declare their effect.
 func IsDryRun(r *http.Request) bool {
 	dry, err := AsksDryRun(r)
 	return dry && err == nil && r.Method != http.MethodGet && r.Method != http.MethodHead
