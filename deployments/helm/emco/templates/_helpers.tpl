@@ -39,5 +39,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- /* "true" if everyone who reaches the API may do everything: auth.mode decides, and without it auth.issuers turn authentication on, as in emco. */}}
 {{- define "emco.open" -}}
 {{- $mode := dig "auth" "mode" "" .Values.config }}
+{{- range .Values.extraEnv }}{{ if eq .name "EMCO_AUTH_MODE" }}{{ $mode = default "on" .value }}{{ end }}{{ end }}
 {{- if or (eq $mode "off") (and (eq $mode "") (not (dig "auth" "issuers" "" .Values.config))) }}true{{ end }}
 {{- end }}

@@ -109,6 +109,16 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 			[]string{"fourEyes:\n      - shop", "trustedProxies:\n      - 10.244.0.0/16", "level:\n      auto: false"},
 			[]string{"EMCO_HTTP_INSECURE"},
 		},
+		"identity by a variable": {
+			values{"extraEnv": []any{values{"name": "EMCO_AUTH_MODE", "value": "on"}}},
+			[]string{"EMCO_AUTH_MODE"},
+			[]string{"EMCO_HTTP_INSECURE"},
+		},
+		"no identity by a variable": {
+			values{"config": values{"auth": values{"mode": "on"}}, "extraEnv": []any{values{"name": "EMCO_AUTH_MODE", "value": "off"}}},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
+			nil,
+		},
 		"no identity despite an issuer": {
 			values{"config": values{"auth": values{"mode": "off", "issuers": []any{values{"name": "corp"}}}}},
 			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
