@@ -119,3 +119,8 @@ func TestFaultsAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestMutexesNameWhatTheyGuard(t *testing.T) {
+	t.Parallel()
+	archtest.CheckGuards(t, "..")
+}

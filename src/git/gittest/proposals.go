@@ -16,7 +16,7 @@ type Proposals struct {
 	Bare Bare
 
 	mu  sync.Mutex
-	all []*testProposal
+	all []*testProposal // guarded by mu
 }
 
 type testProposal struct {

@@ -39,7 +39,7 @@ type Server struct {
 
 	drain githttp.Drain
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards all below
 	drop       int
 	answers    int
 	status     int

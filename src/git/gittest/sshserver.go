@@ -29,7 +29,7 @@ type SSHServer struct {
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // nil once closed
+	conns map[net.Conn]bool // nil once closed; guarded by mu
 }
 
 // ServeSSH starts a server; Close ends it.

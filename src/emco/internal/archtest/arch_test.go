@@ -449,3 +449,8 @@ func TestGroupsAreDisjointAndReal(t *testing.T) {
 		}
 	}
 }
+
+func TestMutexesNameWhatTheyGuard(t *testing.T) {
+	t.Parallel()
+	archtest.CheckGuards(t, "../..")
+}

@@ -117,3 +117,8 @@ func TestFaultsAreFound(t *testing.T) {
 		}
 	}
 }
+
+func TestMutexesNameWhatTheyGuard(t *testing.T) {
+	t.Parallel()
+	archtest.CheckGuards(t, "../..")
+}

@@ -74,7 +74,7 @@ type Server struct {
 	ended chan struct{}
 	drain githttp.Drain
 
-	mu     sync.Mutex
+	mu     sync.Mutex      // guards all below
 	users  map[string]User // by token
 	ends   map[string]time.Time
 	apps   map[string]*appOf
@@ -90,7 +90,7 @@ type repository struct {
 	owner, name, main string
 	store             *objectStore
 
-	mu       sync.Mutex // of references and all below
+	mu       sync.Mutex // guards the references, and all below
 	rules    map[string]Rule
 	pulls    []*pullRequest
 	statuses []commitStatus

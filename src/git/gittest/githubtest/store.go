@@ -22,7 +22,7 @@ type gitObject struct {
 type objectStore struct {
 	gittest.ObjectWriter
 
-	mu  sync.Mutex
+	mu  sync.Mutex // guards all below; held from a question to its answer
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader

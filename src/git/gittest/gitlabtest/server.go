@@ -27,7 +27,7 @@ type Server struct {
 	ended  chan struct{}
 	drain  githttp.Drain
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards all below
 	projects []*gitlabProject
 	tokens   []*Token
 	faults   faults

@@ -68,3 +68,8 @@ func TestWhatIsNotLinked(t *testing.T) {
 		return ""
 	})
 }
+
+func TestMutexesNameWhatTheyGuard(t *testing.T) {
+	t.Parallel()
+	archtest.CheckGuards(t, "../..")
+}

@@ -35,7 +35,7 @@ type Server struct {
 // Log collects log lines.
 type Log struct {
 	mu   sync.Mutex
-	text bytes.Buffer
+	text bytes.Buffer // guarded by mu
 }
 
 // Write adds to the log.

@@ -41,7 +41,7 @@ type Server struct {
 	t      testing.TB
 	server *httptest.Server
 
-	mu         sync.Mutex
+	mu         sync.Mutex // guards all below
 	clusters   map[string]bool
 	resources  map[string]*resource  // by path in lower case
 	operations map[string]*operation // by id
