@@ -56,17 +56,28 @@ func (r Run) parts(out *strings.Builder) {
 		fmt.Fprintf(out, "**Not measured yet: %s.**\n\n", strings.Join(r.Missing, ", "))
 	}
 	fmt.Fprintf(out, "Measured in parts, each by itself. Cells stop after %.0f s.\n", r.Cap)
-	if slices.ContainsFunc(r.Parts, func(p Part) bool { return p.Machine.busy() }) {
+	if slices.ContainsFunc(r.Parts, r.disturbed) {
 		fmt.Fprintf(out, "**Other programs used the cores before the parts whose load is bold: %s.**\n", doubt)
 	}
 	fmt.Fprint(out, "\n| part | UTC | s | commit | machine | load before | at the end | programs |\n|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.Parts {
 		load := fmt.Sprintf("%.2f", p.Machine.LoadBefore)
-		if p.Machine.busy() {
+		if r.disturbed(p) {
 			load = "**" + load + "**"
 		}
 		fmt.Fprintf(out, "| %s | %s | %.0f | %s | %s | %s | %.2f | %s, %s |\n", p.Name, date(p.When), p.Took, p.Versions.commit(), p.Machine, load, p.Machine.LoadAfter, p.Versions.Go, p.Versions.Git)
 	}
+}
+
+// ownLoad is how much the load may rise between the end of a part and the beginning of the next one, which measures the machine first.
+const ownLoad = 0.5
+
+// disturbed reports whether other programs used the cores before a part. The load before a part that follows another one within a minute is that of the other part.
+func (r Run) disturbed(p Part) bool {
+	return p.Machine.busy() && !slices.ContainsFunc(r.Parts, func(before Part) bool {
+		pause := p.When.Sub(before.When) - time.Duration(before.Took*float64(time.Second))
+		return before.When.Before(p.When) && pause > -time.Second && pause < time.Minute && p.Machine.LoadBefore < before.Machine.LoadAfter+ownLoad
+	})
 }
 
 func date(t time.Time) string { return t.UTC().Format("2 January 2006 15:04") }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func sample(peer string, round int, seconds float64) Sample {
@@ -69,6 +70,28 @@ func TestABusyMachineIsNamed(t *testing.T) {
 		r := Run{Machine: Machine{Cores: 2, LoadBefore: load}}
 		if got := strings.Contains(r.Markdown("r.json"), "Other programs used the cores"); got != want {
 			t.Errorf("with a load of %g on two cores the tables warn: %t, want %t", load, got, want)
+		}
+	}
+}
+
+// The load of a part is not that of other programs in the next one, if that follows at once and the load has not risen.
+func TestThePartBeforeIsNoOtherProgram(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1000, 0)
+	first := Part{Name: "first", When: at, Took: 60, Machine: Machine{Cores: 2, LoadBefore: 0.5, LoadAfter: 2.4}}
+	for name, c := range map[string]struct {
+		after time.Duration // from the end of the first part
+		load  float64
+		want  bool
+	}{
+		"at once":            {0, 2.41, false},
+		"at once, and more":  {0, 9, true},
+		"after ten minutes":  {10 * time.Minute, 2.41, true},
+		"at once, and quiet": {0, 1.9, false},
+	} {
+		r := Run{Parts: []Part{{Name: "second", When: at.Add(time.Minute + c.after), Machine: Machine{Cores: 2, LoadBefore: c.load}}, first}}
+		if got := strings.Contains(r.Markdown("r.json"), "Other programs used the cores"); got != c.want {
+			t.Errorf("%s: the tables warn: %t, want %t", name, got, c.want)
 		}
 	}
 }
