@@ -258,3 +258,31 @@ func TestReportsOfSignOutsElsewhere(t *testing.T) {
 	full.signedOut("dev", "")
 	b.wants(401, "GET", "/v2/projects/shop", "")
 }
+
+// Whether a session lives is decided with the look at the store that a request takes anyway, and from memory.
+func TestSessionsCostNoFurtherReads(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	a := newGuardedStageWith(t, func(c *config.Config) {
+		c.Etcd.Endpoints = etcd.Endpoints()
+		c.Store.Key = config.Secret(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+		signsBrowsersIn(c)
+	})
+	a.company()
+	a.reports(true, true)
+	other := &guardedStage{op: a.op, testStage: a.beside(func(*config.Config) {})}
+	other.start()
+	t.Cleanup(func() { other.stop() })
+	b := a.browser()
+	b.signIn("dev", "shop")
+	there, root := &browser{other, b.cookies}, other.user("root")
+	least := 1e9 // the process reads in between too
+	for range 12 {
+		before := root.reads()
+		there.wants(200, "GET", "/v2/projects/shop", "")
+		least = min(least, root.reads()-before)
+	}
+	if least > 1 {
+		t.Errorf("a request with a session takes %v reads of etcd, want 1", least)
+	}
+}
