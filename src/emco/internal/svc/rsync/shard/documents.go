@@ -90,7 +90,12 @@ func (s *Shard) documentMark(ctx context.Context) int64 {
 // retryOvertaken tries failed targets again if their documents have changed since a mark of
 // the document store: their delivery may have used the old ones.
 func (s *Shard) retryOvertaken(ctx context.Context, mark int64, results []pair.Result) {
-	failed := slices.DeleteFunc(slices.Clone(results), func(r pair.Result) bool { return r.Err == nil })
+	var failed []pair.Result
+	for _, r := range results {
+		if r.Err != nil {
+			failed = append(failed, r)
+		}
+	}
 	if len(failed) == 0 || mark == 0 {
 		return
 	}
