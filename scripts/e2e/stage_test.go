@@ -306,7 +306,7 @@ func eventually(t testing.TB, what string, try func() error) {
 	}
 }
 
-// step prints the next part of a test, and the duration of the previous one.
+// steps prints each part of a test when it begins, and the duration of the previous one.
 type steps struct {
 	testing.TB
 	began time.Time

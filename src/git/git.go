@@ -85,8 +85,8 @@ type Message struct {
 	Trailers []Trailer // in this order, after a blank line
 	Author   string    // "Name <mail>"; DefaultAuthor when empty
 	When     time.Time // now when zero; kept to the second, in UTC
-	Signer   Signer    // nothing is sent: a commit that would be made fails with ErrDryRun
-	DryRun   bool      // nothing is sent: a commit that would be made fails with ErrDry
+	Signer   Signer    // nil: the commit is not signed
+	DryRun   bool      // nothing is sent: a commit that would be made fails with ErrDryRun
 
 	// Guard is called right before the branch is moved, when all else is ready. Its error
 	// ends the commit and is returned unchanged; nothing was sent then. It may be nil.

@@ -113,7 +113,7 @@ func TestGitOpsTypes(t *testing.T) {
 	}
 }
 
-// violations are documents and what is wrong with them, all at once.
+// The error of a document lists all that is wrong with it.
 func TestValidateReportsEverything(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 129)

@@ -20,7 +20,7 @@ func command(args ...string) (code int, text string) {
 	return code, out.String()
 }
 
-// greeting returns the value that the branch holds for a deployment.
+// greetings returns the values of greeting in the files of the branch.
 func (s *testStage) greetings() (out []string) {
 	s.Helper()
 	for _, path := range s.tree() {

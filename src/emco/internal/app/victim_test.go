@@ -26,7 +26,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/failpoint/wrap"
 )
 
-// victimProgram is the first argument that makes the test program emco with failpoints.
+// crashProgram is the first argument that makes the test program emco with failpoints.
 // The second one are the rules that are armed from the start, the others are emco's.
 const crashProgram = "victim"
 

@@ -6,7 +6,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 )
 
-// place is one app of a case with its pair, nil for none.
+// appPair is one app of a case with its pair, nil for none.
 type appPair struct {
 	app  string
 	pair *appcontext.Pair

@@ -41,7 +41,7 @@ type callScenario struct {
 	actors []concurrentCall
 	check  func(results []error, docs map[store.Key]store.Doc) error // beyond what always holds; may be nil
 
-	creates bool // the drivers are store.Creators
+	creates bool // each driver is a store.Creator
 }
 
 // kindError lets a kind stand in a list of errors.

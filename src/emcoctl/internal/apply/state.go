@@ -38,7 +38,7 @@ func (s deploymentState) failed() bool {
 	return slices.Contains([]string{v2.StatusInstantiateFailed, v2.StatusTerminateFailed}, s.DeployedStatus+s.Status)
 }
 
-// settledIn lists the states in which an action has been done already.
+// doneStates lists the states in which an action has been done already.
 var doneStates = map[string][]string{
 	"approve":     {"Approved", "Instantiated"},
 	"instantiate": {"Instantiated"},

@@ -346,7 +346,7 @@ func (t table) drop(ctx context.Context, upTo int64) error {
 	return err
 }
 
-// codes of errors that pass without help: no primary, a server that stops, time-outs.
+// passing are the codes of errors that pass without help: no primary, a server that stops, time-outs.
 var passing = map[int]bool{6: true, 7: true, 50: true, 64: true, 89: true, 91: true, 189: true, 262: true, 9001: true, 10107: true, 11600: true, 11602: true, 13435: true, 13436: true}
 
 // poolError is an error of a client's connections, which it drops when one of them fails.

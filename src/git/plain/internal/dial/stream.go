@@ -43,7 +43,7 @@ func (s *streamSession) Advert() io.Reader { return s.out }
 
 func (s *streamSession) Reusable() bool { return false }
 
-// exchange copies the request in the background: a service may write while it reads, and would
+// Exchange copies the request in the background: a service may write while it reads, and would
 // block if its output were not read.
 func (s *streamSession) Exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {
 	s.asked = true
@@ -54,7 +54,7 @@ func (s *streamSession) Exchange(_ context.Context, body io.Reader, _ int64) (io
 	return s.out, nil
 }
 
-// close ends an unused conversation with a flush: a receive-pack whose input stays open would wait
+// Close ends an unused conversation with a flush: a receive-pack whose input stays open would wait
 // for ever.
 func (s *streamSession) Close(clean bool) {
 	if s.closed {
@@ -76,7 +76,7 @@ func (s *streamSession) Close(clean bool) {
 	s.writer.Wait()
 }
 
-// explain prefers what the service wrote to its error stream.
+// Explain prefers what the service wrote to its error stream.
 func (s *streamSession) Explain(err error) error {
 	if _, ok := err.(*errs.Error); ok {
 		return err

@@ -1,7 +1,7 @@
 // Package queue runs work for keys: one worker at a time for each key, with timers for
 // retries and one cancellation for each deployment. It also lists the targets whose
-// repository is unreachable, so that they are tried again together, and holds the two
-// waits of rsync: Pause, and WithGrace for results that must still be written.
+// repository is unreachable, so that they are tried again together, and WithGrace leaves time
+// for results that must still be written.
 package queue
 
 import (

@@ -143,7 +143,6 @@ func TestAFailedSharedReadIsRepeated(t *testing.T) {
 	})
 }
 
-// inFirst puts all clusters into the first shard.
 // fleetArchive has revisions of an app on two clusters of shard 0 and on many of shard 1.
 type fleetArchive struct{ elsewhere int }
 
