@@ -126,7 +126,7 @@ func TestRequestsReadDocumentsFromMemory(t *testing.T) {
 		{"a document", "GET", provider + "/clusters/a", none, 200, 1},
 		{"a list", "GET", till + "/apps", none, 200, 1},
 		{"a status", "GET", g.path + "/status", none, 200, 4},
-		{"a dry run of an update", "POST", g.path + "/update?dryRun=true", none, 200, 7},
+		{"a dry run of an update", "POST", g.path + "/update?dryRun=true", none, 200, 3},
 		{"a new cluster", "POST", provider + "/clusters", cluster, 201, 3},
 		{"a label", "POST", provider + "/clusters/a/labels", label, 201, 1},
 	}

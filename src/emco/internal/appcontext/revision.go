@@ -16,7 +16,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
-	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
 )
 
 const (
@@ -31,11 +30,11 @@ const (
 // RevisionStore stores revisions of deployments, their placements, and the Git commits
 // that carried them.
 type RevisionStore struct {
-	kv    *etcdkv.Client
-	heads *HeadStore
-	lists *ContentStore // of clusters, see placementValue
-	now   func() time.Time
-	cache *bytelru.Cache[string, []Placement] // by the prefix of their keys
+	kv     *etcdkv.Client
+	heads  *HeadStore
+	lists  *ContentStore // of clusters, see placementValue
+	now    func() time.Time
+	caches caches
 }
 
 func revisionKey(kv *etcdkv.Client, uid HeadID, n int64) string {
@@ -162,8 +161,35 @@ func (s *RevisionStore) stored(ctx context.Context, uid HeadID, n int64) (stored
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
 		return storedRevision{}, err
 	}
-	r, _, err := etcdkv.Read[storedRevision](ctx, s.kv, revisionKey(s.kv, uid, n))
+	key := revisionKey(s.kv, uid, n)
+	r, kv, err := etcdkv.Read[storedRevision](ctx, s.kv, key)
+	if err == nil {
+		s.caches.revisions.Put(key, r, 2*len(kv.Value))
+	}
 	return r, err
+}
+
+// DesiredRevision is Revision for a revision that a head desires. Such a revision exists and never changes, so it is read from etcd
+// once. It is shared and must not be changed.
+func (s *RevisionStore) DesiredRevision(ctx context.Context, uid HeadID, n int64) (Revision, error) {
+	r, err := s.desired(ctx, uid, n)
+	return r.Revision, err
+}
+
+// DesiredPlacements is Placements for a revision that a head desires.
+func (s *RevisionStore) DesiredPlacements(ctx context.Context, uid HeadID, n int64) ([]Placement, error) {
+	r, err := s.desired(ctx, uid, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.placementsOf(ctx, uid, r)
+}
+
+func (s *RevisionStore) desired(ctx context.Context, uid HeadID, n int64) (storedRevision, error) {
+	if known, ok := s.caches.revisions.Get(revisionKey(s.kv, uid, n)); ok {
+		return known, nil
+	}
+	return s.stored(ctx, uid, n)
 }
 
 // Revisions yields the revisions of a deployment that are kept, oldest first; it ends at
@@ -183,13 +209,17 @@ func (s *RevisionStore) Placements(ctx context.Context, uid HeadID, n int64) ([]
 	if err != nil {
 		return nil, err
 	}
+	return s.placementsOf(ctx, uid, r)
+}
+
+func (s *RevisionStore) placementsOf(ctx context.Context, uid HeadID, r storedRevision) ([]Placement, error) {
 	prefix := placementPrefix(s.kv, uid, r.Number, r.Try)
-	if known, ok := s.cache.Get(prefix); ok {
+	if known, ok := s.caches.placements.Get(prefix); ok {
 		return known, nil
 	}
 	places, err := s.readPlacements(ctx, prefix, r.Chunks)
 	if err == nil {
-		s.cache.Put(prefix, places, len(places)*placementSize)
+		s.caches.placements.Put(prefix, places, len(places)*placementSize)
 	}
 	return places, err
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -65,6 +66,37 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 	_, err = s.Publish(ctx, next, Revision{Number: 4}, slices.Values(want))
 	wantKind(t, err, errs.Conflict) // a revision is written once
 	_, err = s.Placements(ctx, "7", 9)
+	wantKind(t, err, errs.NotFound)
+}
+
+// A revision that a head desires is read from etcd once. Whether another one is still kept is asked each time.
+func TestADesiredRevisionIsReadOnce(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	s := newStore(t, WithOnOp(func(string, int) { requests.Add(1) }))
+	h, err := s.Step(t.Context(), create(t, s, "7"), Head{UID: "7", State: Instantiated}, nil, &Operation{ID: "o", Rev: 1})
+	must(t, err)
+	_, err = s.Publish(t.Context(), h, Revision{Number: 1, Apps: []App{{Name: "app"}}}, slices.Values(places(3, "d")))
+	must(t, err)
+	look := func(want int64) {
+		t.Helper()
+		requests.Store(0)
+		rev, err := s.DesiredRevision(t.Context(), "7", 1)
+		must(t, err)
+		if at := placed(t)(s.DesiredPlacements(t.Context(), "7", 1)); rev.Number != 1 || rev.Apps[0].Name != "app" || len(at) != 3 {
+			t.Errorf("revision %+v places %d", rev, len(at))
+		}
+		if n := requests.Load(); n != want {
+			t.Errorf("%d requests, want %d", n, want)
+		}
+	}
+	look(2) // the revision and its placements; the list of clusters is in memory
+	look(0)
+	_, err = s.kv.Etcd().Delete(t.Context(), revisionKey(s.kv, "7", 1))
+	must(t, err)
+	_, err = s.Revision(t.Context(), "7", 1)
+	wantKind(t, err, errs.NotFound)
+	_, err = s.Placements(t.Context(), "7", 1)
 	wantKind(t, err, errs.NotFound)
 }
 

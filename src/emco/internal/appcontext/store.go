@@ -112,11 +112,15 @@ type Option func(*options)
 // caches keep what was used last.
 type caches struct {
 	content    *blobstore.Cache
-	placements *bytelru.Cache[string, []Placement] // by the prefix of their keys
+	placements *bytelru.Cache[string, []Placement]    // by the prefix of their keys
+	revisions  *bytelru.Cache[string, storedRevision] // by their keys
 }
 
 func newCaches(bytes int) caches {
-	return caches{content: blobstore.NewCache(bytes * 3 / 4), placements: bytelru.New[string, []Placement](bytes / 4)}
+	return caches{
+		content: blobstore.NewCache(bytes * 3 / 4), placements: bytelru.New[string, []Placement](bytes * 7 / 32),
+		revisions: bytelru.New[string, storedRevision](bytes / 32),
+	}
 }
 
 // WithOnOp has f called after each request to etcd with its kind ("get", "list", "txn",
@@ -164,7 +168,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 	agents, pairs, content := agents.New(kv), pairstore.New(kv), blobstore.New(kv, o.caches.content, o.sealer)
 	return &Store{
 		HeadStore:       heads,
-		RevisionStore:   &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, cache: o.caches.placements},
+		RevisionStore:   &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, caches: o.caches},
 		ContentStore:    content,
 		PairStore:       pairs,
 		ReportStore:     pairstore.NewReports(pairs, agents),

@@ -37,8 +37,9 @@ type ContextReader interface {
 	lifecycle.HeadReader
 	// Revision returns revision n of a deployment, or NotFound.
 	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
-	// Placements returns where revision n places its apps.
+	// Placements returns where revision n places its apps; DesiredPlacements is for a revision that a head desires.
 	Placements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
+	DesiredPlacements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
 	// GetBundle returns a bundle, or NotFound.
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 	// GetBlob returns content, or NotFound.

@@ -67,8 +67,8 @@ func (r *Reader) content(ctx context.Context, head appcontext.HeadID, n int64) (
 	}
 	out := &revisionContent{rev: rev, places: map[string][]desiredPlace{}}
 	size := revisionBytes
-	once := map[appcontext.Digest]appcontext.Digest{} // equal digests share one string
-	placements, err := r.contexts.Placements(ctx, head, n)
+	once := map[appcontext.Digest]appcontext.Digest{}             // equal digests share one string
+	placements, err := r.contexts.DesiredPlacements(ctx, head, n) // the revision was just there
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (r *Reader) Waiting(ctx context.Context, id appcontext.HeadID) (head *appco
 	if snap.Head.Gone || snap.Head.Rev == 0 {
 		return snap.Head, desiring, nil
 	}
-	placements, err := r.contexts.Placements(ctx, snap.Head.UID, snap.Head.Rev)
+	placements, err := r.contexts.DesiredPlacements(ctx, snap.Head.UID, snap.Head.Rev)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -133,7 +133,7 @@ func (n *Networks) checkApply(ctx context.Context, now lifecycle.Snapshot) (curr
 	case now.Head.Op != nil: // which reads the documents when it is carried out
 		return true, nil
 	}
-	places, err := n.addons.Contexts.Placements(ctx, now.Head.UID, now.Head.Rev)
+	places, err := n.addons.Contexts.DesiredPlacements(ctx, now.Head.UID, now.Head.Rev)
 	return err == nil && len(places) == 1 && places[0].Apps[app] == content.Bundle, err
 }
 

@@ -308,7 +308,7 @@ func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcont
 // recordPublished adds a published revision and its failed apps to the event log. If it
 // fails, only these entries are lost.
 func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcontext.Operation, took time.Duration) error {
-	rev, err := contexts.Revision(ctx, op.UID, op.Rev)
+	rev, err := contexts.DesiredRevision(ctx, op.UID, op.Rev) // just published
 	if err != nil {
 		return err
 	}

@@ -227,7 +227,7 @@ func (b Builder) renderedBefore(ctx context.Context, head appcontext.Head) (out 
 	if head.Rev == 0 {
 		return out, nil
 	}
-	rev, err := b.Contexts.Revision(ctx, head.UID, head.Rev)
+	rev, err := b.Contexts.DesiredRevision(ctx, head.UID, head.Rev)
 	if err != nil {
 		return out, err
 	}

@@ -120,7 +120,7 @@ func Desired(ctx context.Context, contexts *appcontext.Store, head appcontext.He
 	case head.Rev == 0:
 		return nil, nil
 	}
-	return contexts.Placements(ctx, head.UID, head.Rev)
+	return contexts.DesiredPlacements(ctx, head.UID, head.Rev)
 }
 
 // inheritedPlacements returns what the pairs of a deployment should hold.

@@ -22,12 +22,12 @@ import (
 // Requeue puts targets into the queues that their routes name, unless they have nothing to
 // deliver and need no watch. Pairs whose cluster has no route fail.
 func (s *Shard) Requeue(ctx context.Context, due []pair.Target) {
-	lookup := s.Routes.DeliveryLookup()
-	lookup.Prefetch(ctx, pair.Clusters(due))
+	lookup, reading := s.Routes.DeliveryLookup(), readpoint.With(ctx)
+	lookup.Prefetch(reading, pair.Clusters(due))
 	var failed []pair.Result
 	byQueue := map[string][]pair.Target{}
 	for _, t := range due {
-		r, err := s.routeOf(ctx, lookup, t)
+		r, err := s.routeOf(reading, lookup, t)
 		if err != nil {
 			failed = append(failed, s.noRoute(t, err)...)
 			continue

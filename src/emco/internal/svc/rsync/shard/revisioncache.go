@@ -15,8 +15,8 @@ import (
 
 // revisionStore is where revisions are stored.
 type revisionStore interface {
-	Revision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
-	Placements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
+	DesiredRevision(ctx context.Context, id appcontext.HeadID, n int64) (appcontext.Revision, error)
+	DesiredPlacements(ctx context.Context, id appcontext.HeadID, n int64) ([]appcontext.Placement, error)
 }
 
 // RevisionCache reads revisions for all shards of a process: each once, although all
@@ -60,14 +60,14 @@ func NewRevisionCache(store revisionStore, shards func(context.Context, []v2.Clu
 // revision returns a revision of a head, or NotFound.
 func (c *RevisionCache) revision(ctx context.Context, head appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	return c.revisions.get(ctx, revisionKey{head: head, rev: n}, func() (appcontext.Revision, error) {
-		return c.store.Revision(ctx, head, n)
+		return c.store.DesiredRevision(ctx, head, n)
 	})
 }
 
 // list returns where a revision places its apps, or NotFound.
 func (c *RevisionCache) list(ctx context.Context, head appcontext.HeadID, n int64) ([]appcontext.Placement, error) {
 	return c.lists.get(ctx, revisionKey{head: head, rev: n}, func() ([]appcontext.Placement, error) {
-		return c.store.Placements(ctx, head, n)
+		return c.store.DesiredPlacements(ctx, head, n)
 	})
 }
 

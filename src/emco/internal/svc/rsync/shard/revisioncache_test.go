@@ -34,12 +34,12 @@ func (a *archive) read() error {
 	return nil
 }
 
-func (a *archive) Revision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
+func (a *archive) DesiredRevision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	time.Sleep(time.Second) // of the bubble's clock
 	return appcontext.Revision{Number: n}, a.read()
 }
 
-func (a *archive) Placements(context.Context, appcontext.HeadID, int64) ([]appcontext.Placement, error) {
+func (a *archive) DesiredPlacements(context.Context, appcontext.HeadID, int64) ([]appcontext.Placement, error) {
 	time.Sleep(time.Second)
 	return []appcontext.Placement{{Cluster: "edge+c1", Apps: map[string]appcontext.Digest{"web": "b"}}}, a.read()
 }
@@ -146,11 +146,11 @@ func TestAFailedSharedReadIsRepeated(t *testing.T) {
 // fleetArchive has revisions of an app on two clusters of shard 0 and on many of shard 1.
 type fleetArchive struct{ elsewhere int }
 
-func (fleetArchive) Revision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
+func (fleetArchive) DesiredRevision(_ context.Context, _ appcontext.HeadID, n int64) (appcontext.Revision, error) {
 	return appcontext.Revision{Number: n, Apps: []appcontext.App{{Name: "web"}}}, nil
 }
 
-func (f fleetArchive) Placements(_ context.Context, _ appcontext.HeadID, n int64) (out []appcontext.Placement, err error) {
+func (f fleetArchive) DesiredPlacements(_ context.Context, _ appcontext.HeadID, n int64) (out []appcontext.Placement, err error) {
 	apps := map[string]appcontext.Digest{"web": appcontext.Digest(fmt.Sprint("bundle", n))}
 	for i := range 2 + f.elsewhere {
 		out = append(out, appcontext.Placement{Cluster: v2.NewClusterKey("edge", fmt.Sprintf("c%06d", i)), Apps: apps})
