@@ -199,10 +199,11 @@ func (w *wiring) addAccess(ctx context.Context) error {
 
 // addClusters adds clusters and their sync objects.
 func (w *wiring) addClusters() {
-	clm.Resources{
+	places := clm.Resources{
 		DB: w.st.db, Rules: w.rules, Backends: w.backends, Delivered: w.st.contexts.HasApplied, Wanted: w.st.contexts.HasDesired, Moves: w.st.contexts,
 		Networks: w.networks.Guards(), Log: w.log,
 	}.Mount(w.router)
+	w.services = append(w.services, places)
 }
 
 // addLogicalClouds adds logical clouds, and the networks of clusters.

@@ -1,6 +1,7 @@
 package clm
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -124,5 +126,37 @@ func TestAnAssignedPlaceCountsForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		want("after it was deregistered", 0)
+	})
+}
+
+// While the places are counted in the background, a registration reads only what was written in the last seconds.
+func TestARegistrationDoesNotWaitForTheFirstCount(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	for n := range 20 {
+		if _, err := f.db.Create(t.Context(), f.document(n, v2.GitOps{Reference: "r0"})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a := newShardAllocator(f.counts().resources)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- (&Places{a}).Run(ctx) }()
+		time.Sleep(time.Second)
+		f.reads.Listed.Store(0)
+		var c v2.Cluster
+		c.Metadata.Name, c.Spec.GitOps = "new", v2.GitOps{Type: "git", Reference: "r0", RefMode: "shard"}
+		at := resource.Place{Key: edge + "/clusters/new", Collection: edge + "/clusters", Parent: edge, Vars: map[string]string{"clusterProvider": "edge"}}
+		if err := a.assignSlot(t.Context(), at, &c); err != nil || c.Spec.GitOps.Shard == "" {
+			t.Errorf("the place is %+v, %v", c.Spec.GitOps, err)
+		}
+		if n := f.reads.Listed.Load(); n > 0 {
+			t.Errorf("%d documents were listed for a registration", n)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -49,8 +49,8 @@ const (
 	cluster  = provider + "/clusters/{cluster}"
 )
 
-// Mount adds the routes.
-func (s Resources) Mount(r *mux.Router) {
+// Mount adds the routes, and returns what chooses the places of new clusters. Registrations need not wait for it.
+func (s Resources) Mount(r *mux.Router) *Places {
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterProvider]{
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
@@ -77,6 +77,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind:       "ClmController",
 		Collection: "clm-controllers", Item: "{controller-name}", Put: resource.PutOK,
 	})
+	return &Places{allocator}
 }
 
 func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
+	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
@@ -44,6 +46,31 @@ type shardAllocator struct {
 
 func newShardAllocator(resources Resources) *shardAllocator {
 	return &shardAllocator{resources: resources, counts: branchCounts{resources: resources}}
+}
+
+// Places keeps the counts of clusters nearly up to date while it runs, so that a registration finds little to read: the first count of a
+// large fleet takes a while.
+type Places struct{ allocator *shardAllocator }
+
+// Name is "places".
+func (*Places) Name() string { return "places" }
+
+// Ready is nil: a registration counts itself if it must.
+func (*Places) Ready() error { return nil }
+
+// Run counts every few seconds until ctx ends. What it cannot read, the next registration reads.
+func (p *Places) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		_ = p.allocator.refresh(readpoint.With(ctx))
+		_ = pause.For(ctx, recount)
+	}
+	return nil
+}
+
+func (a *shardAllocator) refresh(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.countLocked(ctx)
 }
 
 // assignSlot chooses the place of a new cluster. If the sync objects cannot be read, it
