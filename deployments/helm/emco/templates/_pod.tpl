@@ -44,6 +44,8 @@ spec:
         - {name: EMCO_OPS_ADDRESS, value: "0.0.0.0:9017"} # probes and metrics, plain and without identity
         {{- if include "emco.open" . }}
         - {name: EMCO_HTTP_INSECURE, value: "true"} # the cluster's network protects the addresses
+        {{- else }}
+        - {name: EMCO_HTTP_INSECURE, value: {{ dig "http" "insecure" false .Values.config | quote }}} # in the image it is true
         {{- end }}
         - {name: EMCO_HTTP_HOSTS, value: {{ include "emco.hosts" . | quote }}}
         {{- with .Values.sealingKey.secretName }}

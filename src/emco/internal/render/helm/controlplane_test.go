@@ -101,18 +101,23 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 		},
 		"identity and TLS": {
 			values{"config": values{"auth": values{"mode": "on"}}, "tls": values{"secretName": "cert"}, "bootstrap": values{"secretName": "first", "key": "t"}},
-			[]string{"value: /etc/emco-tls/tls.crt", "secret: {secretName: cert, defaultMode: 0440}", "value: /etc/emco-bootstrap/t"},
-			[]string{"EMCO_HTTP_INSECURE"},
+			[]string{"value: /etc/emco-tls/tls.crt", "secret: {secretName: cert, defaultMode: 0440}", "value: /etc/emco-bootstrap/t", `EMCO_HTTP_INSECURE, value: "false"`},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
 		},
 		"identity of an issuer": {
 			values{"config": values{"auth": values{"issuers": []any{values{"name": "corp", "url": "https://id.example.org", "audience": "emco-api"}}, "fourEyes": []any{"shop"}}, "http": values{"trustedProxies": []any{"10.244.0.0/16", "192.0.2.1", "2001:db8::/32"}}, "level": values{"auto": false}}},
-			[]string{"fourEyes:\n      - shop", "trustedProxies:\n      - 10.244.0.0/16", "level:\n      auto: false"},
-			[]string{"EMCO_HTTP_INSECURE"},
+			[]string{"fourEyes:\n      - shop", "trustedProxies:\n      - 10.244.0.0/16", "level:\n      auto: false", `EMCO_HTTP_INSECURE, value: "false"`},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
 		},
 		"identity by a variable": {
 			values{"extraEnv": []any{values{"name": "EMCO_AUTH_MODE", "value": "on"}}},
-			[]string{"EMCO_AUTH_MODE"},
-			[]string{"EMCO_HTTP_INSECURE"},
+			[]string{"EMCO_AUTH_MODE", `EMCO_HTTP_INSECURE, value: "false"`},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
+		},
+		"identity on a protected network": {
+			values{"config": values{"auth": values{"mode": "on"}, "http": values{"insecure": true}}},
+			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
+			nil,
 		},
 		"no identity by a variable": {
 			values{"config": values{"auth": values{"mode": "on"}}, "extraEnv": []any{values{"name": "EMCO_AUTH_MODE", "value": "off"}}},
