@@ -23,7 +23,7 @@ const sessions = "sessions"
 const (
 	sessionTries = 16 // while other processes change the sessions of the same person
 	sweepPeriod  = time.Minute
-	sweepAtOnce  = 64 // documents of which nothing counts any more that are removed each minute
+	sweepAtOnce  = 64 // lapsed documents that a minute removes at most
 )
 
 const (
@@ -38,7 +38,7 @@ type session struct {
 	Digest string    `json:"digest"` // SHA-256 of the id
 	Ends   time.Time `json:"ends"`
 	SignIn string    `json:"signIn,omitempty"` // digest of what the issuer calls the sign-in; empty: it gave no name
-	Issued time.Time `json:"issued,omitzero"`  // when the issuer said who signed in
+	Issued time.Time `json:"issued,omitzero"`  // when the issuer signed the person in
 }
 
 // signOut is a logout token that was taken.
@@ -46,7 +46,7 @@ type signOut struct {
 	Token  string    `json:"token"`            // digest of its id: it is taken once
 	SignIn string    `json:"signIn,omitempty"` // digest of what the issuer calls the sign-in that has ended; empty: all of the person
 	Issued time.Time `json:"issued"`
-	Until  time.Time `json:"until"` // when nobody needs to know of it any more
+	Until  time.Time `json:"until"` // from then on no process needs it
 }
 
 // ends reports whether the issuer has ended the sign-in of a session. A session whose sign-in has no name ends with any of the person.
@@ -63,7 +63,7 @@ type sessionsRecord struct {
 	SignOuts []signOut `json:"signOuts,omitempty"`
 }
 
-// until returns when nothing in the document counts any more.
+// until returns when the document lapses: all that is in it has ended then.
 func (r sessionsRecord) until() (last time.Time) {
 	for _, s := range r.Sessions {
 		if s.Digest != "" && s.Ends.After(last) {
@@ -82,7 +82,7 @@ func (r sessionsRecord) until() (last time.Time) {
 type SignIn struct {
 	Issuer string
 	ID     string    // what the issuer calls it (sid); empty: it gave no name
-	Issued time.Time // when the issuer said who signed in
+	Issued time.Time // when the issuer signed the person in
 }
 
 // digest returns the digest of the sign-in's name; empty if it has none.
@@ -110,7 +110,7 @@ func (l Logout) key() store.Key {
 
 // digestOf returns the SHA-256 of some texts.
 func digestOf(texts ...string) string {
-	text, _ := json.Marshal(texts) // which tells apart where each ends; strings always encode
+	text, _ := json.Marshal(texts) // quoted, so two lists of texts are never equal; strings always encode
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -214,7 +214,7 @@ func (c *Cache) EndSignIns(ctx context.Context, l Logout) error {
 	})
 }
 
-// changeSessions changes a document of sessions, without what does not count any more.
+// changeSessions changes a document of sessions, without what has ended.
 func (c *Cache) changeSessions(ctx context.Context, key store.Key, what string, change func(*sessionsRecord) error) error {
 	for range sessionTries {
 		record, rev, err := c.readSessions(ctx, key)
@@ -253,8 +253,7 @@ func (c *Cache) readSessions(ctx context.Context, key store.Key) (sessionsRecord
 	return record, doc.Rev, err
 }
 
-// writeSessions replaces a document at the revision that readSessions returned. The next sweep removes one of which nothing
-// counts any more.
+// writeSessions replaces a document at the revision that readSessions returned. The next sweep removes a lapsed one.
 func (c *Cache) writeSessions(ctx context.Context, key store.Key, record sessionsRecord, rev int64) error {
 	if rev == 0 && len(record.Sessions) == 0 && len(record.SignOuts) == 0 {
 		return nil
@@ -272,7 +271,7 @@ func (c *Cache) writeSessions(ctx context.Context, key store.Key, record session
 	return err
 }
 
-// sweepSessions removes some documents of which nothing counts any more.
+// sweepSessions removes some lapsed documents.
 func (c *Cache) sweepSessions(ctx context.Context) error {
 	for _, key := range c.lapsedDocuments() {
 		err := c.db.Delete(ctx, key, func(_ context.Context, doc store.Doc) error {
@@ -289,7 +288,7 @@ func (c *Cache) sweepSessions(ctx context.Context) error {
 	return nil
 }
 
-// lapsedDocuments returns some documents of which nothing counts any more.
+// lapsedDocuments returns some lapsed documents.
 func (c *Cache) lapsedDocuments() (keys []store.Key) {
 	now := c.now()
 	c.mu.Lock()

@@ -8,6 +8,6 @@
 // executes it. The package never contacts a cluster or a Git repository.
 //
 // groups.go has the routes, actions.go the actions and queries.go the queries; dryrun.go answers
-// dry runs, and worker.go executes operations. Package plan reads the documents, and package
-// revision renders and publishes.
+// dry runs, worker.go executes operations, and sweep.go removes content without references. Package
+// plan reads the documents, and package revision renders and publishes.
 package orchestrator

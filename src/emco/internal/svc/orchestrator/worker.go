@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
@@ -31,11 +30,6 @@ const (
 	maxOperations = 64 // of a process at the same time; most of them wait for the renderer
 	maxOfProject  = 4  // of these, of one project
 	maxAttempts   = 5  // for one operation, while a store or the renderer fails
-	keptRevisions = 10 // newest revisions of a deployment that Sweep keeps; users can roll back to them
-	sweepPeriod   = 20 * time.Minute
-	sweepSoon     = time.Minute // the usual first sweep after the start, and the next one while content waits for it
-	sweepShare    = 20          // a sweep takes at most one part of this many of the time
-	heldSweeps    = 30          // consecutive sweeps that may leave content to an operation without a warning
 )
 
 // The workers of several processes share the operations, by deployment, and the sweep.
@@ -333,47 +327,4 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 		Message: fmt.Sprintf("revision %d is desired; %d apps rendered in %.1f s", op.Rev, rendered, took.Seconds()),
 	}
 	return contexts.AddEvents(ctx, append([]appcontext.Event{published}, failed...)...)
-}
-
-// runSweep periodically removes what is no longer referenced. Content goes in two sweeps, so the
-// second one follows soon.
-func (w *Worker) runSweep(ctx context.Context, _ int, own *shards.Ownership) error {
-	contexts, wait := w.contexts.Fenced(own.Fence()), w.firstSweep
-	for held := 0; pause.For(ctx, wait) == nil; {
-		start := time.Now()
-		if err := contexts.SweepAgents(ctx, w.isRegistered); err != nil {
-			w.log.Warn("cannot sweep agents", "err", err)
-		}
-		swept, err := contexts.Sweep(ctx, keptRevisions)
-		took := time.Since(start)
-		wait = sweepPeriod
-		switch {
-		case errors.Is(err, appcontext.ErrFenced):
-			return err
-		case err != nil:
-			w.log.Warn("cannot sweep the AppContext; it grows until a sweep succeeds", "err", err)
-		case swept.Unused+swept.Held > 0:
-			wait = sweepSoon
-		}
-		if held++; swept.Held == 0 {
-			held = 0
-		} else if held%heldSweeps == 0 {
-			w.log.Warn("unused content stays in the AppContext: an operation has waited for long", "contents", swept.Held, "sweeps", held)
-		}
-		w.log.Debug("AppContext swept", "removed", swept.Removed, "unused", swept.Unused, "held", swept.Held, "took", took)
-		wait = max(wait, sweepShare*took)
-	}
-	return ctx.Err()
-}
-
-// isRegistered reports whether a cluster is registered.
-func (w *Worker) isRegistered(ctx context.Context, cluster v2.ClusterKey) (bool, error) {
-	if !cluster.Valid() { // no registration has such a name
-		return false, nil
-	}
-	_, err := w.db.Get(ctx, store.Key(cluster.StoreKey()))
-	if errs.Is(err, errs.NotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
