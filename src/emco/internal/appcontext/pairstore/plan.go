@@ -1,7 +1,6 @@
 package pairstore
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -37,10 +36,12 @@ func (m move) hasRecord(shard string) bool {
 }
 
 // plan decides where the changed pairs of a table are stored.
-func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[move] {
+func (w *Writer) plan(id TableID, changes *tableChange) *tablePlan[move] {
 	at := w.pairs.of(id)
-	moves, last := make([]move, 0, len(changes)), new(lastID)
-	for c, p := range changes {
+	slices.Sort(changes.clusters)
+	moves, last := make([]move, 0, len(changes.clusters)), new(lastID)
+	for _, c := range changes.clusters {
+		p := changes.pairs[c]
 		m := move{cluster: c, pair: p}
 		if n, known := w.roster.find(c); known && at.table.groupOf(n) >= 0 {
 			m.number, m.named = n, true
@@ -50,7 +51,6 @@ func (w *Writer) plan(id TableID, changes map[v2.ClusterKey]*Pair) *tablePlan[mo
 		}
 		moves = append(moves, m)
 	}
-	slices.SortFunc(moves, func(a, b move) int { return cmp.Compare(a.cluster, b.cluster) })
 	grouped := groupedStates(at.table, moves)
 	plan := &tablePlan[move]{id: id}
 	for _, m := range moves {

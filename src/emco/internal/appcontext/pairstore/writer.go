@@ -121,13 +121,13 @@ func (w *Writer) tableOf(k Key) TableID {
 // After an error some may be written. What was not answered is looked up before the next write
 // that concerns it.
 func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
-	changes := map[TableID]map[v2.ClusterKey]*Pair{} // nil: removed
+	changes := map[TableID]*tableChange{}
 	add := func(k Key, p *Pair) {
 		id := w.tableOf(k)
 		if changes[id] == nil {
-			changes[id] = map[v2.ClusterKey]*Pair{}
+			changes[id] = &tableChange{pairs: map[v2.ClusterKey]*Pair{}}
 		}
-		changes[id][k.Cluster] = p
+		changes[id].set(k.Cluster, p)
 	}
 	for _, k := range remove {
 		add(k, nil)
@@ -154,6 +154,19 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 	}
 	w.pairs.forgetEmpty(maps.Keys(changes))
 	return nil
+}
+
+// tableChange is the pairs of a table that change.
+type tableChange struct {
+	clusters []v2.ClusterKey         // each once; mostly in order, as callers have them
+	pairs    map[v2.ClusterKey]*Pair // nil: removed
+}
+
+func (c *tableChange) set(cluster v2.ClusterKey, p *Pair) {
+	if _, known := c.pairs[cluster]; !known {
+		c.clusters = append(c.clusters, cluster)
+	}
+	c.pairs[cluster] = p
 }
 
 func compareTables(a, b TableID) int {
