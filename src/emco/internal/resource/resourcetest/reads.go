@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -35,14 +36,21 @@ func (r *Reads) Get(ctx context.Context, k store.Key) (store.Doc, error) {
 func (r *Reads) GetEach(ctx context.Context, keys []store.Key) iter.Seq2[store.Doc, error] {
 	return func(yield func(store.Doc, error) bool) {
 		r.Batches.Add(1)
+		broken := -1
+		if r.Fails != nil {
+			broken = slices.IndexFunc(keys, r.Fails)
+		}
+		if broken >= 0 {
+			keys = keys[:broken]
+		}
+		r.Got.Add(int64(len(keys)))
 		for doc, err := range store.GetEach(ctx, r.Driver, keys) {
-			if err == nil && r.Fails != nil && r.Fails(doc.Key) {
-				doc, err = store.Doc{}, ErrBroken
-			}
-			r.Got.Add(1)
 			if !yield(doc, err) || err != nil {
 				return
 			}
+		}
+		if broken >= 0 {
+			yield(store.Doc{}, ErrBroken)
 		}
 	}
 }
