@@ -33,6 +33,8 @@ func compare(t *testing.T, o github.Options, r *rand.Rand) {
 	}
 	h, oracle := host(t, o), plain.New(plain.Options{AllowFile: true})
 	var at, twin git.Hash
+	var steps [][]git.Edit
+	ours, theirs := []string{"rev-parse"}, []string{"rev-parse"} // the trees after each step
 	at, err = h.Commit(t.Context(), repo, "work", "", []git.Edit{{Path: "f", File: []byte("f")}}, git.Message{})
 	if err == nil {
 		twin, err = oracle.Commit(t.Context(), git.Repo{URL: "file://" + other.Dir}, "work", "", []git.Edit{{Path: "f", File: []byte("f")}}, git.Message{})
@@ -47,13 +49,16 @@ func compare(t *testing.T, o github.Options, r *rand.Rand) {
 		if err1 == nil {
 			at = at2
 		}
-		ours, theirs := must(bare.Git(t.Context(), "", "rev-parse", string(at)+"^{tree}")), must(other.Git(t.Context(), "", "rev-parse", string(twin)+"^{tree}"))
-		if ours != theirs {
-			t.Fatalf("step %d: tree %s, want %s, of %q", i, ours, theirs, edits)
-		}
+		steps, ours, theirs = append(steps, edits), append(ours, string(at)+"^{tree}"), append(theirs, string(twin)+"^{tree}")
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	here, there := strings.Fields(must(bare.Git(t.Context(), "", ours...))), strings.Fields(must(other.Git(t.Context(), "", theirs...)))
+	for i, edits := range steps {
+		if here[i] != there[i] {
+			t.Fatalf("step %d: tree %s, want %s, of %q", i, here[i], there[i], edits)
+		}
 	}
 	if err := bare.Fsck(t.Context()); err != nil {
 		t.Error(err)

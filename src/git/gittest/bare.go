@@ -235,6 +235,31 @@ func (b Bare) Show(ctx context.Context, revision, path string) (string, error) {
 	return string(out), err
 }
 
+// ShowAll returns the content of files at a revision, by path, with one process. A file that is not there is an error.
+func (b Bare) ShowAll(ctx context.Context, revision string, paths []string) (map[string]string, error) {
+	var names strings.Builder
+	for _, path := range paths {
+		names.WriteString(revision + ":" + path + "\n")
+	}
+	cmd := exec.CommandContext(ctx, "git", "cat-file", "--batch")
+	cmd.Dir, cmd.Env, cmd.Stdin = b.Dir, gitEnv(), strings.NewReader(names.String())
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]string, len(paths))
+	for _, path := range paths {
+		var id, kind string
+		var size int
+		head, rest, _ := bytes.Cut(out, []byte("\n"))
+		if _, err := fmt.Sscanf(string(head), "%s %s %d", &id, &kind, &size); err != nil || kind != "blob" || len(rest) <= size {
+			return nil, fmt.Errorf("%s at %s: git answers %q", path, revision, head)
+		}
+		files[path], out = string(rest[:size]), rest[size+1:]
+	}
+	return files, nil
+}
+
 // Hook installs a hook that runs a shell script; an empty script removes it.
 func (b Bare) Hook(name, script string) error {
 	path := filepath.Join(b.Dir, "hooks", name)
