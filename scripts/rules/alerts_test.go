@@ -33,6 +33,8 @@ const well = `
   emco_ca_certs_renewals_failed_total{instance="one"} 0x300 1x300
   emco_clock_skew_seconds{instance="one"} 0.01x600
   emco_clock_skew_seconds{instance="two"} -0.01x600
+  emco_settings_differing{instance="one"} 0x600
+  emco_settings_differing{instance="two"} 0x600
   emco_git_push_duration_seconds_bucket{instance="one", le="1"} 0+10x600
   emco_git_push_duration_seconds_bucket{instance="one", le="60"} 0+10x600
   emco_git_push_duration_seconds_bucket{instance="one", le="+Inf"} 0+10x600
@@ -59,6 +61,7 @@ var ill = map[string]struct {
 	"EmcoCertificateEnds":     {`emco_ca_certs_first_end_timestamp_seconds{instance="one"} 3000x600`, 0},
 	"EmcoRenewalsFail":        {`emco_ca_certs_renewals_failed_total{instance="one"} 0+1x600`, 2},
 	"EmcoClocksDiffer":        {`emco_clock_skew_seconds{instance="two"} -600x600`, 5},
+	"EmcoSettingsDiffer":      {`emco_settings_differing{instance="two"} 1x600`, 15},
 	"EmcoPushesSlow":          {`emco_git_push_duration_seconds_bucket{instance="one", le="1"} 0+1x600`, 16},
 	"EmcoRequestsFail":        {`emco_http_request_duration_seconds_count{instance="one", status="503"} 0+100x600`, 11},
 	"EmcoRenderingsFail":      {`emco_render_duration_seconds_count{instance="one", result="failed"} 0+20x600`, 31},

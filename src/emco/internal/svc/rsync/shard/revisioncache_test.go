@@ -202,6 +202,7 @@ func TestAShardLooksAtItsOwnClusters(t *testing.T) {
 	}
 }
 
+// inFirst puts all clusters into the first shard.
 func inFirst(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
 	out := map[v2.ClusterKey]int{}
 	for _, c := range clusters {
