@@ -168,6 +168,7 @@ func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []str
 		return found, nil
 	}
 	_, turn := p.At()
+	seen := d.changes.mark()
 	reads := make([]*reading, len(ask))
 	for i, name := range ask[1:] {
 		reads[i+1] = d.cache.begin(name)
@@ -178,6 +179,9 @@ func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []str
 		return nil, err
 	}
 	asOf := lastWrite(answers[0])
+	if d.changes.compare(seen, asOf) {
+		return d.sharedEach(ctx, p, names) // what was found in the cache is of the etcd that is gone
+	}
 	p.Take(asOf, turn)
 	for i := 1; i < len(ask); i++ {
 		v := cached{kvs: answers[i], asOf: asOf}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -260,7 +261,7 @@ func TestAPageReadsWhatItShows(t *testing.T) {
 }
 
 // An etcd that was restored from a backup has an earlier last write than the watch has brought. The cache is emptied, and the watch
-// begins anew, also if it was interrupted before: whoever notices it, a question, a read or a write.
+// begins anew, also if it was interrupted before: whoever notices it, a question, a read of one or of several documents, a list or a write.
 func TestARestoredStoreIsReadAnew(t *testing.T) {
 	t.Parallel()
 	for name, notice := range map[string]func(ctx context.Context, d *etcd.Driver, mark int64) error{
@@ -279,6 +280,34 @@ func TestARestoredStoreIsReadAnew(t *testing.T) {
 		},
 		"a write": func(ctx context.Context, d *etcd.Driver, _ int64) error {
 			return d.Put(ctx, store.Doc{Key: "b", Tag: 1}, 0)
+		},
+		"a read of several": func(ctx context.Context, d *etcd.Driver, _ int64) error {
+			for doc, err := range d.GetEach(ctx, []store.Key{"none", "nothing"}) {
+				return fmt.Errorf("documents that do not exist: %s, %w", doc.Key, err)
+			}
+			return nil
+		},
+		"a read of several by a request that began before": func(ctx context.Context, d *etcd.Driver, mark int64) error {
+			p := readpoint.Of(ctx)
+			_, turn := p.At()
+			p.Take(mark, turn)
+			var got []string
+			for doc, err := range d.GetEach(ctx, []store.Key{"a", "none"}) {
+				if err != nil {
+					return err
+				}
+				got = append(got, string(doc.Body))
+			}
+			if !slices.Equal(got, []string{"backup"}) {
+				return fmt.Errorf("it sees %q", got)
+			}
+			return nil
+		},
+		"a list of those that refer to a document": func(ctx context.Context, d *etcd.Driver, _ int64) error {
+			for doc, err := range d.List(ctx, "", store.Query{Refers: "b"}) {
+				return fmt.Errorf("nothing refers to it: %s, %w", doc.Key, err)
+			}
+			return nil
 		},
 	} {
 		for _, interrupted := range []bool{false, true} {

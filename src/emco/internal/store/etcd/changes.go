@@ -203,11 +203,12 @@ func (l *changeLog) newest(ctx context.Context) (int64, error) {
 }
 
 // compare compares the revision of the last write by an answer of etcd with the mark from before the question. If the mark is later, etcd was
-// restored from a backup: compare empties the log and the cache, and the watch begins anew.
-func (l *changeLog) compare(seen, at int64) {
+// restored from a backup: compare empties the log and the cache, the watch begins anew, and compare returns true.
+func (l *changeLog) compare(seen, at int64) (restored bool) {
 	if at < seen {
 		l.forget()
 	}
+	return at < seen
 }
 
 func (l *changeLog) advanceLocked() {

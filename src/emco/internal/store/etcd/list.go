@@ -200,7 +200,7 @@ func (d *Driver) holders(ctx context.Context, under store.Key, q store.Query) it
 // which is a read point too.
 func (d *Driver) firstHolders(ctx context.Context, under store.Key, q store.Query) (keys []store.Key, all bool, err error) {
 	prefixes := []string{d.holdersOf(q.Refers), d.wideKey("")}
-	p, turn := readpoint.Of(ctx), 0
+	p, turn, seen := readpoint.Of(ctx), 0, d.changes.mark()
 	if p != nil {
 		_, turn = p.At()
 	}
@@ -209,6 +209,7 @@ func (d *Driver) firstHolders(ctx context.Context, under store.Key, q store.Quer
 		return nil, false, err
 	}
 	if p != nil {
+		d.changes.compare(seen, lastWrite(answers[0]))
 		p.Take(lastWrite(answers[0]), turn)
 	}
 	for i, prefix := range prefixes {
