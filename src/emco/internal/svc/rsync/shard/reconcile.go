@@ -318,11 +318,9 @@ func (r *headReconciler) placesThatDiffer(ctx context.Context, w *pair.Desired, 
 			candidates[c] = true
 		}
 	}
-	for _, c := range changed.ofShard[r.number] {
-		candidates[c] = true
-	}
 	maps.Copy(candidates, clustersIn(documents.Keys))
 	own, others := r.pairs.Split(w.Deployment, candidates)
+	others = slices.DeleteFunc(others, func(c v2.ClusterKey) bool { return changed.clusters[c] })
 	shards, err := r.Revisions.shards(ctx, others)
 	if err != nil {
 		return err
@@ -330,6 +328,11 @@ func (r *headReconciler) placesThatDiffer(ctx context.Context, w *pair.Desired, 
 	var unstarted []v2.ClusterKey
 	for _, c := range others {
 		if shards[c] == r.number {
+			unstarted = append(unstarted, c)
+		}
+	}
+	for _, c := range changed.ofShard[r.number] { // not looked up again: else the shards of a process may disagree, and none starts
+		if !own[c] {
 			unstarted = append(unstarted, c)
 		}
 	}

@@ -202,6 +202,34 @@ func TestAShardLooksAtItsOwnClusters(t *testing.T) {
 	}
 }
 
+// The shards of a process agree about which of them starts where revisions differ, although the clusters' routes change while they
+// look: one of them starts, and not none.
+func TestShardsAgreeWhoStartsWhereRevisionsDiffer(t *testing.T) {
+	s, _, _ := newShard(t, 0, inFirst)
+	lookups := 0
+	revisions := NewRevisionCache(fleetArchive{}, func(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
+		out := map[v2.ClusterKey]int{}
+		for _, c := range clusters {
+			out[c] = min(lookups, 1) // at first the routes are those of shard 0
+		}
+		lookups++
+		return out, nil
+	})
+	starts := map[int]int{}
+	for _, number := range []int{1, 0} {
+		r := &headReconciler{Shared: s.Shared, number: number, contexts: s.contexts, pairs: s.pairs}
+		r.Revisions = revisions
+		w := pair.Desired{Deployment: "7", Head: "7", Rev: 2, Apps: []appcontext.App{{Name: "web"}}}
+		if err := r.placesThatDiffer(t.Context(), &w, reconciled{rev: 1}, store.Changes{}); err != nil {
+			t.Fatal(err)
+		}
+		starts[number] = len(w.Places)
+	}
+	if starts[0] != 2 || starts[1] != 0 {
+		t.Errorf("shard 0 starts on %d clusters and shard 1 on %d, want 2 and 0", starts[0], starts[1])
+	}
+}
+
 // inFirst puts all clusters into the first shard.
 func inFirst(_ context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey]int, error) {
 	out := map[v2.ClusterKey]int{}
