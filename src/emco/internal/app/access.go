@@ -93,7 +93,7 @@ func bootstrapToken(c config.Auth) (string, error) {
 
 // openAccess mounts roles, bindings and tokens. With auth.mode on it also makes the guard of the API, which needs
 // the returned service.
-func (a *App) openAccess(ctx context.Context, c config.Config, p resolved, db *store.DB, sealer *seal.Sealer, groups *orchestrator.Groups, r *mux.Router) ([]run.Service, error) {
+func (a *App) openAccess(ctx context.Context, c config.Config, p resolvedSettings, db *store.DB, sealer *seal.Sealer, groups *orchestrator.Groups, r *mux.Router) ([]run.Service, error) {
 	known := grants.New(db, a.log, nil)
 	s := identity.Resources{DB: db, Grants: known, Now: time.Now}
 	for _, i := range c.Auth.Issuers {

@@ -66,7 +66,7 @@ func (a *App) carriedOut(op appcontext.Operation, subject string, failed bool) {
 }
 
 // auditing returns the services that write the audit log. They end after those whose requests they record.
-func (a *App) auditing(c config.Config, p resolved, st openStores, m *metrics) []run.Service {
+func (a *App) auditing(c config.Config, p resolvedSettings, st openStores, m *metrics) []run.Service {
 	if st.auditLog == nil {
 		return nil
 	}

@@ -187,13 +187,13 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 const commandPatience = 10 * time.Second
 
 // offline returns an App without services, for commands that open stores while no emco runs.
-func offline(c config.Config) (*App, resolved, error) {
+func offline(c config.Config) (*App, resolvedSettings, error) {
 	if _, err := os.Stat(c.Data); err != nil {
-		return nil, resolved{}, fmt.Errorf("data folder: %w", err) // a start would create it
+		return nil, resolvedSettings{}, fmt.Errorf("data folder: %w", err) // a start would create it
 	}
 	p, err := resolve(c)
 	if err != nil {
-		return nil, resolved{}, err
+		return nil, resolvedSettings{}, err
 	}
 	a := &App{log: slog.New(slog.DiscardHandler), member: member(c), patience: commandPatience}
 	a.onClose(p.azure.Close)

@@ -24,7 +24,7 @@ type gitHost struct {
 
 // gitHost returns the host that talks to Git servers. All requests with one credential share
 // a budget, those of all processes together.
-func (a *App) gitHost(c config.Config, p resolved, st openStores, m *metrics) gitHost {
+func (a *App) gitHost(c config.Config, p resolvedSettings, st openStores, m *metrics) gitHost {
 	rates := budget.Presets{"github": budget.Rates(c.Git.GitHub), "gitlab": budget.Rates(c.Git.GitLab)}
 	h := gitHost{budget: budget.New(budget.Options{Rates: rates.Of, Allowance: st.allowance}), signer: p.signer}
 	h.Host = githosts.New(githosts.Options{

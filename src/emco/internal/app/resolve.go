@@ -27,10 +27,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/sshsig"
 )
 
-// resolved is what the settings refer to, read from files and checked: keys, certificates, executables, the version of
+// resolvedSettings is what the settings refer to, read from files and checked: keys, certificates, executables, the version of
 // Kubernetes. A start resolves the settings before it opens anything, and `emco config check` resolves the same, so it
 // refuses what a start refuses.
-type resolved struct {
+type resolvedSettings struct {
 	charts  render.Renderer
 	sealing sealingKeys
 
@@ -67,9 +67,9 @@ func Check(c config.Config, opts ...Option) error {
 }
 
 // resolve reads what the settings refer to. The error names each setting that a start would refuse.
-func resolve(c config.Config) (resolved, error) {
+func resolve(c config.Config) (resolvedSettings, error) {
 	var (
-		p    resolved
+		p    resolvedSettings
 		errs []error
 		err  error
 	)

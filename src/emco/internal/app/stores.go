@@ -53,7 +53,7 @@ type openStores struct {
 	allowance   budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
 
-func (a *App) openStores(ctx context.Context, c config.Config, p resolved, m *metrics) (openStores, error) {
+func (a *App) openStores(ctx context.Context, c config.Config, p resolvedSettings, m *metrics) (openStores, error) {
 	client, server, err := a.openEtcd(ctx, c, p.etcdTLS)
 	if err != nil {
 		return openStores{}, err

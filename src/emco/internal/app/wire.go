@@ -87,7 +87,7 @@ type api struct {
 // Each process may run other services on the same stores. So what several services use is built in all of them, and then each
 // service is added: its routes, and what it does in the background. Access comes first, because policy intents ask it what their
 // actors may do, and the views last, because they show the queues of rsync.
-func (a *App) wire(ctx context.Context, c config.Config, p resolved, st openStores, m *metrics) (api, []run.Service, error) {
+func (a *App) wire(ctx context.Context, c config.Config, p resolvedSettings, st openStores, m *metrics) (api, []run.Service, error) {
 	w, err := a.newWiring(c, p, st, m)
 	if err != nil {
 		return api{}, nil, err
@@ -123,7 +123,7 @@ func (a *App) wire(ctx context.Context, c config.Config, p resolved, st openStor
 type wiring struct {
 	*App
 	c  config.Config
-	p  resolved
+	p  resolvedSettings
 	st openStores
 	m  *metrics
 
@@ -146,7 +146,7 @@ type wiring struct {
 }
 
 // newWiring builds what services share.
-func (a *App) newWiring(c config.Config, p resolved, st openStores, m *metrics) (*wiring, error) {
+func (a *App) newWiring(c config.Config, p resolvedSettings, st openStores, m *metrics) (*wiring, error) {
 	w := &wiring{App: a, c: c, p: p, st: st, m: m, router: web.NewRouter(), ahead: func(next http.Handler) http.Handler { return next }}
 	w.router.Use(web.RefuseStoring(a.disk.Refusal), web.RefuseChanges(st.level.Ready))
 	w.stored = storedRules(c, p)
@@ -182,7 +182,7 @@ func (a *App) newWiring(c config.Config, p resolved, st openStores, m *metrics) 
 
 // storedRules are the rules for sync objects that are stored. Those of older versions still work; only new ones with plain HTTP
 // are refused.
-func storedRules(c config.Config, p resolved) syncobjects.Rules {
+func storedRules(c config.Config, p resolvedSettings) syncobjects.Rules {
 	return syncobjects.Rules{AllowFile: c.Git.AllowFile, PlainHTTP: true, Outbound: p.outward}
 }
 
@@ -373,7 +373,7 @@ func archives(c config.Config) tarball.Limits {
 
 // renderer returns a renderer that works in child processes: a template that never ends, or takes all
 // memory, harms only its process.
-func (a *App) renderer(c config.Config, p resolved, m *metrics) (render.Renderer, error) {
+func (a *App) renderer(c config.Config, p resolvedSettings, m *metrics) (render.Renderer, error) {
 	r := p.charts
 	if !a.renderHere {
 		self, err := os.Executable()
@@ -404,7 +404,7 @@ func charts(kubeVersion string) (render.Renderer, error) {
 	return helm.New(o)
 }
 
-func (a *App) rsync(c config.Config, p resolved, m *metrics, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) *rsync.Service {
+func (a *App) rsync(c config.Config, p resolvedSettings, m *metrics, st openStores, seen *mirror.Mirror, rules syncobjects.Rules, host gitHost, writers *batch.Writers, clusters *kube.Sink, registry *syncer.Registry, panics *contain.Panics) *rsync.Service {
 	admit := rules.Outbound.Check
 	s := rsync.New(rsync.Parts{
 		DB: st.db, Contexts: st.contexts, Mirror: seen, Backends: registry, Rules: rules,

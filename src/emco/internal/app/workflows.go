@@ -27,7 +27,7 @@ type OpenTemporal func(c config.Temporal, admit func(netip.Addr) error, log *slo
 func WithTemporal(open OpenTemporal) Option { return func(a *App) { a.temporal = open } }
 
 // runners returns the runners of workflows that the configuration allows.
-func (a *App) runners(c config.Config, p resolved) (workflow.Runners, error) {
+func (a *App) runners(c config.Config, p resolvedSettings) (workflow.Runners, error) {
 	out := workflow.Runners{}
 	if len(c.Workflows.Endpoints) > 0 {
 		r, err := httprunner.New(c.Workflows.Endpoints, p.outward.Check)

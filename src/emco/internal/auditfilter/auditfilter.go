@@ -100,7 +100,7 @@ func (f *Filter) asked(line audit.Line) {
 
 // change records a request that changes something, or shows a credential.
 func (f *Filter) change(rw http.ResponseWriter, r *http.Request, line audit.Line, next http.Handler) error {
-	e := &entry{line: line, veils: f.Veils}
+	e := &requestRecord{line: line, veils: f.Veils}
 	dry := web.IsDryRun(r)
 	if dry {
 		e.line.Reason = "dry run"
@@ -119,7 +119,7 @@ func (f *Filter) change(rw http.ResponseWriter, r *http.Request, line audit.Line
 		e.body = &hashedBody{ReadCloser: r.Body, sum: sha256.New()}
 		r.Body = e.body
 	}
-	out := &answer{ResponseWriter: rw, conclude: func(status int) { e.conclude(r.Context(), f.AuditLog, status) }}
+	out := &auditedResponse{ResponseWriter: rw, conclude: func(status int) { e.conclude(r.Context(), f.AuditLog, status) }}
 	defer func() {
 		if cause := recover(); cause != nil {
 			out.begin(http.StatusInternalServerError)
@@ -131,8 +131,8 @@ func (f *Filter) change(rw http.ResponseWriter, r *http.Request, line audit.Line
 	return nil
 }
 
-// entry is what is known of one request.
-type entry struct {
+// requestRecord is what is known of one request.
+type requestRecord struct {
 	veils  func(store.Key) bool
 	ticket auditlog.Ticket
 	body   *hashedBody // nil: its body is a document, or is not looked at
@@ -142,7 +142,7 @@ type entry struct {
 }
 
 // changed is a store.Witness.
-func (e *entry) changed(before, after store.Doc) {
+func (e *requestRecord) changed(before, after store.Doc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.line.Documents++; e.line.Documents > 1 {
@@ -161,7 +161,7 @@ func (e *entry) changed(before, after store.Doc) {
 	}
 }
 
-func (e *entry) conclude(ctx context.Context, t *auditlog.Log, status int) {
+func (e *requestRecord) conclude(ctx context.Context, t *auditlog.Log, status int) {
 	e.mu.Lock()
 	line := e.line
 	e.mu.Unlock()
@@ -175,14 +175,14 @@ func (e *entry) conclude(ctx context.Context, t *auditlog.Log, status int) {
 	t.Conclude(ctx, e.ticket, line)
 }
 
-// answer records the outcome before the status of the answer is sent.
-type answer struct {
+// auditedResponse records the outcome before the status of the response is sent.
+type auditedResponse struct {
 	http.ResponseWriter
 	begun    bool
 	conclude func(status int)
 }
 
-func (a *answer) begin(status int) {
+func (a *auditedResponse) begin(status int) {
 	if !a.begun {
 		a.begun = true
 		a.conclude(status)
@@ -190,7 +190,7 @@ func (a *answer) begin(status int) {
 }
 
 // WriteHeader records the first final status.
-func (a *answer) WriteHeader(status int) {
+func (a *auditedResponse) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		a.begin(status)
 	}
@@ -198,13 +198,13 @@ func (a *answer) WriteHeader(status int) {
 }
 
 // Write answers 200 if nothing else was.
-func (a *answer) Write(text []byte) (int, error) {
+func (a *auditedResponse) Write(text []byte) (int, error) {
 	a.begin(http.StatusOK)
 	return a.ResponseWriter.Write(text)
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *auditedResponse) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // hashedBody computes the digest of what is read.
 type hashedBody struct {

@@ -228,7 +228,7 @@ func TestF59VariablesOfAbbreviations(t *testing.T) {
 func TestF59NoVariableHasSingleLetters(t *testing.T) {
 	t.Parallel()
 	c := Default()
-	for _, l := range leavesOf(&c) {
+	for _, l := range namedSettings(&c) {
 		for part := range strings.SplitSeq(l.env(), "_") {
 			if len(part) < 2 {
 				t.Errorf("%s is %s in the environment", l.name, l.env())

@@ -38,7 +38,7 @@ func checkMembers(path string, text []byte, c Config) error {
 	if err := yaml3.Unmarshal(text, &doc); err != nil {
 		return fmt.Errorf("configuration file %s: %w", path, err)
 	}
-	m := memberCheck{path: path, settings: leavesOf(&c)}
+	m := memberCheck{path: path, settings: namedSettings(&c)}
 	for _, root := range doc.Content {
 		m.walk(root, reflect.TypeFor[Config](), "")
 	}
@@ -47,7 +47,7 @@ func checkMembers(path string, text []byte, c Config) error {
 
 type memberCheck struct {
 	path     string
-	settings []leaf
+	settings []namedSetting
 	errs     []error
 }
 

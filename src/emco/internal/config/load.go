@@ -18,7 +18,7 @@ import (
 // fs's output.
 func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), warn func(string)) (Config, error) {
 	c := Default()
-	leaves := leavesOf(&c)
+	leaves := namedSettings(&c)
 	set := map[string]string{} // flags given, applied after file and environment
 	for _, l := range leaves {
 		if l.fileOnly() {
@@ -56,24 +56,24 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 // Print writes c as YAML with its secrets masked.
 func Print(c Config) ([]byte, error) { return yaml.Marshal(c) }
 
-// leaf is one setting: its value and its name.
-type leaf struct {
+// namedSetting is one setting: its value and its name.
+type namedSetting struct {
 	name string // http.address
 	help string
 	def  string
 	val  reflect.Value
 }
 
-func leavesOf(c *Config) []leaf {
+func namedSettings(c *Config) []namedSetting {
 	return walk(reflect.ValueOf(c).Elem(), "")
 }
 
-func walk(v reflect.Value, prefix string) (out []leaf) {
+func walk(v reflect.Value, prefix string) (out []namedSetting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		name := prefix + f.Tag.Get("json")
 		if help, ok := f.Tag.Lookup("help"); ok {
-			out = append(out, leaf{name: name, help: help, def: show(v.Field(i)), val: v.Field(i)})
+			out = append(out, namedSetting{name: name, help: help, def: show(v.Field(i)), val: v.Field(i)})
 			continue
 		}
 		out = append(out, walk(v.Field(i), name+".")...)
@@ -82,7 +82,7 @@ func walk(v reflect.Value, prefix string) (out []leaf) {
 }
 
 // fileOnly reports whether the setting is a list of structs, which only a file can hold.
-func (l leaf) fileOnly() bool {
+func (l namedSetting) fileOnly() bool {
 	return l.val.Kind() == reflect.Slice && l.val.Type().Elem().Kind() == reflect.Struct
 }
 
@@ -98,18 +98,18 @@ func show(v reflect.Value) string {
 
 // env is the name of the setting in the environment: http.packageLimit is
 // EMCO_HTTP_PACKAGE_LIMIT, oci.plainHTTP is EMCO_OCI_PLAIN_HTTP.
-func (l leaf) env() string {
+func (l namedSetting) env() string {
 	return l.variable(func(before, after rune) bool { return !unicode.IsUpper(before) || unicode.IsLower(after) })
 }
 
 // formerEnv is the name that it had before: EMCO_OCI_PLAIN_H_T_T_P.
-func (l leaf) formerEnv() string {
+func (l namedSetting) formerEnv() string {
 	return l.variable(func(_, _ rune) bool { return true })
 }
 
 // variable makes a name of the environment. A capital begins a word if begins returns true for its
 // neighbours.
-func (l leaf) variable(begins func(before, after rune) bool) string {
+func (l namedSetting) variable(begins func(before, after rune) bool) string {
 	var b strings.Builder
 	b.WriteString("EMCO_")
 	name := []rune(l.name)
@@ -129,7 +129,7 @@ func (l leaf) variable(begins func(before, after rune) bool) string {
 	return b.String()
 }
 
-func (l leaf) usage() string {
+func (l namedSetting) usage() string {
 	text := l.help + " (" + l.env() + ")"
 	if l.def != "" {
 		text += " (default " + l.def + ")"
@@ -138,11 +138,11 @@ func (l leaf) usage() string {
 }
 
 // check validates v while flags are parsed.
-func (l leaf) check(v string) error {
+func (l namedSetting) check(v string) error {
 	return assign(reflect.New(l.val.Type()).Elem(), v)
 }
 
-func (l leaf) override(getenv func(string) (string, bool), flags map[string]string, warn func(string)) error {
+func (l namedSetting) override(getenv func(string) (string, bool), flags map[string]string, warn func(string)) error {
 	if name, v, ok := l.lookup(getenv, warn); ok {
 		if err := assign(l.val, v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -155,7 +155,7 @@ func (l leaf) override(getenv func(string) (string, bool), flags map[string]stri
 }
 
 // lookup finds the setting in the environment, by its name or by the former one.
-func (l leaf) lookup(getenv func(string) (string, bool), warn func(string)) (name, value string, ok bool) {
+func (l namedSetting) lookup(getenv func(string) (string, bool), warn func(string)) (name, value string, ok bool) {
 	name = l.env()
 	value, ok = getenv(name)
 	former := l.formerEnv()

@@ -74,7 +74,7 @@ func (b Branches) Check(ctx context.Context, after string, most int, report Repo
 		all = all[:most]
 		next = v2.LaneID(all[most-1].URL, all[most-1].Name)
 	}
-	looks := make([]look, len(all))
+	looks := make([]branchFindings, len(all))
 	for i, record := range all {
 		if looks[i] = b.look(ctx, record); ctx.Err() != nil {
 			return "", ctx.Err()
@@ -93,8 +93,8 @@ func (b Branches) Check(ctx context.Context, after string, most int, report Repo
 	return next, nil
 }
 
-// look is what was found on a branch.
-type look struct {
+// branchFindings is what was found on a branch.
+type branchFindings struct {
 	subject string
 	found   map[string]folders // by id of their deployment
 	cut     bool               // files were left out
@@ -102,7 +102,7 @@ type look struct {
 }
 
 // compare removes the folders that deployments own from looks. It reads the deployments after the files, so that those of a new deployment are no fault.
-func (b Branches) compare(ctx context.Context, looks []look) error {
+func (b Branches) compare(ctx context.Context, looks []branchFindings) error {
 	for h, err := range b.Contexts.Heads(ctx) {
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (b Branches) compare(ctx context.Context, looks []look) error {
 }
 
 // report reports what is wrong with a branch. documents are those that have ids of deployments.
-func (l look) report(documents map[string]store.Key, report Report) {
+func (l branchFindings) report(documents map[string]store.Key, report Report) {
 	if l.failed != nil {
 		report(l.subject, fmt.Sprintf("its files cannot be read: %v", l.failed))
 	}
@@ -151,14 +151,14 @@ type folders struct {
 }
 
 // look finds the folders of deployments on a branch.
-func (b Branches) look(ctx context.Context, record gitstate.Branch) look {
-	l := look{subject: "branch " + record.Name + " of " + record.URL, found: map[string]folders{}}
+func (b Branches) look(ctx context.Context, record gitstate.Branch) branchFindings {
+	l := branchFindings{subject: "branch " + record.Name + " of " + record.URL, found: map[string]folders{}}
 	l.failed = b.read(ctx, record, &l)
 	return l
 }
 
 // read reads the list of files of a branch.
-func (b Branches) read(ctx context.Context, record gitstate.Branch, into *look) error {
+func (b Branches) read(ctx context.Context, record gitstate.Branch, into *branchFindings) error {
 	ctx, cancel := context.WithTimeout(ctx, branchTime)
 	defer cancel()
 	repo, err := b.Repo(ctx, record)
@@ -207,7 +207,7 @@ func folderOf(path string) (folder, id string, ok bool) {
 }
 
 // documents returns the documents whose ids are those of folders.
-func (b Branches) documents(ctx context.Context, looks []look) (map[string]store.Key, error) {
+func (b Branches) documents(ctx context.Context, looks []branchFindings) (map[string]store.Key, error) {
 	ids, out := map[string]bool{}, map[string]store.Key{}
 	for _, l := range looks {
 		for id := range l.found {

@@ -18,26 +18,26 @@ const maxMessages = 2000
 // message in a minute, and then one line with the number of those it left out. So neither a user
 // nor a fault can fill the disk with lines.
 func Limit(next slog.Handler) slog.Handler {
-	return limited{next, &lineCounts{next: next, lines: map[string]lineCount{}}}
+	return limitHandler{next, &lineCounts{next: next, lines: map[string]lineCount{}}}
 }
 
-type limited struct {
+type limitHandler struct {
 	slog.Handler
 	counts *lineCounts
 }
 
 // WithAttrs returns a handler that counts with this one.
-func (l limited) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return limited{l.Handler.WithAttrs(attrs), l.counts}
+func (l limitHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return limitHandler{l.Handler.WithAttrs(attrs), l.counts}
 }
 
 // WithGroup returns a handler that counts with this one.
-func (l limited) WithGroup(name string) slog.Handler {
-	return limited{l.Handler.WithGroup(name), l.counts}
+func (l limitHandler) WithGroup(name string) slog.Handler {
+	return limitHandler{l.Handler.WithGroup(name), l.counts}
 }
 
 // Handle writes a record unless too many are like it.
-func (l limited) Handle(ctx context.Context, r slog.Record) error {
+func (l limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !l.counts.admit(ctx, r) {
 		return nil
 	}

@@ -14,17 +14,17 @@ import (
 //go:embed page.html
 var pageText string
 
-// entry is an operation of the page.
-type entry struct {
+// pageOperation is an operation of the page.
+type pageOperation struct {
 	Method, Path string
 	*Operation
 	Statuses []string
 }
 
-// group is the operations of a tag.
-type group struct {
+// pageGroup is the operations of a tag.
+type pageGroup struct {
 	Tag     string
-	Entries []entry
+	Entries []pageOperation
 }
 
 // Page returns the document as a page for people.
@@ -33,24 +33,24 @@ func (d *Document) Page() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	byTag := map[string][]entry{}
+	byTag := map[string][]pageOperation{}
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(d.Paths[path])) {
-			e := entry{strings.ToUpper(method), path, d.Paths[path][method], nil}
+			e := pageOperation{strings.ToUpper(method), path, d.Paths[path][method], nil}
 			for _, status := range slices.Sorted(maps.Keys(e.Responses)) {
 				e.Statuses = append(e.Statuses, status+" "+e.Responses[status].Description)
 			}
 			byTag[e.Tags[0]] = append(byTag[e.Tags[0]], e)
 		}
 	}
-	var groups []group
+	var groups []pageGroup
 	for _, tag := range slices.Sorted(maps.Keys(byTag)) {
-		groups = append(groups, group{tag, byTag[tag]})
+		groups = append(groups, pageGroup{tag, byTag[tag]})
 	}
 	var text bytes.Buffer
 	err = page.Execute(&text, struct {
 		*Document
-		Groups []group
+		Groups []pageGroup
 	}{d, groups})
 	return text.Bytes(), err
 }

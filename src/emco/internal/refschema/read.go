@@ -99,7 +99,7 @@ func Read(files []string) ([]Type, error) {
 	if len(files) > maxFiles {
 		return nil, fmt.Errorf("%d files; there may be %d", len(files), maxFiles)
 	}
-	var all reading
+	var all schemaFiles
 	for _, file := range files {
 		all.readFile(file)
 	}
@@ -111,31 +111,31 @@ func Read(files []string) ([]Type, error) {
 	return types, nil
 }
 
-// reading is what was read of all files.
-type reading struct {
-	entries []entry
+// schemaFiles is what was read of all schema files.
+type schemaFiles struct {
+	entries []schemaEntry
 	faults  []error
 }
 
-// entry is a type as a file has it.
-type entry struct {
+// schemaEntry is a type as its schema file describes it.
+type schemaEntry struct {
 	file, field              string
-	name, parent, collection line
-	references               []line
+	name, parent, collection numberedLine
+	references               []numberedLine
 	spec                     *schemacheck.Schema
 }
 
-// line is a text with the line that it is on.
-type line struct {
+// numberedLine is a text with the number of its line.
+type numberedLine struct {
 	text string
 	at   int
 }
 
-func (r *reading) fail(file string, at int, field, format string, args ...any) {
+func (r *schemaFiles) fail(file string, at int, field, format string, args ...any) {
 	r.faults = append(r.faults, fmt.Errorf("%s:%d: %s: %s", file, at, field, fmt.Sprintf(format, args...)))
 }
 
-func (r *reading) readFile(file string) {
+func (r *schemaFiles) readFile(file string) {
 	text, err := contentOf(file)
 	if err != nil {
 		r.faults = append(r.faults, err)
@@ -154,7 +154,7 @@ func (r *reading) readFile(file string) {
 		r.fail(file, max(second.Line, root.Content[0].Line), "the file", "must have one schema; write the second one into a file of its own")
 		return
 	}
-	f := fileReader{reading: r, file: file}
+	f := fileReader{schemaFiles: r, file: file}
 	schema := f.object(root.Content[0], "", "name", "resources")
 	f.text(schema, root.Content[0], "", "name")
 	list := schema["resources"]
@@ -183,7 +183,7 @@ func contentOf(file string) ([]byte, error) {
 
 // fileReader reads the values of one file.
 type fileReader struct {
-	*reading
+	*schemaFiles
 	file string
 }
 
@@ -216,19 +216,19 @@ func within(field, name string) string {
 }
 
 // text returns a member that must be a text.
-func (f fileReader) text(object map[string]*yaml.Node, n *yaml.Node, field, name string) line {
+func (f fileReader) text(object map[string]*yaml.Node, n *yaml.Node, field, name string) numberedLine {
 	member := object[name]
 	if member == nil {
 		if n.Kind == yaml.MappingNode {
 			f.fail(f.file, n.Line, within(field, name), "missing")
 		}
-		return line{at: n.Line}
+		return numberedLine{at: n.Line}
 	}
 	if member.Kind != yaml.ScalarNode || member.Tag != "!!str" || member.Value == "" {
 		f.fail(f.file, member.Line, within(field, name), "must be a text")
-		return line{at: member.Line}
+		return numberedLine{at: member.Line}
 	}
-	return line{member.Value, member.Line}
+	return numberedLine{member.Value, member.Line}
 }
 
 var (
@@ -243,12 +243,12 @@ const maxTypeName = 63
 // entry reads a type.
 func (f fileReader) entry(n *yaml.Node, field string) {
 	o := f.object(n, field, "name", "parent", "collection", "references", "spec")
-	e := entry{file: f.file, field: field, name: f.text(o, n, field, "name"), parent: f.text(o, n, field, "parent")}
+	e := schemaEntry{file: f.file, field: field, name: f.text(o, n, field, "name"), parent: f.text(o, n, field, "parent")}
 	if e.name.text != "" && (len(e.name.text) > maxTypeName || !namePattern.MatchString(e.name.text)) {
 		f.fail(f.file, e.name.at, field+".name", "%q is no name of a type: letters and digits that begin with a small letter, such as firewallIntent", e.name.text)
 		e.name.text = ""
 	}
-	e.collection = line{strings.ToLower(capital.ReplaceAllString(e.name.text, "-$0")) + "s", e.name.at}
+	e.collection = numberedLine{strings.ToLower(capital.ReplaceAllString(e.name.text, "-$0")) + "s", e.name.at}
 	if o["collection"] != nil {
 		e.collection = f.text(o, n, field, "collection")
 	}
@@ -261,7 +261,7 @@ func (f fileReader) entry(n *yaml.Node, field string) {
 }
 
 // targets reads the references of a type.
-func (f fileReader) targets(n *yaml.Node, field string) (out []line) {
+func (f fileReader) targets(n *yaml.Node, field string) (out []numberedLine) {
 	switch {
 	case n == nil:
 		return nil
@@ -306,13 +306,13 @@ func (f fileReader) schema(n *yaml.Node, field string) *schemacheck.Schema {
 }
 
 // types resolves parents and references.
-func (r *reading) types() []Type {
+func (r *schemaFiles) types() []Type {
 	if len(r.entries) > maxTypes {
 		r.faults = append(r.faults, fmt.Errorf("%s: the schemas register %d types; there may be %d", r.entries[maxTypes].file, len(r.entries), maxTypes))
 		return nil
 	}
-	var sound []entry // with names of their own
-	byName, reserved := map[string]entry{}, Reserved()
+	var sound []schemaEntry // with names of their own
+	byName, reserved := map[string]schemaEntry{}, Reserved()
 	for _, e := range r.entries {
 		if e.name.text == "" {
 			continue
@@ -332,7 +332,7 @@ func (r *reading) types() []Type {
 	}
 	paths := r.paths(byName)
 	var out []Type
-	taken := map[string]entry{}
+	taken := map[string]schemaEntry{}
 	for _, e := range sound {
 		path := paths[e.name.text]
 		if path == "" {
@@ -347,7 +347,7 @@ func (r *reading) types() []Type {
 			if paths[to.text] == "" && to.text != "" {
 				r.fail(e.file, to.at, fmt.Sprintf("%s.references[%d].name", e.field, i), "there is no type %q%s", to.text, known(byName))
 			}
-			t.references = append(t.references, target{to.text, paths[to.text]})
+			t.references = append(t.references, referencedType{to.text, paths[to.text]})
 		}
 		out = append(out, t)
 	}
@@ -355,10 +355,10 @@ func (r *reading) types() []Type {
 }
 
 // paths returns the paths of documents by type, of those of EMCO too.
-func (r *reading) paths(byName map[string]entry) map[string]string {
+func (r *schemaFiles) paths(byName map[string]schemaEntry) map[string]string {
 	out := BuiltIn()
 	for name, e := range byName {
-		chain := []entry{e}
+		chain := []schemaEntry{e}
 		for {
 			last := chain[len(chain)-1]
 			above, own := byName[last.parent.text]
@@ -388,7 +388,7 @@ func (r *reading) paths(byName map[string]entry) map[string]string {
 }
 
 // known lists the types that a schema may name.
-func known(own map[string]entry) string {
+func known(own map[string]schemaEntry) string {
 	names := slices.Sorted(maps.Keys(builtIn))
 	return "; there are " + strings.Join(append(slices.Sorted(maps.Keys(own)), names...), ", ")
 }

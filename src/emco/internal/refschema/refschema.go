@@ -25,12 +25,12 @@ type Type struct {
 	Path   string // of a document below /v2: "projects/{project}/firewall-intents/{firewallIntent}"
 	Parent string // the name of the parent's type
 
-	references []target
+	references []referencedType
 	spec       *schemacheck.Schema // nil: anything
 }
 
-// target is a type that documents refer to.
-type target struct{ name, path string }
+// referencedType is a type that documents refer to.
+type referencedType struct{ name, path string }
 
 // Collection is the path of the documents' collection below /v2.
 func (t Type) Collection() string { return t.Path[:strings.LastIndexByte(t.Path, '/')] }
@@ -89,7 +89,7 @@ func (t Type) References(spec json.RawMessage, vars map[string]string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	c := collector{targets: t.references, vars: vars, found: map[string]bool{}}
+	c := referenceCollector{targets: t.references, vars: vars, found: map[string]bool{}}
 	if err := c.collect(value); err != nil {
 		return nil, err
 	}
@@ -108,16 +108,16 @@ func decode(spec json.RawMessage) (any, error) {
 	return value, err
 }
 
-// collector finds references in a spec.
-type collector struct {
-	targets []target
+// referenceCollector finds references in a spec.
+type referenceCollector struct {
+	targets []referencedType
 	vars    map[string]string
 	around  []map[string]any // the objects that the value is in, the outermost first
 	place   []string         // the way to the value: ".from", "[1]"
 	found   map[string]bool
 }
 
-func (c *collector) collect(value any) error {
+func (c *referenceCollector) collect(value any) error {
 	switch v := value.(type) {
 	case []any:
 		for i, item := range v {
@@ -143,7 +143,7 @@ func (c *collector) collect(value any) error {
 }
 
 // within collects from a value below the present one.
-func (c *collector) within(step string, value any) error {
+func (c *referenceCollector) within(step string, value any) error {
 	c.place = append(c.place, step)
 	if err := c.collect(value); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (c *collector) within(step string, value any) error {
 }
 
 // refer adds the document that an object refers to, if it does.
-func (c *collector) refer(object map[string]any, to target) error {
+func (c *referenceCollector) refer(object map[string]any, to referencedType) error {
 	if name, ok := object[to.name].(string); !ok || name == "" {
 		return nil
 	}
@@ -180,12 +180,12 @@ func (c *collector) refer(object map[string]any, to target) error {
 }
 
 // fault returns what is wrong with the present value.
-func (c *collector) fault(format string, args ...any) error {
+func (c *referenceCollector) fault(format string, args ...any) error {
 	return fmt.Errorf("spec%s: %s", strings.Join(c.place, ""), fmt.Sprintf(format, args...))
 }
 
 // lookup returns the value of a variable, of the innermost object that has it.
-func (c *collector) lookup(variable string) string {
+func (c *referenceCollector) lookup(variable string) string {
 	for _, object := range slices.Backward(c.around) {
 		if name, ok := object[variable].(string); ok && name != "" {
 			return name

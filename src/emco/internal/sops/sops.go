@@ -103,7 +103,7 @@ func Encrypt(document []byte, recipients []string, now time.Time) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	w := walk{aead: aead, mac: sha512.New()}
+	w := treeEncrypter{aead: aead, mac: sha512.New()}
 	w.mac.Write(macStart)
 	if err := w.object(tree, "", false); err != nil {
 		return nil, err
@@ -149,15 +149,15 @@ func wrap(key []byte, recipient string) (string, error) {
 	return out.String(), nil
 }
 
-// walk encrypts values in the order of their document.
-type walk struct {
+// treeEncrypter encrypts values in the order of their document.
+type treeEncrypter struct {
 	aead cipher.AEAD
 	mac  hash.Hash // of what is encrypted
 }
 
 // object encrypts the members of an object in the order of package yaml. path is that of the
 // object, each part followed by a colon, and within means that it is below data or stringData.
-func (w walk) object(tree map[string]any, path string, within bool) error {
+func (w treeEncrypter) object(tree map[string]any, path string, within bool) error {
 	names, err := order(tree)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (w walk) object(tree map[string]any, path string, within bool) error {
 	return nil
 }
 
-func (w walk) value(v any, path string, within bool) (any, error) {
+func (w treeEncrypter) value(v any, path string, within bool) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
 		return v, w.object(v, path, within)
@@ -219,7 +219,7 @@ func scalar(v any) (text, kind string, err error) {
 }
 
 // seal encrypts a text for its place.
-func (w walk) seal(text, kind, place string) (string, error) {
+func (w treeEncrypter) seal(text, kind, place string) (string, error) {
 	nonce := make([]byte, nonceSize)
 	if _, err := rand.Read(nonce); err != nil {
 		return "", err

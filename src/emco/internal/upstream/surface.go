@@ -20,8 +20,8 @@ var (
 	clearable  = verbs{"POST GET DELETE", "GET PUT DELETE"} // a DELETE of the collection empties it
 )
 
-// family is the collections and the single routes of one service.
-type family struct {
+// serviceRoutes is the collections and the single routes of one service.
+type serviceRoutes struct {
 	service     string
 	collections map[string]verbs
 	single      map[string]string // methods by path
@@ -36,7 +36,7 @@ const (
 )
 
 // surface is upstream's API by services. The item of composite-apps has two names.
-var surface = []family{
+var surface = []serviceRoutes{
 	{"clm", map[string]verbs{
 		"cluster-providers": allVerbs, "cluster-providers/{}/clusters": withoutPut, clusterPath + "/labels": allVerbs,
 		clusterPath + "/kv-pairs": allVerbs, "cluster-providers/{}/cluster-sync-objects": allVerbs, "clm-controllers": allVerbs,

@@ -18,7 +18,7 @@ import (
 
 // registered returns the registered clusters that pass a filter and that the caller may see, in order of
 // their keys.
-func (v *Views) registered(ctx context.Context, f filter) (keys []v2.ClusterKey, byKey map[v2.ClusterKey]placement.Cluster, err error) {
+func (v *Views) registered(ctx context.Context, f pageFilter) (keys []v2.ClusterKey, byKey map[v2.ClusterKey]placement.Cluster, err error) {
 	fleet, err := v.Inventory.Fleet(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sums, mark := v.Tally.ClusterSums(keys)
-	var rows []row
+	var rows []pageRow
 	for _, cluster := range keys {
 		s, name := sums[cluster], string(cluster)
 		if !q.admits(s.State, name) {
@@ -59,7 +59,7 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 		case "lastHeard":
 			key = s.Heard.UTC().Format("2006-01-02T15:04:05.000000000") + name
 		}
-		rows = append(rows, row{key, name})
+		rows = append(rows, pageRow{key, name})
 	}
 	out := v2.ClusterViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.ClusterView{}}
 	rows, out.Continue = q.cut(rows)
@@ -111,7 +111,7 @@ func (v *Views) cluster(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, known, err := v.registered(r.Context(), filter{})
+	_, known, err := v.registered(r.Context(), pageFilter{})
 	if err != nil {
 		return err
 	}

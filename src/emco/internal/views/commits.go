@@ -110,7 +110,7 @@ func textOf(c v2.CommitView) string {
 
 // commitSight is what the caller of a request may see of commits.
 type commitSight struct {
-	*sight
+	*callerAccess
 	whole    bool // it may read branches as such, with commits that carry no deployment
 	subjects map[v2.DeploymentID]string
 }

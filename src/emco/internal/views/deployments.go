@@ -44,7 +44,7 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 	}
 	sums, mark := v.Tally.DeploymentSums()
 	heads, sees := map[string]appcontext.HeadID{}, sightOf(r.Context())
-	var rows []row
+	var rows []pageRow
 	for _, g := range groups {
 		if !sees.path(g.key) {
 			continue
@@ -63,7 +63,7 @@ func (v *Views) deployments(w http.ResponseWriter, r *http.Request) error {
 		if q.sort == "-worst" {
 			key = worstFirst(state, g.key)
 		}
-		rows = append(rows, row{key, g.key})
+		rows = append(rows, pageRow{key, g.key})
 	}
 	out := v2.DeploymentViews{ViewPage: v2.ViewPage{Mark: mark, Total: len(rows)}, Items: []v2.DeploymentView{}}
 	rows, out.Continue = q.cut(rows)

@@ -206,7 +206,7 @@ func (v *Views) events(w http.ResponseWriter, r *http.Request) error {
 }
 
 // eventPage returns a page; false until all events were read.
-func (v *Views) eventPage(q pageQuery, f eventFilter, sees *sight) (out v2.EventViews, whole bool) {
+func (v *Views) eventPage(q pageQuery, f eventFilter, sees *callerAccess) (out v2.EventViews, whole bool) {
 	heads := v.Tally.Heads()
 	v.log.mu.RLock()
 	defer v.log.mu.RUnlock()

@@ -88,7 +88,7 @@ func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var rows []row
+	var rows []pageRow
 	items := map[string]v2.LaneView{}
 	for _, item := range lanes {
 		name := item.URL + " " + item.Branch
@@ -99,7 +99,7 @@ func (l Lanes) list(w http.ResponseWriter, r *http.Request) error {
 		if q.sort == "-worst" {
 			key = string([]byte{'0' + byte(slices.Index(laneOrder, item.State)), ' '}) + name
 		}
-		rows, items[name] = append(rows, row{key, name}), item
+		rows, items[name] = append(rows, pageRow{key, name}), item
 	}
 	out := v2.LaneViews{Total: len(rows), Items: []v2.LaneView{}}
 	rows, out.Continue = q.cut(rows)

@@ -26,7 +26,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 	if err := v.checkGroupApps(r.Context(), values["app"], string(doc.Key), m.Names); err != nil {
 		return err
 	}
-	var rows []row
+	var rows []pageRow
 	for cluster, states := range m.Rows {
 		name := string(cluster)
 		if !q.admits(states.Worst, name) {
@@ -36,7 +36,7 @@ func (v *Views) matrix(w http.ResponseWriter, r *http.Request) error {
 		if q.sort == "-worst" {
 			order = worstFirst(states.Worst, name)
 		}
-		rows = append(rows, row{order, name})
+		rows = append(rows, pageRow{order, name})
 	}
 	out := v2.MatrixView{
 		ViewPage: v2.ViewPage{Mark: m.Mark, Total: len(rows)}, Apps: append([]string{}, m.Apps...), AllApps: m.AllApps,

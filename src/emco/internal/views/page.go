@@ -76,16 +76,16 @@ func (q pageQuery) admits(s tally.State, name string) bool {
 	return (q.states == nil || q.states[s]) && (q.text == "" || strings.Contains(strings.ToLower(name), q.text))
 }
 
-// row is a row of a page before it is filled in: its position in the order.
-type row struct{ key, name string }
+// pageRow is a row of a page before it is filled in: its position in the order.
+type pageRow struct{ key, name string }
 
 // worstFirst is the sort key of a state and a name.
 func worstFirst(s tally.State, name string) string { return string([]byte{'0' + byte(s), ' '}) + name }
 
 // cut sorts the rows, returns those of the page, and the token of the next page.
-func (q pageQuery) cut(rows []row) (page []row, next string) {
-	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
-	first, found := slices.BinarySearchFunc(rows, q.after, func(r row, after string) int { return strings.Compare(r.key, after) })
+func (q pageQuery) cut(rows []pageRow) (page []pageRow, next string) {
+	slices.SortFunc(rows, func(a, b pageRow) int { return strings.Compare(a.key, b.key) })
+	first, found := slices.BinarySearchFunc(rows, q.after, func(r pageRow, after string) int { return strings.Compare(r.key, after) })
 	if found && q.after != "" {
 		first++
 	}
@@ -116,15 +116,15 @@ func answer[T any](w http.ResponseWriter, r *http.Request, body *T, stamp func(*
 	return web.JSON(w, http.StatusOK, body)
 }
 
-// filter is the parameters that choose clusters.
-type filter struct{ providers, labels []string }
+// pageFilter is the parameters that choose clusters.
+type pageFilter struct{ providers, labels []string }
 
 var filterParams = []string{"provider", "label"}
 
-func readFilter(values url.Values) filter { return filter{values["provider"], values["label"]} }
+func readFilter(values url.Values) pageFilter { return pageFilter{values["provider"], values["label"]} }
 
 // admits reports whether a cluster has one of the providers and one of the labels.
-func (f filter) admits(provider string, labels []string) bool {
+func (f pageFilter) admits(provider string, labels []string) bool {
 	return (len(f.providers) == 0 || slices.Contains(f.providers, provider)) &&
 		(len(f.labels) == 0 || slices.ContainsFunc(f.labels, func(l string) bool { return slices.Contains(labels, l) }))
 }

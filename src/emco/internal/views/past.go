@@ -18,10 +18,10 @@ const (
 // process.
 type pastCounts struct {
 	mu      sync.Mutex
-	samples []sample // the oldest first; guarded by mu
+	samples []pastSample // the oldest first; guarded by mu
 }
 
-type sample struct {
+type pastSample struct {
 	at       time.Time
 	clusters tally.Counts
 }
@@ -36,7 +36,7 @@ func (p *pastCounts) due(now time.Time) bool {
 func (p *pastCounts) add(now time.Time, clusters tally.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.samples = append(p.samples, sample{now, clusters}); len(p.samples) > keptSamples {
+	if p.samples = append(p.samples, pastSample{now, clusters}); len(p.samples) > keptSamples {
 		p.samples = append(p.samples[:0], p.samples[1:]...)
 	}
 }
@@ -62,7 +62,7 @@ func (v *Views) remember(ctx context.Context) {
 	if !v.Tally.Whole() || !v.past.due(now) {
 		return
 	}
-	keys, _, err := v.registered(ctx, filter{})
+	keys, _, err := v.registered(ctx, pageFilter{})
 	if err != nil {
 		return // the next look is a second later
 	}

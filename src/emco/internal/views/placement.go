@@ -54,7 +54,7 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := v2.PlacementViews{Items: []v2.PlacementView{}}
-	var rows []row
+	var rows []pageRow
 	items, sees := map[string]v2.PlacementView{}, sightOf(r.Context())
 	for _, p := range all {
 		if p.Verdict != placedIn && !sees.provider(p.Cluster.Provider()) {
@@ -70,7 +70,7 @@ func (v *Views) placement(w http.ResponseWriter, r *http.Request) error {
 		}
 		if verdict == "" || verdict == p.Verdict {
 			name := string(p.Cluster) + " " + p.App
-			rows, items[name] = append(rows, row{name, name}), p
+			rows, items[name] = append(rows, pageRow{name, name}), p
 		}
 	}
 	out.Total = len(rows)

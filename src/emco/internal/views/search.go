@@ -25,7 +25,7 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	if text == "" {
 		return errs.New(errs.Invalid, "Invalid query q: give a part of a name, or the first four digits of a commit")
 	}
-	keys, known, err := v.registered(r.Context(), filter{})
+	keys, known, err := v.registered(r.Context(), pageFilter{})
 	if err != nil {
 		return err
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 )
 
-// sight is what the caller of a request may see. It remembers answers, because a view asks once for each
+// callerAccess is what the caller of a request may see. It remembers answers, because a view asks once for each
 // cluster and deployment.
-type sight struct {
+type callerAccess struct {
 	authority *authz.Authority
 	known     map[string]bool // by type and place
 }
 
-func sightOf(ctx context.Context) *sight {
-	return &sight{authz.From(ctx), map[string]bool{}}
+func sightOf(ctx context.Context) *callerAccess {
+	return &callerAccess{authz.From(ctx), map[string]bool{}}
 }
 
-func (s *sight) may(typ, place string) bool {
+func (s *callerAccess) may(typ, place string) bool {
 	if s.authority == nil {
 		return true
 	}
@@ -34,11 +34,13 @@ func (s *sight) may(typ, place string) bool {
 }
 
 // provider reports whether the caller may see the clusters of a provider.
-func (s *sight) provider(name string) bool { return s.may("clusters", v2.ProviderStoreKey(name)) }
+func (s *callerAccess) provider(name string) bool {
+	return s.may("clusters", v2.ProviderStoreKey(name))
+}
 
 // path reports whether the caller may see what belongs to the project of a path, such as
 // projects/shop/logical-clouds/stores.
-func (s *sight) path(path string) bool {
+func (s *callerAccess) path(path string) bool {
 	const typ = "deployment-intent-groups"
 	below, ok := strings.CutPrefix(path, "projects/")
 	if !ok {

@@ -76,7 +76,7 @@ var wholeTopics = map[string]authz.Permission{
 }
 
 // topic reports whether the caller may see what a topic is about.
-func (s *sight) topic(t tally.Topic) bool {
+func (s *callerAccess) topic(t tally.Topic) bool {
 	if need, whole := wholeTopics[t.Name]; whole {
 		return s.authority.May(need.Verb, need.Type, "")
 	}

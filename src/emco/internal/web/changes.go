@@ -19,25 +19,25 @@ const (
 
 // declaredEffect is a handler that declares its effect, where the method does not imply it.
 type declaredEffect struct {
-	declared
+	permittedHandler
 	effect effect
 }
 
 // HandleStoring is Handle for a route that stores something though its method is one of reads.
 func HandleStoring(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, declaredEffect{declared{h, need}, keeps})
+	Route(r, method, template, declaredEffect{permittedHandler{h, need}, keeps})
 }
 
 // HandleFreeing is Handle for a route that must answer also while there is no space: it takes something away, or tells
 // its callers when to retry.
 func HandleFreeing(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, declaredEffect{declared{h, need}, frees})
+	Route(r, method, template, declaredEffect{permittedHandler{h, need}, frees})
 }
 
 // HandleReading is Handle for a route that changes nothing though its method is one of changes, such as a question that is
 // too long for a path.
 func HandleReading(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, declaredEffect{declared{h, need}, reads})
+	Route(r, method, template, declaredEffect{permittedHandler{h, need}, reads})
 }
 
 // effectOf returns what a request does to the stores.

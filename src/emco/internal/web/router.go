@@ -58,7 +58,7 @@ func unrouted(router *mux.Router) http.Handler {
 // Handle routes a method and a path template such as "/v2/projects/{project}", whose
 // variables are whole segments. need is what the caller must be allowed.
 func Handle(r *mux.Router, method, template string, need authz.Permission, h HandlerFunc) {
-	Route(r, method, template, declared{h, need})
+	Route(r, method, template, permittedHandler{h, need})
 }
 
 // Declared is the handler of a route. It knows what its callers must be allowed.
@@ -67,12 +67,12 @@ type Declared interface {
 	Permission() authz.Permission
 }
 
-type declared struct {
+type permittedHandler struct {
 	HandlerFunc
 	need authz.Permission
 }
 
-func (d declared) Permission() authz.Permission { return d.need }
+func (d permittedHandler) Permission() authz.Permission { return d.need }
 
 // Needed returns what the route of a request declares that its caller must be allowed; false if it declares nothing.
 func Needed(r *http.Request) (authz.Permission, bool) {

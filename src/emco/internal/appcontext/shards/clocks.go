@@ -33,11 +33,11 @@ type Clocks struct {
 	now      func() time.Time
 
 	mu    sync.Mutex
-	known map[string]difference // by process; guarded by mu
+	known map[string]clockDifference // by process; guarded by mu
 }
 
-// difference is how far the clock of another process is ahead of ours.
-type difference struct {
+// clockDifference is how far the clock of another process is ahead of ours.
+type clockDifference struct {
 	last    time.Duration // by the newest time
 	arrived time.Time     // when that came, with the monotonic clock
 	ahead   time.Duration // the smaller of two that followed each other
@@ -47,7 +47,7 @@ type difference struct {
 
 // NewClocks returns the comparison for a process, which publishes its time once in each life of its lease.
 func NewClocks(kv *etcdkv.Client, m Member) *Clocks {
-	return &Clocks{kv: kv, member: m, interval: m.TTL, now: time.Now, known: map[string]difference{}}
+	return &Clocks{kv: kv, member: m, interval: m.TTL, now: time.Now, known: map[string]clockDifference{}}
 }
 
 // Name is "clocks".
@@ -140,7 +140,7 @@ func (c *Clocks) observe(process string, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, again := c.known[process]
-	d := difference{last: ahead, arrived: now, ahead: before.ahead, checked: before.checked, logged: before.logged}
+	d := clockDifference{last: ahead, arrived: now, ahead: before.ahead, checked: before.checked, logged: before.logged}
 	if again && now.Sub(before.arrived) >= c.interval/2 {
 		d.ahead, d.checked = smaller(before.last, ahead), true
 	}

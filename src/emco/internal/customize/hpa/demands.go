@@ -25,7 +25,7 @@ func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[s
 	if err != nil {
 		return nil, err
 	}
-	filters := map[string]*filter{} // by app
+	filters := map[string]*candidateFilter{} // by app
 	out := map[string]placement.Demand{}
 	for _, n := range all {
 		d := out[n.app]
@@ -38,7 +38,7 @@ func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[s
 			}
 			d.Scorers = append(d.Scorers, s)
 		case f == nil:
-			f = &filter{room: rooms[n.app]}
+			f = &candidateFilter{room: rooms[n.app]}
 			filters[n.app], d.Filters = f, []placement.Filter{f}
 			f.add(n)
 		default:
@@ -49,17 +49,17 @@ func (h Controller) Demands(ctx context.Context, at placement.Deployment) (map[s
 	return out, nil
 }
 
-// room is what is known of the candidates of an app besides their key-value pairs.
-type room struct {
+// candidateFacts is what is known of the candidates of an app besides their key-value pairs.
+type candidateFacts struct {
 	free    map[v2.ClusterKey]status.Capacity // of clusters without a key-value pair for each resource
 	running []v2.ClusterKey                   // that the app is placed on now, sorted
 }
 
 // momentary reports whether more than documents was read, or would have to be.
-func (r room) momentary() bool { return r.free != nil }
+func (r candidateFacts) momentary() bool { return r.free != nil }
 
 // rooms reads what the candidates of apps have free, by app.
-func (h Controller) rooms(ctx context.Context, at placement.Deployment, all []need) (map[string]room, error) {
+func (h Controller) rooms(ctx context.Context, at placement.Deployment, all []requirement) (map[string]candidateFacts, error) {
 	resources := map[string][]string{} // that apps need an amount of
 	for _, n := range all {
 		if n.isAmount() {
@@ -73,7 +73,7 @@ func (h Controller) rooms(ctx context.Context, at placement.Deployment, all []ne
 	if err != nil {
 		return nil, err
 	}
-	out, ask := map[string]room{}, map[v2.ClusterKey]bool{}
+	out, ask := map[string]candidateFacts{}, map[v2.ClusterKey]bool{}
 	for _, c := range candidates {
 		for _, cluster := range slices.Concat(append(c.AnyOf, c.Mandatory)...) {
 			facts, err := at.Facts(ctx, cluster)
@@ -82,7 +82,7 @@ func (h Controller) rooms(ctx context.Context, at placement.Deployment, all []ne
 			}
 			if slices.ContainsFunc(resources[c.App], func(name string) bool { _, said := free(name, facts); return !said }) {
 				ask[cluster] = true
-				out[c.App] = room{free: map[v2.ClusterKey]status.Capacity{}}
+				out[c.App] = candidateFacts{free: map[v2.ClusterKey]status.Capacity{}}
 			}
 		}
 	}
@@ -98,19 +98,19 @@ func (h Controller) rooms(ctx context.Context, at placement.Deployment, all []ne
 		return nil, err
 	}
 	for app := range out {
-		out[app] = room{free: known, running: running[app]}
+		out[app] = candidateFacts{free: known, running: running[app]}
 	}
 	return out, nil
 }
 
 // runs reports whether the app is placed on a cluster now. What its pods take is not free, so it is not compared again.
-func (r room) runs(cluster v2.ClusterKey) bool {
+func (r candidateFacts) runs(cluster v2.ClusterKey) bool {
 	_, found := slices.BinarySearch(r.running, cluster)
 	return found
 }
 
 // scorer prefers clusters that meet the requirement.
-func (n need) scorer(r room) (placement.Scorer, error) {
+func (n requirement) scorer(r candidateFacts) (placement.Scorer, error) {
 	out := placement.Scorer{Weight: float64(max(n.Weight, 1))}
 	if !n.isAmount() {
 		out.Name = n.Resource.Key + "=" + n.Resource.Value
@@ -133,7 +133,7 @@ func (n need) scorer(r room) (placement.Scorer, error) {
 			return 1, true
 		}
 		nodes := r.free[c.Key()]
-		return met(shortage(nodes, []pods{{n.workload.Name, n.replicas(), map[string]int64{n.Resource.Name: each}}}) == ""), nodes.Known()
+		return met(shortage(nodes, []workloadPods{{n.workload.Name, n.replicas(), map[string]int64{n.Resource.Name: each}}}) == ""), nodes.Known()
 	}
 	return out, err
 }
@@ -145,14 +145,14 @@ func met(yes bool) float64 {
 	return 0
 }
 
-// filter leaves out clusters that lack what an app must have.
-type filter struct {
-	room         room
-	amounts      []need
-	capabilities []need
+// candidateFilter leaves out clusters that lack what an app must have.
+type candidateFilter struct {
+	room         candidateFacts
+	amounts      []requirement
+	capabilities []requirement
 }
 
-func (f *filter) add(n need) {
+func (f *candidateFilter) add(n requirement) {
 	if n.isAmount() {
 		f.amounts = append(f.amounts, n)
 	} else {
@@ -161,7 +161,7 @@ func (f *filter) add(n need) {
 }
 
 // Admit implements placement.Filter.
-func (f *filter) Admit(ctx context.Context, req placement.Request, c placement.Cluster) (placement.Verdict, error) {
+func (f *candidateFilter) Admit(ctx context.Context, req placement.Request, c placement.Cluster) (placement.Verdict, error) {
 	v := placement.Verdict{Cluster: c.Key()}
 	var facts map[string]string
 	if req.Facts != nil {
@@ -187,8 +187,8 @@ func (f *filter) Admit(ctx context.Context, req placement.Request, c placement.C
 
 // shortage returns which amount a cluster has no room for; empty for none. Resources with a key-value pair are compared in
 // total, the others node by node.
-func (f *filter) shortage(cluster v2.ClusterKey, facts map[string]string) (string, error) {
-	totals, byWorkload := map[string]float64{}, map[string]pods{}
+func (f *candidateFilter) shortage(cluster v2.ClusterKey, facts map[string]string) (string, error) {
+	totals, byWorkload := map[string]float64{}, map[string]workloadPods{}
 	for _, n := range f.amounts {
 		total, err := n.total()
 		if err != nil {
@@ -219,7 +219,7 @@ func (f *filter) shortage(cluster v2.ClusterKey, facts map[string]string) (strin
 	if len(byWorkload) == 0 || f.room.runs(cluster) {
 		return "", nil
 	}
-	return shortage(f.room.free[cluster], slices.SortedFunc(maps.Values(byWorkload), func(a, b pods) int { return cmp.Compare(a.workload, b.workload) })), nil
+	return shortage(f.room.free[cluster], slices.SortedFunc(maps.Values(byWorkload), func(a, b workloadPods) int { return cmp.Compare(a.workload, b.workload) })), nil
 }
 
 func shown(n float64) string {

@@ -49,8 +49,8 @@ type Controller struct {
 // New returns the controller of the documents in a store. As an action controller it does not call free.
 func New(db *store.DB, free FreeOf) Controller { return Controller{db, free} }
 
-// need is a requirement of a workload.
-type need struct {
+// requirement is a requirement of a workload.
+type requirement struct {
 	v2.HPAResourceSpec
 	app      string
 	workload v2.HPAConsumerSpec
@@ -58,7 +58,7 @@ type need struct {
 }
 
 // needs reads all requirements of a group, whose intent must exist.
-func (h Controller) needs(ctx context.Context, group, intent string) (out []need, err error) {
+func (h Controller) needs(ctx context.Context, group, intent string) (out []requirement, err error) {
 	const collection = "hpa-intents"
 	if err := (customize.Deployment{Group: group, Intent: intent}).CheckIntent(ctx, h.db, "HpaIntent", collection); err != nil {
 		return nil, err
@@ -82,17 +82,17 @@ func (h Controller) needs(ctx context.Context, group, intent string) (out []need
 				if err := count(err); err != nil {
 					return nil, err
 				}
-				out = append(out, need{r.Value.Spec, i.Value.Spec.App, c.Value.Spec, strings.TrimPrefix(string(r.Doc.Key), group+"/")})
+				out = append(out, requirement{r.Value.Spec, i.Value.Spec.App, c.Value.Spec, strings.TrimPrefix(string(r.Doc.Key), group+"/")})
 			}
 		}
 	}
 	return out, nil
 }
 
-func (n need) isAmount() bool { return n.Allocatable != nil && *n.Allocatable }
+func (n requirement) isAmount() bool { return n.Allocatable != nil && *n.Allocatable }
 
 // amount returns a number of the requirement as a quantity of Kubernetes.
-func (n need) amount(number int64) (resource.Quantity, error) {
+func (n requirement) amount(number int64) (resource.Quantity, error) {
 	q, err := resource.ParseQuantity(strconv.FormatInt(number, 10) + n.Resource.Unit())
 	if err != nil {
 		err = errs.New(errs.Invalid, fmt.Sprintf("%s: %d%s is no amount", n.origin, number, n.Resource.Unit()))
@@ -101,18 +101,18 @@ func (n need) amount(number int64) (resource.Quantity, error) {
 }
 
 // perPod returns what each pod of the workload requests of a node, in the unit of status.NodeResource.
-func (n need) perPod() (int64, error) {
+func (n requirement) perPod() (int64, error) {
 	q, err := n.amount(n.Resource.Requests)
 	return capacity.Amount(n.Resource.Name, q), err
 }
 
 // total returns what all pods of the workload request together.
-func (n need) total() (float64, error) {
+func (n requirement) total() (float64, error) {
 	q, err := n.amount(n.Resource.Requests)
 	return q.AsApproximateFloat64() * float64(n.replicas()), err
 }
 
-func (n need) replicas() int { return max(n.workload.Replicas, 1) }
+func (n requirement) replicas() int { return max(n.workload.Replicas, 1) }
 
 // free returns how much of a resource a cluster has free by its key-value pairs.
 func free(name string, facts map[string]string) (float64, bool) {
@@ -122,7 +122,7 @@ func free(name string, facts map[string]string) (float64, bool) {
 
 // capable reports whether a cluster has a capability: a key-value pair with the value, also as one of
 // several that are separated by commas, or, if the value is empty or "true", a label.
-func (n need) capable(c placement.Cluster, facts map[string]string) bool {
+func (n requirement) capable(c placement.Cluster, facts map[string]string) bool {
 	key, value := n.Resource.Key, n.Resource.Value
 	if known, ok := facts[key]; ok {
 		if value == "" {
@@ -179,7 +179,7 @@ type resources struct {
 }
 
 // patch returns the change of the workload; nil with a finding if there is none.
-func (n need) patch() (*customize.Patch, string, error) {
+func (n requirement) patch() (*customize.Patch, string, error) {
 	var spec podSpec
 	switch {
 	case n.workload.Kind == "":

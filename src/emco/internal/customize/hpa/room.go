@@ -14,15 +14,15 @@ import (
 // podsOfNode is the resource for the number of pods: each pod takes one.
 const podsOfNode = "pods"
 
-// pods are the pods of a workload.
-type pods struct {
+// workloadPods are the pods of a workload.
+type workloadPods struct {
 	workload string
 	count    int
 	requests map[string]int64 // of each pod, by resource, in the units of status.NodeResource
 }
 
 // text describes what each pod requests.
-func (p pods) text() string {
+func (p workloadPods) text() string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p.requests)) {
 		out = append(out, capacity.Quantity(name, uint64(p.requests[name]))+" "+name)
@@ -30,15 +30,15 @@ func (p pods) text() string {
 	return strings.Join(out, " and ")
 }
 
-// nodes are nodes that have the same amounts free.
-type nodes struct {
+// nodeGroup is a number of nodes that have the same amounts free.
+type nodeGroup struct {
 	count int
 	only  string
 	free  map[string]int64
 }
 
 // takes returns how many of the pods one node has room for.
-func (n nodes) takes(p pods) int {
+func (n nodeGroup) takes(p workloadPods) int {
 	if n.only != "" && p.requests[n.only] == 0 {
 		return 0
 	}
@@ -55,7 +55,7 @@ func (n nodes) takes(p pods) int {
 }
 
 // without returns the node after it took some of the pods.
-func (n nodes) without(p pods, taken int) nodes {
+func (n nodeGroup) without(p workloadPods, taken int) nodeGroup {
 	n.free = maps.Clone(n.free)
 	for name, request := range p.requests {
 		n.free[name] -= request * int64(taken)
@@ -67,7 +67,7 @@ func (n nodes) without(p pods, taken int) nodes {
 }
 
 // place puts at most some number of the pods on the nodes. It returns the nodes afterwards.
-func (n nodes) place(p pods, most int) (after []nodes, placed int) {
+func (n nodeGroup) place(p workloadPods, most int) (after []nodeGroup, placed int) {
 	each := n.takes(p)
 	for each > 0 && n.count > 0 && placed < most {
 		taken := min(each, most-placed)
@@ -85,26 +85,26 @@ func (n nodes) place(p pods, most int) (after []nodes, placed int) {
 
 // shortage places pods on the nodes of a cluster, one workload after the other, and returns why they do not fit; empty if
 // they do. Pods with more requests come first, and nodes with fewer resources, so that special nodes stay free.
-func shortage(c status.Capacity, all []pods) string {
+func shortage(c status.Capacity, all []workloadPods) string {
 	if !c.Known() {
 		return "it is not known what is free: " + cmp.Or(c.Problem, "no report says it")
 	}
-	left := make([]nodes, 0, len(c.Classes))
+	left := make([]nodeGroup, 0, len(c.Classes))
 	for _, class := range slices.Backward(c.Classes) {
-		n := nodes{count: class.Count, only: class.Only, free: map[string]int64{}}
+		n := nodeGroup{count: class.Count, only: class.Only, free: map[string]int64{}}
 		for _, r := range class.Resources {
 			n.free[r.Name] = int64(r.Free)
 		}
 		left = append(left, n)
 	}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b pods) int {
+	slices.SortStableFunc(all, func(a, b workloadPods) int {
 		return cmp.Or(cmp.Compare(len(b.requests), len(a.requests)), cmp.Compare(b.requests["cpu"], a.requests["cpu"]),
 			cmp.Compare(b.requests["memory"], a.requests["memory"]), cmp.Compare(a.workload, b.workload))
 	})
 	for _, p := range all {
 		placed, with := 0, 0
-		var next []nodes
+		var next []nodeGroup
 		for _, n := range left {
 			if n.takes(p) > 0 {
 				with += n.count
@@ -121,7 +121,7 @@ func shortage(c status.Capacity, all []pods) string {
 }
 
 // lack describes pods that do not fit.
-func lack(c status.Capacity, p pods, placed, with int) string {
+func lack(c status.Capacity, p workloadPods, placed, with int) string {
 	out := fmt.Sprintf("%d of %d nodes have %s free", with, c.Nodes, p.text())
 	if placed == 0 {
 		out = fmt.Sprintf("none of %d nodes has %s free", c.Nodes, p.text())

@@ -47,7 +47,7 @@ func scorer(p v2.Criterion) placement.Scorer {
 	case v2.ByCapacity:
 		out.Value, out.Lowest = number(v2.FactCapacity), false
 	case v2.ByDistance:
-		out.Value = distance(point{*p.Latitude, *p.Longitude})
+		out.Value = distance(coordinates{*p.Latitude, *p.Longitude})
 	default:
 		out.Name, out.Value, out.Lowest = p.Fact, number(p.Fact), p.Order == "lowest"
 	}
@@ -66,15 +66,15 @@ func parse(text string) (float64, bool) {
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
-// point is a place on Earth, in degrees.
-type point struct{ latitude, longitude float64 }
+// coordinates is a place on Earth, in degrees.
+type coordinates struct{ latitude, longitude float64 }
 
 // distance returns the kilometres between a point and a cluster.
-func distance(from point) func(placement.Cluster, map[string]string) (float64, bool) {
+func distance(from coordinates) func(placement.Cluster, map[string]string) (float64, bool) {
 	return func(_ placement.Cluster, facts map[string]string) (float64, bool) {
 		latitude, known := parse(facts[v2.FactLatitude])
 		longitude, also := parse(facts[v2.FactLongitude])
-		return math.Round(from.to(point{latitude, longitude})), known && also
+		return math.Round(from.to(coordinates{latitude, longitude})), known && also
 	}
 }
 
@@ -82,7 +82,7 @@ func distance(from point) func(placement.Cluster, map[string]string) (float64, b
 const earth = 6371
 
 // to returns the kilometres to another point, by the haversine formula.
-func (p point) to(q point) float64 {
+func (p coordinates) to(q coordinates) float64 {
 	const degree = math.Pi / 180
 	a, b := math.Sin((q.latitude-p.latitude)*degree/2), math.Sin((q.longitude-p.longitude)*degree/2)
 	h := a*a + math.Cos(p.latitude*degree)*math.Cos(q.latitude*degree)*b*b

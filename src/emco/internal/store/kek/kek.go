@@ -87,15 +87,15 @@ func Open(address string) (Wrapper, error) {
 }
 
 // Local returns a key-encryption key that is in memory.
-func Local(k seal.Key) Wrapper { return local{k, seal.New(k)} }
+func Local(k seal.Key) Wrapper { return localWrapper{k, seal.New(k)} }
 
 // KeyOf returns the key of a key-encryption key that is in memory; false for one of a plugin.
 func KeyOf(w Wrapper) (seal.Key, bool) {
-	l, ok := w.(local)
+	l, ok := w.(localWrapper)
 	return l.key, ok
 }
 
-type local struct {
+type localWrapper struct {
 	key    seal.Key
 	sealer *seal.Sealer
 }
@@ -104,12 +104,12 @@ type local struct {
 func keyPlace(id string) []string { return []string{"data key", id} }
 
 // Wrap implements Wrapper.
-func (l local) Wrap(_ context.Context, k seal.Key) (Wrapped, error) {
+func (l localWrapper) Wrap(_ context.Context, k seal.Key) (Wrapped, error) {
 	return Wrapped{KEK: l.key.ID(), Key: l.sealer.Seal(k.Secret(), keyPlace(k.ID())...)}, nil
 }
 
 // Unwrap implements Wrapper.
-func (l local) Unwrap(ctx context.Context, id string, w Wrapped) (seal.Key, error) {
+func (l localWrapper) Unwrap(ctx context.Context, id string, w Wrapped) (seal.Key, error) {
 	if w.KEK != l.key.ID() {
 		return seal.Key{}, missing(id, w.KEK, l.key.ID())
 	}

@@ -9,12 +9,12 @@ import (
 
 // dueQueue has certificate authorities in order of the time at which to look at them.
 type dueQueue struct {
-	entries entries
-	by      map[store.Key]*entry
+	entries dueHeap
+	by      map[store.Key]*dueEntry
 }
 
-// entry is a certificate authority in the queue.
-type entry struct {
+// dueEntry is a certificate authority in the queue.
+type dueEntry struct {
 	authority store.Key
 	at        time.Time
 	index     int // in entries
@@ -29,9 +29,9 @@ func (q *dueQueue) add(authority store.Key, at time.Time) {
 		}
 		return
 	}
-	e := &entry{authority: authority, at: at}
+	e := &dueEntry{authority: authority, at: at}
 	if q.by == nil {
-		q.by = map[store.Key]*entry{}
+		q.by = map[store.Key]*dueEntry{}
 	}
 	q.by[authority] = e
 	heap.Push(&q.entries, e)
@@ -52,26 +52,26 @@ func (q *dueQueue) take(now time.Time) (authority store.Key, due bool, next time
 	return first.authority, true, time.Time{}
 }
 
-// entries implements heap.Interface.
-type entries []*entry
+// dueHeap implements heap.Interface.
+type dueHeap []*dueEntry
 
-func (e entries) Len() int           { return len(e) }
-func (e entries) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e dueHeap) Len() int           { return len(e) }
+func (e dueHeap) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
 
-func (e entries) Swap(i, j int) {
+func (e dueHeap) Swap(i, j int) {
 	e[i], e[j] = e[j], e[i]
 	e[i].index, e[j].index = i, j
 }
 
 // Push implements heap.Interface.
-func (e *entries) Push(x any) {
-	added := x.(*entry)
+func (e *dueHeap) Push(x any) {
+	added := x.(*dueEntry)
 	added.index = len(*e)
 	*e = append(*e, added)
 }
 
 // Pop implements heap.Interface.
-func (e *entries) Pop() any {
+func (e *dueHeap) Pop() any {
 	last := len(*e) - 1
 	out := (*e)[last]
 	(*e)[last] = nil

@@ -23,9 +23,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
 )
 
-// enrolled is the body of the document of a place's key. The key itself is the document's secret: it is sealed,
+// keyDocument is the body of the document of a place's key. The key itself is the document's secret: it is sealed,
 // and never leaves EMCO but to its cluster.
-type enrolled struct {
+type keyDocument struct {
 	Request string    `json:"request"` // in PEM
 	For     string    `json:"for"`     // digest of what the request follows from
 	At      time.Time `json:"at"`      // when it was made
@@ -39,30 +39,32 @@ type keyring struct {
 	now        func() time.Time
 }
 
-func (k keyring) key(p place) store.Key { return k.enrollment + "/keys/" + store.Key(p.name()) }
+func (k keyring) key(p certificatePlace) store.Key {
+	return k.enrollment + "/keys/" + store.Key(p.name())
+}
 
 // ensure returns the request of a place, with a new key if it has none, if the certificate authority has changed, or
 // after two thirds of the life of a certificate.
-func (k keyring) ensure(ctx context.Context, ca authority, p place, life time.Duration) (enrolled, error) {
+func (k keyring) ensure(ctx context.Context, ca authority, p certificatePlace, life time.Duration) (keyDocument, error) {
 	doc, err := k.db.Get(ctx, k.key(p))
 	missing := errs.Is(err, errs.NotFound)
 	if err != nil && !missing {
-		return enrolled{}, err
+		return keyDocument{}, err
 	}
 	if !missing {
-		have, err := store.Decode[enrolled](doc)
+		have, err := store.Decode[keyDocument](doc)
 		if err != nil || have.For == digestOf(ca) && k.now().Before(renewal(have.At, life)) {
 			return have, err
 		}
 	}
 	secret, request, err := newKey(ca, p)
 	if err != nil {
-		return enrolled{}, errs.E(errs.Internal, "make a key for", string(p.cluster), err)
+		return keyDocument{}, errs.E(errs.Internal, "make a key for", string(p.cluster), err)
 	}
-	made := enrolled{Request: request, For: digestOf(ca), At: k.now().UTC()}
+	made := keyDocument{Request: request, For: digestOf(ca), At: k.now().UTC()}
 	body, err := json.Marshal(made)
 	if err != nil {
-		return enrolled{}, errs.E(errs.Internal, "encode", string(k.key(p)), err)
+		return keyDocument{}, errs.E(errs.Internal, "encode", string(k.key(p)), err)
 	}
 	w := store.Write{Key: k.key(p), Parent: k.enrollment, Body: body, Secret: secret}
 	if missing {
@@ -75,15 +77,15 @@ func (k keyring) ensure(ctx context.Context, ca authority, p place, life time.Du
 }
 
 // get returns the request and the key of a place. Invalid if there is none for the document as it is now.
-func (k keyring) get(ctx context.Context, ca authority, p place) (enrolled, seal.Secret, error) {
+func (k keyring) get(ctx context.Context, ca authority, p certificatePlace) (keyDocument, seal.Secret, error) {
 	doc, err := k.db.Get(ctx, k.key(p))
 	if errs.Is(err, errs.NotFound) {
-		return enrolled{}, nil, errs.New(errs.Invalid, p.name()+" is not enrolled; update the enrollment first")
+		return keyDocument{}, nil, errs.New(errs.Invalid, p.name()+" is not enrolled; update the enrollment first")
 	}
 	if err != nil {
-		return enrolled{}, nil, err
+		return keyDocument{}, nil, err
 	}
-	have, err := store.Decode[enrolled](doc)
+	have, err := store.Decode[keyDocument](doc)
 	if err != nil {
 		return have, nil, err
 	}
@@ -96,7 +98,7 @@ func (k keyring) get(ctx context.Context, ca authority, p place) (enrolled, seal
 
 // renewAt returns when the first key must be renewed; zero if there is none.
 func (k keyring) renewAt(ctx context.Context, life time.Duration) (first time.Time, err error) {
-	for key, err := range store.All[enrolled](ctx, k.db, k.enrollment+"/keys", store.Query{Depth: 1}) {
+	for key, err := range store.All[keyDocument](ctx, k.db, k.enrollment+"/keys", store.Query{Depth: 1}) {
 		if err != nil {
 			return first, err
 		}
@@ -106,7 +108,7 @@ func (k keyring) renewAt(ctx context.Context, life time.Duration) (first time.Ti
 }
 
 // keepOnly removes the keys of all other places.
-func (k keyring) keepOnly(ctx context.Context, places []place) error {
+func (k keyring) keepOnly(ctx context.Context, places []certificatePlace) error {
 	keep := map[store.Key]bool{}
 	for _, p := range places {
 		keep[k.key(p)] = true
@@ -136,7 +138,7 @@ func digestOf(ca authority) string {
 }
 
 // newKey makes a key and the request to sign it, both in PEM.
-func newKey(ca authority, p place) (key seal.Secret, request string, err error) {
+func newKey(ca authority, p certificatePlace) (key seal.Secret, request string, err error) {
 	info := ca.Spec.CSR
 	private, err := privateKey(info)
 	if err != nil {
@@ -189,7 +191,7 @@ var signatures = map[string]x509.SignatureAlgorithm{
 const maxCommonName = 64
 
 // commonName names a place after its prefix, with a digest if the names are too long.
-func commonName(prefix string, p place) string {
+func commonName(prefix string, p certificatePlace) string {
 	if name := prefix + "-" + p.name(); len(name) <= maxCommonName {
 		return name
 	}

@@ -73,7 +73,7 @@ type proxyConfigSpec struct {
 
 // request returns the object that asks the issuer for a place's certificate. Its name follows from its content: cert-manager
 // refuses changes of requests.
-func request(ca authority, p place, e enrolled) certificateRequest {
+func request(ca authority, p certificatePlace, e keyDocument) certificateRequest {
 	return certificateRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: certManager, Kind: "CertificateRequest"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -85,7 +85,7 @@ func request(ca authority, p place, e enrolled) certificateRequest {
 	}
 }
 
-func requestName(ca authority, p place, e enrolled) string {
+func requestName(ca authority, p certificatePlace, e keyDocument) string {
 	return slug(ca.Metadata.Name) + "-" + shortDigest(string(ca.key)+"\x00"+p.name()+"\x00"+e.For+e.Request)
 }
 
@@ -107,7 +107,7 @@ func slug(name string) string {
 
 // objects returns what a place gets: the Secret with its certificate and key, the issuer that signs with it and, in a
 // logical cloud, the setting that has Istio's proxies use the issuer.
-func objects(ca authority, p place, signed Signed, key seal.Secret) []any {
+func objects(ca authority, p certificatePlace, signed Signed, key seal.Secret) []any {
 	name := issuerName(ca.key, ca.Metadata.Name, p.cloud)
 	data := map[string][]byte{corev1.TLSCertKey: signed.Certificate, corev1.TLSPrivateKeyKey: key}
 	if len(signed.CA) > 0 {

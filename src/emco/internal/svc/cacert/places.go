@@ -23,35 +23,35 @@ type authority struct {
 	v2.CACert
 }
 
-// place is what gets a certificate: a cluster, in a project for one logical cloud.
-type place struct {
+// certificatePlace is what gets a certificate: a cluster, in a project for one logical cloud.
+type certificatePlace struct {
 	cluster   v2.ClusterKey
 	cloud     string // name of the logical cloud; empty in a cluster provider
 	namespace string // of the logical cloud
 }
 
 // name identifies the place within its certificate authority.
-func (p place) name() string {
+func (p certificatePlace) name() string {
 	if p.cloud == "" {
 		return string(p.cluster)
 	}
 	return v2.MemberName(p.cloud, p.cluster)
 }
 
-func comparePlaces(a, b place) int {
+func comparePlaces(a, b certificatePlace) int {
 	return cmp.Or(cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.cloud, b.cloud))
 }
 
 // placesOf returns the places of a certificate authority, in order. Invalid if it has none, or too many, or if EMCO does
 // not reach one directly: a private key must not lie in a repository.
-func placesOf(ctx context.Context, db *store.DB, clusters *inventory.Inventory, of authority) ([]place, error) {
+func placesOf(ctx context.Context, db *store.DB, clusters *inventory.Inventory, of authority) ([]certificatePlace, error) {
 	fleet, err := clusters.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := placeSet{}
 	if of.key.Project() == "" {
-		err = found.addSelected(ctx, db, fleet, of.key, func(v2.ClusterKey) (place, bool) { return place{}, true })
+		err = found.addSelected(ctx, db, fleet, of.key, func(v2.ClusterKey) (certificatePlace, bool) { return certificatePlace{}, true })
 	} else {
 		err = found.addClouds(ctx, db, fleet, of.key)
 	}
@@ -87,7 +87,7 @@ func directCluster(ctx context.Context, db *store.DB, key v2.ClusterKey) (store.
 }
 
 // placeSet is the places of a certificate authority. Documents may select a cluster many times.
-type placeSet map[place]bool
+type placeSet map[certificatePlace]bool
 
 // addClouds adds the members of the logical clouds of a project's certificate authority that are selected.
 func (s placeSet) addClouds(ctx context.Context, db *store.DB, fleet *inventory.Fleet, ca store.Key) error {
@@ -111,8 +111,8 @@ func (s placeSet) addClouds(ctx context.Context, db *store.DB, fleet *inventory.
 			}
 			members[v2.NewClusterKey(r.Value.Spec.ClusterProvider, r.Value.Spec.Cluster)] = true
 		}
-		err = s.addSelected(ctx, db, fleet, ref.Doc.Key, func(c v2.ClusterKey) (place, bool) {
-			return place{cloud: cloud.Metadata.Name, namespace: namespaceOf(cloud)}, members[c]
+		err = s.addSelected(ctx, db, fleet, ref.Doc.Key, func(c v2.ClusterKey) (certificatePlace, bool) {
+			return certificatePlace{cloud: cloud.Metadata.Name, namespace: namespaceOf(cloud)}, members[c]
 		})
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func namespaceOf(cloud v2.LogicalCloud) string {
 
 // addSelected adds the clusters that the documents below parent select and as admits, as it describes them. It ends with an
 // error at the first place above maxPlaces.
-func (s placeSet) addSelected(ctx context.Context, db *store.DB, fleet *inventory.Fleet, parent store.Key, as func(v2.ClusterKey) (place, bool)) error {
+func (s placeSet) addSelected(ctx context.Context, db *store.DB, fleet *inventory.Fleet, parent store.Key, as func(v2.ClusterKey) (certificatePlace, bool)) error {
 	for group, err := range store.All[v2.CACertCluster](ctx, db, parent+clusters, store.Query{Depth: 1}) {
 		if err != nil {
 			return err

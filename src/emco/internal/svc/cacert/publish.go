@@ -26,7 +26,7 @@ func (p enrollmentPublisher) Publish(ctx context.Context, contexts *appcontext.S
 	if err != nil {
 		return head, err
 	}
-	had, err := store.Decode[schedule](doc)
+	had, err := store.Decode[renewalSchedule](doc)
 	if err != nil {
 		return head, err
 	}
@@ -44,7 +44,9 @@ func (p enrollmentPublisher) Publish(ctx context.Context, contexts *appcontext.S
 	if err != nil {
 		return head, err
 	}
-	err = p.a.reschedule(ctx, doc.Key, func(s schedule) schedule { return schedule{Rev: head.Op.Rev, RenewAt: renewAt, Life: s.Life} })
+	err = p.a.reschedule(ctx, doc.Key, func(s renewalSchedule) renewalSchedule {
+		return renewalSchedule{Rev: head.Op.Rev, RenewAt: renewAt, Life: s.Life}
+	})
 	if err != nil {
 		return head, err
 	}
@@ -96,7 +98,7 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 		at = append(at, addon.Place{Cluster: cluster, Bundle: bundle})
 	}
 	renewAt := renewal(requested, life)
-	err = p.a.reschedule(ctx, enrollment.key(ca.key), func(s schedule) schedule {
+	err = p.a.reschedule(ctx, enrollment.key(ca.key), func(s renewalSchedule) renewalSchedule {
 		if s.Life = life; life >= ca.Spec.Valid() {
 			s.Life = 0
 		}
@@ -106,8 +108,8 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 	if err != nil {
 		return head, err
 	}
-	err = p.a.reschedule(ctx, doc.Key, func(schedule) schedule {
-		return schedule{Rev: head.Op.Rev, RenewAt: renewAt, NotAfter: notAfter}
+	err = p.a.reschedule(ctx, doc.Key, func(renewalSchedule) renewalSchedule {
+		return renewalSchedule{Rev: head.Op.Rev, RenewAt: renewAt, NotAfter: notAfter}
 	})
 	if err != nil {
 		return head, err
@@ -116,7 +118,7 @@ func (p distributionPublisher) Publish(ctx context.Context, contexts *appcontext
 }
 
 // model reads what a revision of a stage follows from. Invalid and NotFound concern the documents.
-func (a *Authorities) model(ctx context.Context, s stage, doc store.Doc) (authority, []place, error) {
+func (a *Authorities) model(ctx context.Context, s addonStage, doc store.Doc) (authority, []certificatePlace, error) {
 	ca, _, err := a.authorityAt(ctx, owner(doc.Key))
 	if err != nil {
 		return ca, nil, err
@@ -143,7 +145,7 @@ func (a *Authorities) signed(ctx context.Context, ca authority) (map[string]Sign
 }
 
 // accept returns when a certificate that was signed for a place ends, or why the place cannot sign with it.
-func (a *Authorities) accept(signed Signed, key seal.Secret, p place) (time.Time, error) {
+func (a *Authorities) accept(signed Signed, key seal.Secret, p certificatePlace) (time.Time, error) {
 	if len(signed.Certificate) == 0 {
 		return time.Time{}, errs.New(errs.Invalid, "the issuer has not signed the certificate of "+p.name()+": "+cmp.Or(signed.Problem, "it has no such request yet; wait until the enrollment is Ready, and update the distribution"))
 	}

@@ -43,11 +43,11 @@ type Renewals struct {
 	ends    map[store.Key]time.Time         // when the first certificate on clusters ends, by authority; guarded by mu
 	changed chan struct{}                   // signals that an authority was added to queue
 
-	asked map[store.Key]asked // by stage's document; only the run goroutine
+	asked map[store.Key]lastRenewal // by stage's document; only the run goroutine
 }
 
-// asked is the last renewal of a stage.
-type asked struct {
+// lastRenewal is the last renewal of a stage.
+type lastRenewal struct {
 	at      time.Time
 	pause   time.Duration // until the next one
 	counted bool          // it was refused, and counted
@@ -56,7 +56,7 @@ type asked struct {
 // NewRenewals returns the renewals of the authorities. They join the other processes as a member, and must observe the
 // mirror. failed counts renewals that fail.
 func NewRenewals(a *Authorities, me shards.Member, log *slog.Logger, failed func()) *Renewals {
-	r := &Renewals{a: a, log: log, failed: failed, changed: make(chan struct{}, 1), ends: map[store.Key]time.Time{}, asked: map[store.Key]asked{}}
+	r := &Renewals{a: a, log: log, failed: failed, changed: make(chan struct{}, 1), ends: map[store.Key]time.Time{}, asked: map[store.Key]lastRenewal{}}
 	r.Restarted()
 	r.group = a.contexts.ShardRunner(renewalGroup, me, r.runShard)
 	return r
@@ -86,7 +86,7 @@ func (r *Renewals) FirstEnd() (first time.Time) {
 
 // noteEnd notes when the first certificate of an authority on clusters ends. While an update of the distribution is under way, and
 // after one that failed, the clusters have the certificates of before.
-func (r *Renewals) noteEnd(ca store.Key, distributed standing) {
+func (r *Renewals) noteEnd(ca store.Key, distributed stageState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -197,29 +197,29 @@ func (r *Renewals) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// standing is a stage of a certificate authority.
-type standing struct {
+// stageState is a stage of a certificate authority with its head and schedule.
+type stageState struct {
 	doc  store.Doc
 	head appcontext.Head
-	schedule
+	renewalSchedule
 }
 
 // renews reports whether the certificates of a stage are renewed now: it is instantiated, and no operation is under way. When
 // that changes, the head does.
-func (s standing) renews() bool {
+func (s stageState) renews() bool {
 	return s.head.State == appcontext.Instantiated && s.head.Op == nil
 }
 
-// standingOf reads a stage.
-func (r *Renewals) standingOf(ctx context.Context, s stage, ca store.Doc) (out standing, err error) {
+// readStage reads a stage.
+func (r *Renewals) readStage(ctx context.Context, s addonStage, ca store.Doc) (out stageState, err error) {
 	if out.doc, err = r.a.stageOf(ctx, s, ca); err != nil || out.doc.UID == noDocument {
 		return out, err
 	}
 	if out.head, _, err = lifecycle.Head(ctx, r.a.contexts, out.doc); err != nil {
 		return out, err
 	}
-	scheduled, err := store.Decode[schedule](out.doc)
-	out.schedule = scheduled.of(out.head)
+	scheduled, err := store.Decode[renewalSchedule](out.doc)
+	out.renewalSchedule = scheduled.of(out.head)
 	return out, err
 }
 
@@ -238,7 +238,7 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 	if err != nil {
 		return next, err
 	}
-	enrolled, err := r.standingOf(ctx, enrollment, doc)
+	enrolled, err := r.readStage(ctx, enrollment, doc)
 	if err != nil {
 		return next, err
 	}
@@ -247,7 +247,7 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 		r.forget(key)
 		return next, nil
 	}
-	distributed, err := r.standingOf(ctx, distribution, doc)
+	distributed, err := r.readStage(ctx, distribution, doc)
 	if err != nil {
 		return next, err
 	}
@@ -281,7 +281,7 @@ func (r *Renewals) look(ctx context.Context, key store.Key) (next time.Time, err
 
 // signed reports whether the issuer has signed the requests of an enrollment. If it has not, each report of a cluster about
 // them leads to another look.
-func (r *Renewals) signed(ctx context.Context, enrolled standing, ca store.Doc) (bool, error) {
+func (r *Renewals) signed(ctx context.Context, enrolled stageState, ca store.Doc) (bool, error) {
 	r.follow(enrolled.head.Deployment(), ca.Key) // before the question: a report that comes between the two is not missed
 	err := r.a.checkEnrolled(ctx, ca)
 	if errs.Is(err, errs.Conflict) {
@@ -319,7 +319,7 @@ func (r *Renewals) forget(ca store.Key) {
 // renew asks for the update of a stage, as a user would, and returns when to ask again if it does not help; zero if
 // another request was faster. Pauses between updates that do not help grow. An error means that it is not known whether
 // the update is possible.
-func (r *Renewals) renew(ctx context.Context, s stage, due standing) (next time.Time, err error) {
+func (r *Renewals) renew(ctx context.Context, s addonStage, due stageState) (next time.Time, err error) {
 	last, at := r.asked[due.doc.Key], r.a.now()
 	helped := due.RenewAt.After(last.at)
 	if helped {
@@ -349,14 +349,14 @@ func (r *Renewals) renew(ctx context.Context, s stage, due standing) (next time.
 	if !helped && !last.counted { // the one before was accepted, and nothing came of it
 		r.failed()
 	}
-	r.asked[due.doc.Key] = asked{at: at, pause: pause, counted: err != nil}
+	r.asked[due.doc.Key] = lastRenewal{at: at, pause: pause, counted: err != nil}
 	problem := ""
 	if err != nil {
 		r.failed()
 		problem = err.Error()
 		r.log.Warn("the renewal of certificates is refused", "stage", due.doc.Key, "err", err)
 	}
-	err = r.a.reschedule(ctx, due.doc.Key, func(known schedule) schedule {
+	err = r.a.reschedule(ctx, due.doc.Key, func(known renewalSchedule) renewalSchedule {
 		known.Problem = problem
 		return known
 	})

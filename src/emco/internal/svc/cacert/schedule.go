@@ -11,9 +11,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// schedule is the body of a stage's document: what follows from the certificates of a revision. It is written before the
+// renewalSchedule is the body of a stage's document: what follows from the certificates of a revision. It is written before the
 // revision is published, so whoever sees the revision sees its schedule.
-type schedule struct {
+type renewalSchedule struct {
 	Rev      int64         `json:"rev,omitzero"`      // the revision; the rest does not count for another one
 	RenewAt  time.Time     `json:"renewAt,omitzero"`  // when the stage must be updated; zero: not known
 	NotAfter time.Time     `json:"notAfter,omitzero"` // of the distribution: when the first certificate on clusters ends
@@ -25,13 +25,13 @@ type schedule struct {
 const maxScheduling = 5
 
 // reschedule changes the schedule of a stage. change returns the next one.
-func (a *Authorities) reschedule(ctx context.Context, stage store.Key, change func(schedule) schedule) error {
+func (a *Authorities) reschedule(ctx context.Context, stage store.Key, change func(renewalSchedule) renewalSchedule) error {
 	for attempt := 1; ; attempt++ {
 		doc, err := a.db.Get(ctx, stage)
 		if err != nil {
 			return err
 		}
-		now, err := store.Decode[schedule](doc)
+		now, err := store.Decode[renewalSchedule](doc)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // of returns the schedule of the revision that a head names. Without one, the times are not known.
-func (s schedule) of(head appcontext.Head) schedule {
+func (s renewalSchedule) of(head appcontext.Head) renewalSchedule {
 	if s.Rev != head.Rev {
 		s.RenewAt, s.NotAfter = time.Time{}, time.Time{}
 	}
@@ -79,7 +79,7 @@ func (s schedule) of(head appcontext.Head) schedule {
 }
 
 // view returns the schedule as a status shows it; nil if nothing is scheduled.
-func (s schedule) view() *v2.Renewal {
+func (s renewalSchedule) view() *v2.Renewal {
 	out := v2.Renewal{At: s.RenewAt, NotAfter: s.NotAfter, Problem: s.Problem}
 	if out == (v2.Renewal{}) {
 		return nil

@@ -24,21 +24,21 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// stage is one of the two addons of a certificate authority. Its state belongs to a document of its own, which the first
+// addonStage is one of the two addons of a certificate authority. Its state belongs to a document of its own, which the first
 // action makes and which no route shows.
-type stage struct {
+type addonStage struct {
 	name       string // in URLs; also the name of the addon's app
 	collection string // of its documents, next to that of the certificate authorities
 }
 
 var (
-	enrollment   = stage{"enrollment", "ca-cert-enrollments"}
-	distribution = stage{"distribution", "ca-cert-distributions"}
-	stages       = []stage{enrollment, distribution}
+	enrollment   = addonStage{"enrollment", "ca-cert-enrollments"}
+	distribution = addonStage{"distribution", "ca-cert-distributions"}
+	stages       = []addonStage{enrollment, distribution}
 )
 
 // key returns the key of the stage's document of a certificate authority.
-func (s stage) key(ca store.Key) store.Key {
+func (s addonStage) key(ca store.Key) store.Key {
 	root, name := split(ca)
 	return root + "/" + store.Key(s.collection) + "/" + name
 }
@@ -142,7 +142,7 @@ func (a *Authorities) deleted(ctx context.Context, doc store.Doc) error {
 }
 
 // addonsOf returns the addons of a stage.
-func (a *Authorities) addonsOf(s stage) addon.Deployments {
+func (a *Authorities) addonsOf(s addonStage) addon.Deployments {
 	d := a.addons
 	d.Noun = "the " + s.name
 	return d
@@ -162,7 +162,7 @@ func (a *Authorities) authorityAt(ctx context.Context, key store.Key) (authority
 const noDocument = "0"
 
 // stageOf returns the document of a stage of a certificate authority; one with the id noDocument if it was not made yet.
-func (a *Authorities) stageOf(ctx context.Context, s stage, ca store.Doc) (store.Doc, error) {
+func (a *Authorities) stageOf(ctx context.Context, s addonStage, ca store.Doc) (store.Doc, error) {
 	doc, err := a.db.Get(ctx, s.key(ca.Key))
 	if errs.Is(err, errs.NotFound) {
 		return store.Doc{Key: s.key(ca.Key), UID: noDocument, Created: ca.Created, Body: []byte("{}")}, nil
@@ -172,7 +172,7 @@ func (a *Authorities) stageOf(ctx context.Context, s stage, ca store.Doc) (store
 
 // find returns the stage's document of the certificate authority that the URL names. It makes a missing one, except for a
 // dry run.
-func (a *Authorities) find(r *http.Request, s stage) (store.Doc, error) {
+func (a *Authorities) find(r *http.Request, s addonStage) (store.Doc, error) {
 	ca, err := a.requested(r)
 	if err != nil {
 		return store.Doc{}, err
@@ -217,7 +217,7 @@ func (a *Authorities) requested(r *http.Request) (store.Doc, error) {
 }
 
 // decide returns the changes of a request.
-func (a *Authorities) decide(ctx context.Context, s stage, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
+func (a *Authorities) decide(ctx context.Context, s addonStage, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {
 	m, err := a.addonsOf(s).Change(now, ask)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func (a *Authorities) decide(ctx context.Context, s stage, now lifecycle.Snapsho
 }
 
 // checkPlaces requires clusters, and what they need for the stage.
-func (a *Authorities) checkPlaces(ctx context.Context, s stage, ca authority) ([]place, error) {
+func (a *Authorities) checkPlaces(ctx context.Context, s addonStage, ca authority) ([]certificatePlace, error) {
 	if _, err := directCluster(ctx, a.db, ca.Spec.IssuingCluster.Key()); err != nil {
 		return nil, err
 	}
@@ -308,7 +308,7 @@ func (a *Authorities) checkUndistributed(ctx context.Context, ca store.Doc) erro
 }
 
 // status answers a status query.
-func (a *Authorities) status(w http.ResponseWriter, r *http.Request, s stage) error {
+func (a *Authorities) status(w http.ResponseWriter, r *http.Request, s addonStage) error {
 	doc, err := a.requested(r)
 	if err != nil {
 		return err
@@ -342,8 +342,8 @@ func (a *Authorities) status(w http.ResponseWriter, r *http.Request, s stage) er
 
 // renewalOf returns when the certificates of a stage are renewed; nil for one that is not instantiated.
 func (a *Authorities) renewalOf(ctx context.Context, stage store.Doc) (*v2.Renewal, error) {
-	scheduled, err := store.Decode[schedule](stage)
-	if err != nil || scheduled == (schedule{}) {
+	scheduled, err := store.Decode[renewalSchedule](stage)
+	if err != nil || scheduled == (renewalSchedule{}) {
 		return nil, err
 	}
 	head, _, err := lifecycle.Head(ctx, a.contexts, stage)

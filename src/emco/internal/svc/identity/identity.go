@@ -59,8 +59,8 @@ func (s Resources) Mount(r *mux.Router) {
 	signedIn := authz.Permission{Verb: authz.SignedIn, Type: "auth"}
 	web.Handle(r, http.MethodGet, "/v2/auth/issuers", authz.Permission{Verb: authz.Public, Type: "auth"}, s.issuers)
 	web.Handle(r, http.MethodGet, "/v2/auth/whoami", signedIn, s.whoami)
-	web.HandleReading(r, http.MethodPost, "/v2/auth/can-i", signedIn, web.WithDryRun(question{r, s.Objects}.canI))
-	web.HandleReading(r, http.MethodPost, "/v2/auth/who-can", signedIn, web.WithDryRun(question{r, s.Objects}.whoCan))
+	web.HandleReading(r, http.MethodPost, "/v2/auth/can-i", signedIn, web.WithDryRun(permissionQuestions{r, s.Objects}.canI))
+	web.HandleReading(r, http.MethodPost, "/v2/auth/who-can", signedIn, web.WithDryRun(permissionQuestions{r, s.Objects}.whoCan))
 }
 
 func (s Resources) bindings(r *mux.Router, collection, orphan string) {

@@ -16,13 +16,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// question answers questions about permissions. It asks the router what a path needs.
-type question struct {
+// permissionQuestions answers questions about permissions. It asks the router what a path needs.
+type permissionQuestions struct {
 	router  *mux.Router
 	objects func(ctx context.Context, group v2.GroupKey, action string) error // as in Resources
 }
 
-func (q question) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
+func (q permissionQuestions) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
 	a, vars, err := q.read(w, r)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (q question) canI(w http.ResponseWriter, r *http.Request, _ bool) error {
 }
 
 // objection returns what else than roles forbids an action of a group that a path names.
-func (q question) objection(ctx context.Context, a v2.Access, vars map[string]string) error {
+func (q permissionQuestions) objection(ctx context.Context, a v2.Access, vars map[string]string) error {
 	action, acts := strings.CutPrefix(a.Verb, authz.Act(""))
 	if q.objects == nil || !acts || a.Type != "deployment-intent-groups" || vars["deploymentIntentGroup"] == "" {
 		return nil
@@ -51,7 +51,7 @@ func (q question) objection(ctx context.Context, a v2.Access, vars map[string]st
 }
 
 // whoCan answers who may do something, to those who may read the bindings there.
-func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
+func (q permissionQuestions) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
 	a, _, err := q.read(w, r)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (q question) whoCan(w http.ResponseWriter, r *http.Request, _ bool) error {
 }
 
 // read reads a question, and finds out what a method and a path need. vars are the names in the path.
-func (q question) read(w http.ResponseWriter, r *http.Request) (a v2.Access, vars map[string]string, err error) {
+func (q permissionQuestions) read(w http.ResponseWriter, r *http.Request) (a v2.Access, vars map[string]string, err error) {
 	if err := web.CheckQuery(r.URL.Query(), "dryRun"); err != nil {
 		return a, nil, err
 	}
@@ -88,7 +88,7 @@ func (q question) read(w http.ResponseWriter, r *http.Request) (a v2.Access, var
 	return q.resolve(a)
 }
 
-func (q question) resolve(a v2.Access) (v2.Access, map[string]string, error) {
+func (q permissionQuestions) resolve(a v2.Access) (v2.Access, map[string]string, error) {
 	u, err := url.Parse(a.Path)
 	if err != nil || !strings.HasPrefix(a.Path, "/v2/") {
 		return a, nil, errs.New(errs.Invalid, "the path must be one of the API, such as /v2/projects/shop")

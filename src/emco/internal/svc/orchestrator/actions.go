@@ -287,7 +287,7 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	if err := g.checkCondition(ctx, s.Head, lifecycle.Terminate); err != nil {
 		return nil, err
 	}
-	to, when := s.Head, momentsOf(lifecycle.Terminate)
+	to, when := s.Head, hookTypesOf(lifecycle.Terminate)
 	to.State, to.Op, to.Failure, to.Stopped, to.Terminated = next, nil, "", false, req.request.At
 	if to.Gone || to.Rev == 0 && !s.Head.TookOver() { // nothing is left to prepare
 		when.before = ""

@@ -12,23 +12,23 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/workflow"
 )
 
-// moments are the types of the hooks before and after an action.
-type moments struct{ before, after string }
+// hookTypes are the types of the hooks before and after an action.
+type hookTypes struct{ before, after string }
 
-// momentsOf returns the moments of an action on a group. What replaces a revision is an update.
-func momentsOf(a lifecycle.Action) moments {
+// hookTypesOf returns the moments of an action on a group. What replaces a revision is an update.
+func hookTypesOf(a lifecycle.Action) hookTypes {
 	switch a {
 	case lifecycle.Instantiate:
-		return moments{v2.PreInstall, v2.PostInstall}
+		return hookTypes{v2.PreInstall, v2.PostInstall}
 	case lifecycle.Terminate:
-		return moments{v2.PreTermination, v2.PostTermination}
+		return hookTypes{v2.PreTermination, v2.PostTermination}
 	}
-	return moments{v2.PreUpdate, v2.PostUpdate}
+	return hookTypes{v2.PreUpdate, v2.PostUpdate}
 }
 
 // addHooks adds the hooks of a group to the change that an action makes: op waits for those before it, in the head.
 // It is queued when they are complete: the sweep of content waits for operations that are queued.
-func (g *Groups) addHooks(ctx context.Context, group store.Key, m *appcontext.HeadChange, op appcontext.Operation, when moments) error {
+func (g *Groups) addHooks(ctx context.Context, group store.Key, m *appcontext.HeadChange, op appcontext.Operation, when hookTypes) error {
 	count := map[string]int{}
 	under := group + "/" + workflow.HookCollection
 	for item, err := range store.All[v2.HookIntent](ctx, g.db, under, store.Query{Depth: 1}) {

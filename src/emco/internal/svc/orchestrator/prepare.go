@@ -149,6 +149,6 @@ func (g *Groups) queue(ctx context.Context, s lifecycle.Snapshot, to appcontext.
 	to.State, to.LastRev, to.Op, to.Failure, to.Stopped = appcontext.Instantiated, r.op.Rev, &r.op, "", false
 	m := s.Change(to, entries...)
 	m.Op, m.Needs = &r.op, &r.cloud
-	err := g.addHooks(ctx, s.Doc.Key, &m, r.op, momentsOf(a))
+	err := g.addHooks(ctx, s.Doc.Key, &m, r.op, hookTypesOf(a))
 	return m, err
 }

@@ -148,8 +148,8 @@ type quotas struct {
 
 func (g *Groups) quotas() quotas { return quotas{g.planner, g.usage} }
 
-// demand is what a deployment would use of a quota.
-type demand struct {
+// quotaDemand is what a deployment would use of a quota.
+type quotaDemand struct {
 	quota     string
 	others    int64 // what other deployments of the project use
 	now, next int64 // what this one uses, and would use
@@ -159,7 +159,7 @@ type demand struct {
 type quotaError struct {
 	project string
 	limit   plan.Limit
-	demand
+	quotaDemand
 }
 
 func (e *quotaError) Error() string {
@@ -201,8 +201,8 @@ func (q quotas) requested(ctx context.Context, from, to appcontext.Head, next []
 			placed++
 		}
 	}
-	return q.problem(ctx, from, to, func(others, now projectUse) []demand {
-		return []demand{
+	return q.problem(ctx, from, to, func(others, now projectUse) []quotaDemand {
+		return []quotaDemand{
 			{v2.QuotaDeployments, others.deployments, now.deployments, 1},
 			{v2.QuotaOperations, others.operations, now.operations, 1},
 			{v2.QuotaClusters, 0, 0, placed},
@@ -226,9 +226,9 @@ func (q quotas) admit(ctx context.Context, head appcontext.Head, next appcontext
 }
 
 // demandsOf returns what a rendered revision would use.
-func demandsOf(next appcontext.Use) func(others, now projectUse) []demand {
-	return func(others, now projectUse) []demand {
-		return []demand{
+func demandsOf(next appcontext.Use) func(others, now projectUse) []quotaDemand {
+	return func(others, now projectUse) []quotaDemand {
+		return []quotaDemand{
 			{v2.QuotaTargets, others.targets, now.targets, int64(next.Clusters)},
 			{v2.QuotaObjects, others.objects, now.objects, next.Objects},
 			{v2.QuotaBytes, others.bytes, now.bytes, next.Bytes},
@@ -237,7 +237,7 @@ func demandsOf(next appcontext.Use) func(others, now projectUse) []demand {
 }
 
 // problem is check with the answer to a request.
-func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) error {
+func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []quotaDemand) error {
 	refused, err := q.check(ctx, from, to, demands)
 	if err == nil && refused != nil {
 		err = refused.problem()
@@ -247,7 +247,7 @@ func (q quotas) problem(ctx context.Context, from, to appcontext.Head, demands f
 
 // check compares demands with the quotas of the project. A deployment that would use no more than now
 // is allowed, so that users can reduce it after a quota was lowered.
-func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []demand) (*quotaError, error) {
+func (q quotas) check(ctx context.Context, from, to appcontext.Head, demands func(others, now projectUse) []quotaDemand) (*quotaError, error) {
 	project := store.Key(to.Document).Project()
 	limits, err := q.planner.Limits(ctx, project)
 	if err != nil || len(limits) == 0 || q.usage == nil {

@@ -215,8 +215,8 @@ func readEvent(body []byte) (event v2.AgentEvent, err error) {
 	return event, v2.CheckName("id", event.ID)
 }
 
-// match is an intent that names an event.
-type match struct {
+// matchedIntent is an intent that names an event.
+type matchedIntent struct {
 	store.Item[v2.PolicyIntent]
 	group  v2.GroupKey
 	beyond bool // the limit of its project: others must not wait for it
@@ -226,7 +226,7 @@ type match struct {
 }
 
 // matches returns the intents that name an event of an agent, in order of their paths.
-func (s *Service) matches(ctx context.Context, agent store.Key, event string) (out []*match, err error) {
+func (s *Service) matches(ctx context.Context, agent store.Key, event string) (out []*matchedIntent, err error) {
 	projects := map[string]int{}
 	for item, err := range store.All[v2.PolicyIntent](ctx, s.DB, "projects", store.Query{Refers: agent}) {
 		if err != nil {
@@ -241,15 +241,15 @@ func (s *Service) matches(ctx context.Context, agent store.Key, event string) (o
 		}
 		project := group.CompositeApp.Project
 		projects[project]++
-		out = append(out, &match{Item: item, group: group, beyond: projects[project] > maxMatches})
+		out = append(out, &matchedIntent{Item: item, group: group, beyond: projects[project] > maxMatches})
 	}
 	return out, nil
 }
 
 // judge evaluates the conditions of all matches. The rules of several projects are asked for at the same time, and each
 // project has a limit, so that a slow rule delays those of its own project.
-func (s *Service) judge(ctx context.Context, matches []*match, event v2.AgentEvent) {
-	rules := map[string][]*match{} // by project
+func (s *Service) judge(ctx context.Context, matches []*matchedIntent, event v2.AgentEvent) {
+	rules := map[string][]*matchedIntent{} // by project
 	for _, m := range matches {
 		switch {
 		case m.beyond:
@@ -279,7 +279,7 @@ func (s *Service) judge(ctx context.Context, matches []*match, event v2.AgentEve
 }
 
 // evaluate evaluates the expression of an intent.
-func evaluate(ctx context.Context, m *match, event v2.AgentEvent) (bool, error) {
+func evaluate(ctx context.Context, m *matchedIntent, event v2.AgentEvent) (bool, error) {
 	c, err := condition.Compile(m.Value.Spec.Policy.Expression)
 	if err != nil {
 		return false, err
@@ -290,7 +290,7 @@ func evaluate(ctx context.Context, m *match, event v2.AgentEvent) (bool, error) 
 }
 
 // input is what the condition of an intent knows.
-func (m *match) input(event v2.AgentEvent) condition.Input {
+func (m *matchedIntent) input(event v2.AgentEvent) condition.Input {
 	app := m.group.CompositeApp
 	return condition.Input{
 		Event: map[string]any{"id": event.ID, "agent": m.Value.Spec.Event.Agent, "data": event.Data},
@@ -299,7 +299,7 @@ func (m *match) input(event v2.AgentEvent) condition.Input {
 }
 
 // meet asks for the action of an intent if its condition is met.
-func (s *Service) meet(ctx context.Context, m *match, event v2.AgentEvent, key string, dry bool) v2.EventOutcome {
+func (s *Service) meet(ctx context.Context, m *matchedIntent, event v2.AgentEvent, key string, dry bool) v2.EventOutcome {
 	out := v2.EventOutcome{Intent: string(m.Doc.Key), Actor: m.Value.Spec.Actor, Outcome: v2.EventUnmet}
 	err := m.err
 	if err == nil && m.holds {
@@ -318,7 +318,7 @@ func (s *Service) meet(ctx context.Context, m *match, event v2.AgentEvent, key s
 }
 
 // warn writes an event of the deployment with the reason why an intent did nothing. If that fails, the agent still has the reason.
-func (s *Service) warn(ctx context.Context, m *match, event v2.AgentEvent, o v2.EventOutcome) {
+func (s *Service) warn(ctx context.Context, m *matchedIntent, event v2.AgentEvent, o v2.EventOutcome) {
 	if m.beyond || !s.warned.due(m.Doc.UID, o.Error, s.Now()) {
 		return
 	}
@@ -329,7 +329,7 @@ func (s *Service) warn(ctx context.Context, m *match, event v2.AgentEvent, o v2.
 }
 
 // act asks for the action of an intent, with the permissions that its author has now.
-func (s *Service) act(ctx context.Context, m *match, event v2.AgentEvent, key string, dry bool) error {
+func (s *Service) act(ctx context.Context, m *matchedIntent, event v2.AgentEvent, key string, dry bool) error {
 	spec := m.Value.Spec
 	if err := s.allowed(spec, v2.ProjectStoreKey(m.group.CompositeApp.Project)); err != nil {
 		return err
@@ -343,6 +343,6 @@ func (s *Service) act(ctx context.Context, m *match, event v2.AgentEvent, key st
 }
 
 // reason names an intent and an event, for the history and the event log.
-func (m *match) reason(event v2.AgentEvent) string {
+func (m *matchedIntent) reason(event v2.AgentEvent) string {
 	return fmt.Sprintf("policy intent %s, event %s of agent %s", path.Base(string(m.Doc.Key)), event.ID, m.Value.Spec.Event.Agent)
 }

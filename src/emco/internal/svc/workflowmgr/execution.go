@@ -101,21 +101,21 @@ func (r *reconciler) ended(e *execution) {
 	}
 }
 
-// turn is the permit of a run, which it gives back while it pauses.
-type turn struct {
+// runPermit is the permit of a run, which it gives back while it pauses.
+type runPermit struct {
 	shares  *fairshare.Shares
 	project string
 	release func() // nil: the run has no permit
 }
 
 // take waits for the permit. The error is that of ctx.
-func (t *turn) take(ctx context.Context) (err error) {
+func (t *runPermit) take(ctx context.Context) (err error) {
 	t.release, err = t.shares.Acquire(ctx, t.project, fairshare.Fresh)
 	return err
 }
 
 // yield gives the permit back, if the run has it.
-func (t *turn) yield() {
+func (t *runPermit) yield() {
 	if t.release != nil {
 		t.release()
 		t.release = nil
@@ -124,7 +124,7 @@ func (t *turn) yield() {
 
 // execute carries a run out to its end. ctx is the process's, own ends with the run.
 func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRun) error {
-	t := &turn{shares: r.shares, project: store.Key(run.Group).Project()}
+	t := &runPermit{shares: r.shares, project: store.Key(run.Group).Project()}
 	defer t.yield()
 	if run.Cancel == "" { // the end of a run must not wait for others
 		if err := t.take(own); err != nil {
@@ -159,7 +159,7 @@ func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRu
 // The record of the run comes first in each step: it has the number of an attempt before the attempt begins, and the time of the
 // next one before the pause, so that another process can continue. ctx is the process's, own ends when the run is canceled or
 // replaced, and timed also when the run is late: its cause is why the run ends early.
-func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
+func (r *reconciler) attempt(ctx, own context.Context, t *runPermit, runner workflow.Runner, job workflow.Job, run appcontext.WorkflowRun) error {
 	timed, stop := context.WithDeadlineCause(own, job.Deadline, errLate)
 	defer stop()
 	for pause := firstRetry; timed.Err() == nil; pause = min(2*pause, longestRetry) {
@@ -193,7 +193,7 @@ func (r *reconciler) attempt(ctx, own context.Context, t *turn, runner workflow.
 
 // pause waits before the next attempt of a job, without its permit, which other runs can use meanwhile. It returns the job as its
 // intent is then; with an error, the job as it was.
-func (r *reconciler) pause(ctx context.Context, d time.Duration, t *turn, job workflow.Job, run appcontext.WorkflowRun) (workflow.Job, error) {
+func (r *reconciler) pause(ctx context.Context, d time.Duration, t *runPermit, job workflow.Job, run appcontext.WorkflowRun) (workflow.Job, error) {
 	t.yield()
 	select {
 	case <-ctx.Done():

@@ -39,8 +39,8 @@ func newReconciler(s *reconcilers, uid appcontext.HeadID, changed chan struct{})
 	}
 }
 
-// look is what a comparison found.
-type look struct {
+// reconcileResult is what a comparison found.
+type reconcileResult struct {
 	done   bool          // nothing is under way, and nothing waits
 	status bool          // a hook waits for the status
 	topics mirror.Topics // what may lead to another look
@@ -52,7 +52,7 @@ func (r *reconciler) run(ctx context.Context) {
 	defer r.jobs.Wait()
 	topics := mirror.Topics{Heads: []appcontext.HeadID{r.uid}}
 	for ctx.Err() == nil {
-		var now look
+		var now reconcileResult
 		err := r.panics.Do(contain.Workflows, "deployment "+string(r.uid), func() (err error) {
 			now, err = r.reconcile(ctx)
 			return err
@@ -97,7 +97,7 @@ func (r *reconciler) await(ctx context.Context, failed, status bool) {
 }
 
 // reconcile compares once.
-func (r *reconciler) reconcile(ctx context.Context) (out look, err error) {
+func (r *reconciler) reconcile(ctx context.Context) (out reconcileResult, err error) {
 	r.forgetEnded()
 	head, runs, err := r.contexts.HeadAndRuns(ctx, r.uid)
 	if err != nil {

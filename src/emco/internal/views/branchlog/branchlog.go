@@ -65,8 +65,8 @@ type Logs struct {
 	commits *bytelru.Cache[logKey, history]
 
 	mu     sync.Mutex
-	looks  map[branch]look // guarded by mu
-	hosted []time.Time     // the last readings where a provider limits requests; guarded by mu
+	looks  map[branch]branchLook // guarded by mu
+	hosted []time.Time           // the last readings where a provider limits requests; guarded by mu
 }
 
 type branch struct{ url, name string }
@@ -83,8 +83,8 @@ type history struct {
 	older   bool // there are older ones
 }
 
-// look is the last look at a branch.
-type look struct {
+// branchLook is the last look at a branch.
+type branchLook struct {
 	repo   git.Repo
 	head   git.Hash  // empty if it never succeeded
 	at     time.Time // of head
@@ -116,7 +116,7 @@ func New(o Options) *Logs {
 	return &Logs{
 		Options: o,
 		shares:  fairshare.New(fairshare.Options{Permits: atOnce, PerTenant: perServer}),
-		commits: bytelru.New[logKey, history](maxBytes), looks: map[branch]look{},
+		commits: bytelru.New[logKey, history](maxBytes), looks: map[branch]branchLook{},
 	}
 }
 
@@ -151,7 +151,7 @@ func (l *Logs) Read(ctx context.Context, url, name string) (Log, error) {
 	return Log{At: known.at, Commits: h.commits, Older: h.older, Err: known.err}, nil
 }
 
-func (l *Logs) look(b branch) look {
+func (l *Logs) look(b branch) branchLook {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.looks[b]
@@ -165,7 +165,7 @@ func (l *Logs) gap(r git.Repo) time.Duration {
 }
 
 // due reports whether a branch may be read again.
-func (l *Logs) due(known look) bool {
+func (l *Logs) due(known branchLook) bool {
 	return known.tried.IsZero() || l.Now().Sub(known.tried) >= l.gap(known.repo)
 }
 
@@ -213,7 +213,7 @@ func serverOf(url string) string {
 }
 
 // readHead reads where a branch is, and the commits there unless they are known.
-func (l *Logs) readHead(ctx context.Context, b branch, known *look) (head git.Hash, err error) {
+func (l *Logs) readHead(ctx context.Context, b branch, known *branchLook) (head git.Hash, err error) {
 	server := serverOf(b.url)
 	if l.shares.Waiting(server) >= maxWaiting {
 		return "", errs.Throttle("read", "log of branch "+b.name, gap, fmt.Errorf("the logs of %d other branches of its server wait to be read", maxWaiting))

@@ -88,7 +88,7 @@ func (d *deploymentTally) columns(apps []string) iter.Seq[int] {
 }
 
 // stateLocked returns the state of a pair; None if the app is not on the cluster.
-func (t *Tally) stateLocked(cluster v2.ClusterKey, on *target, column int) State {
+func (t *Tally) stateLocked(cluster v2.ClusterKey, on *clusterPairs, column int) State {
 	if column >= len(on.cells) {
 		return None
 	}

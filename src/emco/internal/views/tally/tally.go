@@ -34,7 +34,7 @@ type Tally struct {
 
 // clusterTally is the pairs of a cluster.
 type clusterTally struct {
-	targets map[v2.DeploymentID]*target
+	targets map[v2.DeploymentID]*clusterPairs
 	counts  Counts
 	heard   time.Time // last sign of life of the agent, or last report of a watch
 	agent   bool      // an agent reports, so silence means something
@@ -44,13 +44,13 @@ type clusterTally struct {
 // deploymentTally is the pairs of a deployment.
 type deploymentTally struct {
 	apps    []string // in the order of the cells of its targets
-	targets map[v2.ClusterKey]*target
+	targets map[v2.ClusterKey]*clusterPairs
 	counts  Counts
 	edited  int // pairs whose files others have changed
 }
 
-// target is the pairs of one deployment on one cluster, in the order of the deployment's apps.
-type target struct {
+// clusterPairs is the pairs of one deployment on one cluster, in the order of the deployment's apps.
+type clusterPairs struct {
 	cells  []cell
 	counts Counts
 }
@@ -175,7 +175,7 @@ func (t *Tally) Age() {
 func (t *Tally) clusterLocked(cluster v2.ClusterKey) *clusterTally {
 	c := t.clusters[cluster]
 	if c == nil {
-		c = &clusterTally{targets: map[v2.DeploymentID]*target{}}
+		c = &clusterTally{targets: map[v2.DeploymentID]*clusterPairs{}}
 		t.clusters[cluster] = c
 	}
 	return c
@@ -215,7 +215,7 @@ func (t *Tally) silenceLocked(cluster v2.ClusterKey, c *clusterTally, silent boo
 }
 
 // countLocked moves one pair from a state to another.
-func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, on *target, from, to State) {
+func (t *Tally) countLocked(c *clusterTally, d *deploymentTally, on *clusterPairs, from, to State) {
 	for _, counts := range []*Counts{&t.pairs, &c.counts, &d.counts, &on.counts} {
 		if from != None {
 			counts[from]--
@@ -243,12 +243,12 @@ func (t *Tally) editLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, d 
 func (t *Tally) setLocked(cluster v2.ClusterKey, deployment v2.DeploymentID, app string, to cell) {
 	c, d := t.clusterLocked(cluster), t.deployments[deployment]
 	if d == nil {
-		d = &deploymentTally{targets: map[v2.ClusterKey]*target{}}
+		d = &deploymentTally{targets: map[v2.ClusterKey]*clusterPairs{}}
 		t.deployments[deployment] = d
 	}
 	on := d.targets[cluster]
 	if on == nil {
-		on = &target{}
+		on = &clusterPairs{}
 		d.targets[cluster], c.targets[deployment] = on, on
 	}
 	i := slices.Index(d.apps, app)

@@ -86,14 +86,14 @@ func (r *Runner) Run(ctx context.Context, j workflow.Job) (string, error) {
 // Cancel does nothing: a canceled request ends with its connection.
 func (r *Runner) Cancel(context.Context, workflow.Job) error { return nil }
 
-// answer is what a server answered.
-type answer struct {
+// hookResponse is what a server answered.
+type hookResponse struct {
 	text  string
 	next  *url.URL      // where to ask for the end; nil: this is it
 	after time.Duration // before that
 }
 
-func (r *Runner) ask(ctx context.Context, method string, at *url.URL, body []byte, j workflow.Job) (out answer, err error) {
+func (r *Runner) ask(ctx context.Context, method string, at *url.URL, body []byte, j workflow.Job) (out hookResponse, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return out, errs.New(errs.Invalid, "URL of a workflow: "+err.Error())
@@ -111,7 +111,7 @@ func (r *Runner) ask(ctx context.Context, method string, at *url.URL, body []byt
 }
 
 // read distinguishes ends, answers that ask to wait, and failures.
-func (r *Runner) read(at *url.URL, resp *http.Response, text []byte) (out answer, err error) {
+func (r *Runner) read(at *url.URL, resp *http.Response, text []byte) (out hookResponse, err error) {
 	out.text = string(text[:min(len(text), maxAnswer)])
 	switch code := resp.StatusCode; {
 	case code == http.StatusAccepted && resp.Header.Get("Location") != "":

@@ -46,7 +46,7 @@ type Builder struct {
 
 // Blobs is where rendered content goes: the AppContext, or memory for a dry run.
 type Blobs interface {
-	bundles
+	bundleReader
 	PutBlobs(ctx context.Context, contents map[appcontext.Digest][]byte) error
 }
 

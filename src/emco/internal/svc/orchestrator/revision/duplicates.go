@@ -28,8 +28,8 @@ type Placed interface {
 	Document(d v2.DeploymentID) string
 }
 
-// bundles is where bundles are read.
-type bundles interface {
+// bundleReader reads bundles.
+type bundleReader interface {
 	GetBundle(ctx context.Context, d appcontext.Digest) (appcontext.Bundle, error)
 }
 
@@ -67,7 +67,7 @@ func (d duplicate) String() string {
 // duplicateSearch finds duplicates of one draft. It looks at each set of apps that clusters share once, and compares two bundles
 // once; other deployments matter only on clusters where the draft changes something.
 type duplicateSearch struct {
-	bundles    bundles
+	bundles    bundleReader
 	placed     Placed // nil: other deployments are not known
 	deployment v2.DeploymentID
 	project    string
@@ -77,7 +77,7 @@ type duplicateSearch struct {
 
 // duplicates returns the objects of next that several apps place on one cluster, in order of app. now is
 // what the deployment has placed before, and from has the bundles of next. Definitions are left out: apps share them.
-func (b Builder) duplicates(ctx context.Context, from bundles, head appcontext.Head, now, next []appcontext.Placement) ([]duplicate, error) {
+func (b Builder) duplicates(ctx context.Context, from bundleReader, head appcontext.Head, now, next []appcontext.Placement) ([]duplicate, error) {
 	s := duplicateSearch{
 		bundles: from, placed: b.Placed, deployment: head.Deployment(), project: store.Key(head.Document).Project(),
 		compared: map[[2]appcontext.Digest][]manifest.ID{}, found: map[[3]string]*duplicate{},
