@@ -4,11 +4,9 @@
 package inventory
 
 import (
-	"cmp"
 	"context"
-	"maps"
+	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,21 +17,17 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-const (
-	providers = "cluster-providers"
-	members   = "/cluster-references"
-)
+const providers = "cluster-providers"
 
 // Inventory is safe for use by many goroutines. Make it with New.
 type Inventory struct {
-	db      *store.DB
-	confine Confine
+	db *store.DB
 
 	mu        sync.Mutex
-	mark      int64                       // of the changes that have been read; guarded by mu
-	fleet     *Fleet                      // nil: nothing was read yet; guarded by mu
-	clouds    map[store.Key]*cachedFilter // that were looked up and have not changed since; guarded by mu
-	keyValues cachedKeyValues             // guarded by mu
+	mark      int64           // of the changes that have been read; guarded by mu
+	fleet     *Fleet          // nil: nothing was read yet; guarded by mu
+	clouds    cachedClouds    // guarded by mu
+	keyValues cachedKeyValues // guarded by mu
 }
 
 // Confine makes the filter that keeps apps within a logical cloud. members are the keys of
@@ -42,17 +36,8 @@ type Confine func(name string, members []v2.ClusterKey) placement.Filter
 
 // New returns an inventory of what the store holds. It reads nothing yet.
 func New(db *store.DB, confine Confine) *Inventory {
-	return &Inventory{db: db, confine: confine, clouds: map[store.Key]*cachedFilter{}, keyValues: newCachedKeyValues()}
+	return &Inventory{db: db, clouds: newCachedClouds(confine), keyValues: newCachedKeyValues()}
 }
-
-// cachedFilter is the filter of a logical cloud.
-type cachedFilter struct {
-	filter placement.Filter
-	used   int64 // the mark at its last lookup
-}
-
-// maxClouds bounds the logical clouds in memory.
-const maxClouds = 256
 
 // followEvery is the time between two looks of Follow.
 const followEvery = 5 * time.Second
@@ -61,8 +46,20 @@ const followEvery = 5 * time.Second
 // request reads.
 func (i *Inventory) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		_, _ = i.Fleet(readpoint.With(ctx))
+		i.follow(readpoint.With(ctx))
 		_ = pause.For(ctx, followEvery)
+	}
+}
+
+// follow reads what was written since the last look, and the members of logical clouds that got some.
+func (i *Inventory) follow(ctx context.Context) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.updateLocked(ctx) != nil {
+		return
+	}
+	for _, key := range i.clouds.takeGrown() {
+		_, _ = i.clouds.get(ctx, i.db, key, path.Base(string(key)))
 	}
 }
 
@@ -84,39 +81,7 @@ func (i *Inventory) Cloud(ctx context.Context, key store.Key, name string) (plac
 	if err := i.updateLocked(ctx); err != nil {
 		return nil, err
 	}
-	m, known := i.clouds[key]
-	if !known {
-		clusters, err := i.membersOf(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		i.evictLocked()
-		m = &cachedFilter{filter: i.confine(name, clusters)}
-		i.clouds[key] = m
-	}
-	m.used = i.mark
-	return m.filter, nil
-}
-
-func (i *Inventory) membersOf(ctx context.Context, key store.Key) (clusters []v2.ClusterKey, err error) {
-	for ref, err := range store.All[v2.ClusterReference](ctx, i.db, key+members, store.Query{Depth: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		clusters = append(clusters, v2.NewClusterKey(ref.Value.Spec.ClusterProvider, ref.Value.Spec.Cluster))
-	}
-	return clusters, nil
-}
-
-// evictLocked makes room for a logical cloud.
-func (i *Inventory) evictLocked() {
-	if len(i.clouds) < maxClouds {
-		return
-	}
-	oldest := slices.MinFunc(slices.Collect(maps.Keys(i.clouds)), func(a, b store.Key) int {
-		return cmp.Compare(i.clouds[a].used, i.clouds[b].used)
-	})
-	delete(i.clouds, oldest)
+	return i.clouds.get(ctx, i.db, key, name)
 }
 
 // updateLocked reads what was written since the last call. The mark moves when all of it was
@@ -127,7 +92,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 		return err
 	}
 	if i.fleet == nil || changes.All {
-		clear(i.clouds)
+		i.clouds.clear()
 		i.keyValues = newCachedKeyValues()
 		i.fleet, err = i.readAll(ctx)
 	} else {
@@ -152,22 +117,18 @@ func (i *Inventory) readAll(ctx context.Context) (*Fleet, error) {
 	return d.build(), nil
 }
 
-// readSomeLocked reads the clusters and labels among keys, and drops the logical clouds whose
-// members are among them.
+// readSomeLocked reads the clusters, labels and members of known logical clouds among keys.
 func (i *Inventory) readSomeLocked(ctx context.Context, keys []store.Key) error {
 	slices.Sort(keys) // clusters before their labels
 	var changed []store.Key
 	for _, k := range slices.Compact(keys) {
-		if cloud, _, member := strings.Cut(string(k), members+"/"); member {
-			delete(i.clouds, store.Key(cloud))
-		}
 		i.keyValues.forget(k)
 		if _, ok := parse(k); ok {
 			changed = append(changed, k)
 		}
 	}
-	if len(changed) == 0 {
-		return nil
+	if err := i.clouds.update(ctx, i.db, keys); err != nil || len(changed) == 0 {
+		return err
 	}
 	fleet, err := i.fleet.with(changed, i.db.GetEach(ctx, changed))
 	if err == nil {

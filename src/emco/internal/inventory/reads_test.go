@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -91,6 +92,88 @@ func TestARequestFindsLittleToReadInAFollowedInventory(t *testing.T) {
 		look(40, 0)
 		register(40, 41)
 		look(41, 1)
+		stop()
+		<-done
+	})
+}
+
+// A logical cloud whose members are known is not listed again: a change of members reads those that changed.
+func TestAMemberMoreIsOneRead(t *testing.T) {
+	t.Parallel()
+	f := newFaultyInventory(t)
+	f.create(c0, c1)
+	for n := range 20 {
+		f.create(memberKey + store.Key(fmt.Sprint("m", n)))
+	}
+	f.wantMember(false)
+	look := func(member bool, reads int64) {
+		t.Helper()
+		f.driver.Got.Store(0)
+		f.driver.Listed.Store(0)
+		f.wantMember(member)
+		if n, listed := f.driver.Got.Load(), f.driver.Listed.Load(); n != reads || listed != 0 {
+			t.Errorf("%d documents were read and %d listed, want %d and 0", n, listed, reads)
+		}
+	}
+	f.create(memberKey + "c0")
+	look(true, 1)
+	look(true, 0)
+	if err := f.db.Delete(t.Context(), memberKey+"c0", nil); err != nil {
+		t.Fatal(err)
+	}
+	look(false, 1)
+	f.create(memberKey + "c0/notes")
+	look(false, 0)
+}
+
+// Members that could not be read are read by the next call.
+func TestAMemberThatCouldNotBeReadIsReadLater(t *testing.T) {
+	t.Parallel()
+	f := newFaultyInventory(t)
+	f.create(c0, memberKey+"c1")
+	f.wantMember(false)
+	f.create(memberKey + "c0")
+	f.breaks(memberKey + "c0")
+	if _, err := f.Cloud(t.Context(), cloudKey, "lc"); !errors.Is(err, resourcetest.ErrBroken) {
+		t.Errorf("Cloud = %v, want the error of the driver", err)
+	}
+	f.driver.Fails = nil
+	f.wantMember(true)
+}
+
+// When the document of a logical cloud is written, its members are listed again: it may be another cloud of the same name.
+func TestAnotherCloudOfTheSameNameHasItsOwnMembers(t *testing.T) {
+	t.Parallel()
+	f := newFaultyInventory(t)
+	f.create(c0, memberKey+"c0")
+	f.wantMember(true)
+	f.create(cloudKey)
+	f.driver.Listed.Store(0)
+	f.wantMember(true)
+	if f.driver.Listed.Load() == 0 {
+		t.Error("the members were not listed")
+	}
+}
+
+// While an inventory is followed, it reads the members of new logical clouds before anybody asks for them.
+func TestAFollowedInventoryReadsMembersAhead(t *testing.T) {
+	t.Parallel()
+	f := newFaultyInventory(t)
+	f.create(c0)
+	f.wantFleet(c0)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { f.Follow(ctx); close(done) }()
+		time.Sleep(time.Second)
+		f.create(memberKey+"c1", memberKey+"c0")
+		time.Sleep(5 * time.Second)
+		f.driver.Got.Store(0)
+		f.driver.Listed.Store(0)
+		f.wantMember(true)
+		if n := f.driver.Got.Load() + f.driver.Listed.Load(); n != 0 {
+			t.Errorf("%d documents were read, want 0", n)
+		}
 		stop()
 		<-done
 	})
