@@ -35,15 +35,14 @@ func (m move) hasRecord(shard string) bool {
 	return m.pair != nil && !m.group && m.pair.Shard == shard
 }
 
-// plan decides where the changed pairs of a table are stored.
-func (w *Writer) plan(id TableID, changes *tableChange) *tablePlan[move] {
+// plan decides where the changed pairs of a table are stored. Each cluster has one change.
+func (w *Writer) plan(id TableID, changes []pairChange) *tablePlan[move] {
 	at := w.pairs.of(id)
-	slices.Sort(changes.clusters)
-	moves, last := make([]move, 0, len(changes.clusters)), new(lastID)
-	for _, c := range changes.clusters {
-		p := changes.pairs[c]
-		m := move{cluster: c, pair: p}
-		if n, known := w.roster.find(c); known && at.table.groupOf(n) >= 0 {
+	moves, last := make([]move, 0, len(changes)), new(lastID)
+	for _, c := range changes {
+		p := c.pair
+		m := move{cluster: c.cluster, pair: p}
+		if n, known := w.roster.find(c.cluster); known && at.table.groupOf(n) >= 0 {
 			m.number, m.named = n, true
 		}
 		if p != nil && p.Shard == w.shard {
@@ -53,6 +52,9 @@ func (w *Writer) plan(id TableID, changes *tableChange) *tablePlan[move] {
 	}
 	grouped := groupedStates(at.table, moves)
 	plan := &tablePlan[move]{id: id}
+	if len(at.alone) == 0 { // most moves change only the table then
+		plan.inTable = make([]move, 0, len(moves))
+	}
 	for _, m := range moves {
 		if m.group = m.group && grouped[m.id]; m.group {
 			m.number, m.group = w.number(m.cluster, m.pair.Registration, m.named)

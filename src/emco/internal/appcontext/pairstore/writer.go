@@ -121,22 +121,18 @@ func (w *Writer) tableOf(k Key) TableID {
 // After an error some may be written. What was not answered is looked up before the next write
 // that concerns it.
 func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
-	changes := map[TableID]*tableChange{}
-	add := func(k Key, p *Pair) {
-		id := w.tableOf(k)
-		if changes[id] == nil {
-			changes[id] = &tableChange{pairs: map[v2.ClusterKey]*Pair{}}
-		}
-		changes[id].set(k.Cluster, p)
-	}
+	changes := map[TableID][]pairChange{}
 	for _, k := range remove {
-		add(k, nil)
+		id := w.tableOf(k)
+		changes[id] = append(changes[id], pairChange{k.Cluster, nil})
 	}
 	for i := range put {
-		if err := etcdkv.CheckParts(string(put[i].Key.Cluster), string(put[i].Key.Deployment), put[i].Key.App); err != nil {
+		k := &put[i].Key
+		if err := etcdkv.CheckParts(string(k.Cluster), string(k.Deployment), k.App); err != nil {
 			return err
 		}
-		add(put[i].Key, &put[i])
+		id := w.tableOf(*k)
+		changes[id] = append(changes[id], pairChange{k.Cluster, &put[i]})
 	}
 	if err := w.pairs.settle(ctx, maps.Keys(changes)); err != nil {
 		return err
@@ -144,7 +140,7 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 	var plans []*tablePlan[move]
 	w.claimed = map[uint32]bool{}
 	for _, id := range slices.SortedFunc(maps.Keys(changes), compareTables) {
-		plans = append(plans, w.plan(id, changes[id]))
+		plans = append(plans, w.plan(id, lastOfEach(changes[id])))
 	}
 	if err := w.writeRoster(ctx); err != nil {
 		return err
@@ -156,17 +152,23 @@ func (w *Writer) Write(ctx context.Context, put []Pair, remove []Key) error {
 	return nil
 }
 
-// tableChange is the pairs of a table that change.
-type tableChange struct {
-	clusters []v2.ClusterKey         // each once; mostly in order, as callers have them
-	pairs    map[v2.ClusterKey]*Pair // nil: removed
+// pairChange is a pair of a table that changes.
+type pairChange struct {
+	cluster v2.ClusterKey
+	pair    *Pair // nil: it is removed
 }
 
-func (c *tableChange) set(cluster v2.ClusterKey, p *Pair) {
-	if _, known := c.pairs[cluster]; !known {
-		c.clusters = append(c.clusters, cluster)
+// lastOfEach returns the changes in order of clusters, the last one of each. It reuses the memory of changes, which
+// callers mostly have in order.
+func lastOfEach(changes []pairChange) []pairChange {
+	slices.SortStableFunc(changes, func(a, b pairChange) int { return cmp.Compare(a.cluster, b.cluster) })
+	out := changes[:0]
+	for i, c := range changes {
+		if i+1 == len(changes) || changes[i+1].cluster != c.cluster {
+			out = append(out, c)
+		}
 	}
-	c.pairs[cluster] = p
+	return out
 }
 
 func compareTables(a, b TableID) int {

@@ -15,6 +15,7 @@ type index struct {
 	byDeployment map[v2.DeploymentID]map[v2.ClusterKey]*targetPairs
 	byCluster    map[v2.ClusterKey][]*targetPairs // in no order
 	unsettled    unsettledClusters
+	lastSize     int // pairs of the target that got one last: the next new target mostly gets as many
 }
 
 // targetPairs is the pairs of one target.
@@ -33,7 +34,7 @@ type indexed struct {
 }
 
 func newIndex() index {
-	return index{map[v2.DeploymentID]map[v2.ClusterKey]*targetPairs{}, map[v2.ClusterKey][]*targetPairs{}, unsettledClusters{}}
+	return index{byDeployment: map[v2.DeploymentID]map[v2.ClusterKey]*targetPairs{}, byCluster: map[v2.ClusterKey][]*targetPairs{}, unsettled: unsettledClusters{}}
 }
 
 // target returns the pairs of a target; nil if it has none.
@@ -66,7 +67,7 @@ func (x *index) put(k appcontext.PairKey, registration string, state *appcontext
 	}
 	t := x.target(pair.TargetOf(k))
 	if t == nil {
-		t = &targetPairs{Target: pair.TargetOf(k)}
+		t = &targetPairs{Target: pair.TargetOf(k), pairs: make([]indexed, 0, x.lastSize)}
 		if x.byDeployment[k.Deployment] == nil {
 			x.byDeployment[k.Deployment] = map[v2.ClusterKey]*targetPairs{}
 		}
@@ -75,6 +76,7 @@ func (x *index) put(k appcontext.PairKey, registration string, state *appcontext
 	}
 	i, _ := t.find(k.App)
 	t.pairs = slices.Insert(t.pairs, i, indexed{app: k.App, registration: registration, state: state})
+	x.lastSize = len(t.pairs)
 	x.unsettled.count(k, unsettled(state))
 	return old, false
 }

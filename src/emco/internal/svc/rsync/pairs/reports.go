@@ -83,19 +83,24 @@ func (s *Store) storedWithAgent(r appcontext.Report) bool {
 // reassess adds to a change whether the pairs that it makes Applied are ready: their last
 // reports were compared with what they held before. The caller holds writing.
 func (s *Store) reassess(ctx context.Context, c *change) error {
+	var reported []*appcontext.Pair
 	var keys []appcontext.PairKey
-	for _, p := range c.put {
-		if r, _ := s.reports.last(p.Key); p.Phase == appcontext.Applied && !r.none {
-			keys = append(keys, p.Key)
+	for i := range c.put {
+		p := &c.put[i]
+		if p.Phase != appcontext.Applied {
+			continue
+		}
+		if r, _ := s.reports.last(p.Key); !r.none {
+			reported, keys = append(reported, p), append(keys, p.Key)
 		}
 	}
 	if err := s.reports.load(ctx, keys, true); err != nil {
 		return err
 	}
 	c.readiness = map[appcontext.PairKey]lastReport{}
-	for _, p := range c.put {
+	for _, p := range reported {
 		last, _ := s.reports.last(p.Key)
-		if p.Phase != appcontext.Applied || last.none || last.report == nil {
+		if last.none || last.report == nil {
 			continue
 		}
 		b, err := s.cfg.Plans.Bundle(ctx, p.Desired)
