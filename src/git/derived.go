@@ -85,9 +85,9 @@ type DerivedResult struct {
 
 // CheckDerived returns Invalid if a derived branch has the name of its source or comes twice, or if
 // its directory breaks CheckPath.
-func CheckDerived(branch string, views []DerivedBranch) error {
+func CheckDerived(branch string, derived []DerivedBranch) error {
 	seen := map[string]bool{branch: true}
-	for _, v := range views {
+	for _, v := range derived {
 		if err := CheckBranch(v.Branch); err != nil {
 			return err
 		}

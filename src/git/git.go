@@ -1,8 +1,9 @@
-// Package git is the port to Git servers of any make. Hosts implement it; package batch is the
-// only caller that writes.
+// Package git is the port to Git servers. Hosts implement it. The control plane writes desired state
+// through package batch; the monitor writes its status branch directly, and operators reset branches
+// by BranchResetter.
 //
-// There is no work tree anywhere: a host reads the trees it needs, builds new
-// objects bottom-up and moves the branch by compare-and-swap, never by force.
+// Hosts use no work tree: they read the trees that they need and build new objects bottom-up. Commit
+// moves a branch by compare-and-swap and never forces; Replace and ResetBranch may leave its history.
 package git
 
 import (

@@ -6,9 +6,8 @@
 //
 //	API server ──list, watch──► Watch ──objects──► Handler ──► Of ──► Health
 //
-// Health follows the rules of kstatus, which Flux uses too. Only objects that run once
-// differ: kstatus calls a Job Current as soon as it has started and a Pod as soon as it has
-// ended, even if it failed. Of refines both; see there.
+// Health follows the rules of kstatus, which Flux uses too, except for Jobs, Pods and objects of
+// cert-manager; see Of.
 package kubehealth
 
 import (

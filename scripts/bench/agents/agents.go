@@ -49,7 +49,7 @@ type Result struct {
 	Late    int       // reports that the server asked to send later
 	Took    []float64 // seconds from a report to its acknowledgement
 	Seconds float64
-	Wrong   string // other answers, each once
+	Wrong   string // the last other answer
 }
 
 // Run sends the agents' reports, in turn, until the time ends. The sequences of an agent increase from

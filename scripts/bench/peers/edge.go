@@ -25,10 +25,10 @@ const drift = 10 * time.Minute
 
 // Edge brings changes to real clusters.
 type Edge interface {
-	// Prepare starts everything. Flux checks its branch once per interval every.
+	// Prepare starts everything. A Flux reads its branch once per every; others ignore every.
 	Prepare(ctx context.Context, s world.Spec, every time.Duration) error
-	// Converge makes a change of a shared world. It returns the time from the durable change in Git until the last cluster
-	// had it.
+	// Converge makes a change of a shared world. It returns the time from when the change is durable (in Git, at the API
+	// server of the hub, or accepted by emco) until the last cluster has it.
 	Converge(ctx context.Context, t Turn) (time.Duration, error)
 	// Processes are what runs after Prepare.
 	Processes() Processes

@@ -97,8 +97,8 @@ func (p *changedFiles) Apply(ctx context.Context, t Turn) (Cost, error) {
 	return ownFiles, err
 }
 
-// Universe writes all files, changed or not: rm, write, add, commit, push.
-func Universe() Maker {
+// Everything writes all files, changed or not: rm, write, add, commit, push.
+func Everything() Maker {
 	return Maker{Name: "everything anew, git add -A", New: func(dir string) Peer { return &allFiles{workTree{siteOrigin: siteOrigin{dir: dir}}} }}
 }
 

@@ -1,4 +1,5 @@
-// Package peers contains several ways to write a world to Git, behind one interface.
+// Package peers has the ways to deliver a world that the benchmarks compare: a Peer writes it to Git, or to
+// an API server; an Edge brings it to real clusters.
 package peers
 
 import (

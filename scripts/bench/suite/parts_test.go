@@ -23,7 +23,7 @@ func TestTheFullSetIsComplete(t *testing.T) {
 			t.Errorf("no part measures %s", m.Name)
 		}
 	}
-	for _, group := range parts() {
+	for _, group := range metricGroups() {
 		if len(group.metrics) > 1 && !slices.ContainsFunc(FullParts(), func(p Part) bool { return slices.Equal(p.Only, group.metrics) }) {
 			t.Errorf("no part measures %v together", group.metrics)
 		}

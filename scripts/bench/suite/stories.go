@@ -71,7 +71,7 @@ func (s *Suite) makers(ctx context.Context, spec world.Spec) (out []peers.Maker)
 		{peers.Floor(), spec.Clusters},
 		{peers.Process(s.Bin), spec.Clusters},
 		{peers.Changed(), full(100, 1000)},
-		{peers.Universe(), 100},
+		{peers.Everything(), 100},
 		{peers.PerCluster(), 100},
 		{peers.EmcoGit(), 10},
 		{peers.KubectlApply(), kube},

@@ -104,7 +104,8 @@ type metricGroup struct {
 	once    bool // counts, which are equal in each round
 }
 
-func parts() []metricGroup {
+// metricGroups are the metrics of the quick and of the full set.
+func metricGroups() []metricGroup {
 	return []metricGroup{
 		{[]string{"P5"}, (*Suite).concurrent, false},
 		{[]string{"P6"}, (*Suite).oneCaller, false},
@@ -146,7 +147,7 @@ func Run(ctx context.Context, o Options) (run figures.Run, err error) {
 	defer os.RemoveAll(s.dir)
 	run.Machine, run.Versions = machine(s.dir), versions(ctx)
 	for s.round = 1; s.round <= o.Rounds && s.time.begin(s.round); s.round++ {
-		if err := s.once(ctx); err != nil {
+		if err := s.measureRound(ctx); err != nil {
 			return run, err
 		}
 	}
@@ -166,7 +167,8 @@ func (s *Suite) turn(cell string, do func()) {
 	s.time.note(cell, time.Since(began))
 }
 
-func (s *Suite) once(ctx context.Context) error {
+// measureRound runs all cells of a round for which there is time.
+func (s *Suite) measureRound(ctx context.Context) error {
 	c, err := calibrate.Measure(ctx, s.dir)
 	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
@@ -174,7 +176,7 @@ func (s *Suite) once(ctx context.Context) error {
 	c.Round, c.LoadThen = s.round, load()
 	s.run.Calibration = append(s.run.Calibration, c)
 	s.logf("round %d: fsync %.2f ms, SHA-1 and zlib %.0f MB/s, empty push %.1f ms", s.round, c.FsyncMS, c.HashMBs, c.PushMS)
-	all := parts()
+	all := metricGroups()
 	if s.Services {
 		all = serviceGroups()
 	}
@@ -201,9 +203,13 @@ func (s *Suite) folder() string {
 
 // add records a sample of this round.
 func (s *Suite) add(sample figures.Sample) {
-	if !s.wanted(sample.Metric) {
-		return
+	if s.wanted(sample.Metric) {
+		s.record(sample)
 	}
+}
+
+// record adds a sample, also of a metric that was not asked for.
+func (s *Suite) record(sample figures.Sample) {
 	sample.Round = s.round
 	s.run.Samples = append(s.run.Samples, sample)
 	first := figures.Metrics()[slices.IndexFunc(figures.Metrics(), func(m figures.Metric) bool { return m.Name == sample.Metric })].Columns[0]

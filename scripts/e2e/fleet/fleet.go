@@ -1,4 +1,5 @@
-// Package fleet registers any number of clusters and deployments over the REST API.
+// Package fleet works with a server over REST for tests and benchmarks: it registers clusters, onboards
+// deployments with synthetic charts, runs actions and reads statuses.
 package fleet
 
 import (

@@ -1,5 +1,5 @@
-// Package archtest checks the rules of the house: what the packages of a module import and link, for tests that define
-// what they may, and whether mutexes name what they guard. It is for tests alone. Its own test checks this module,
+// Package archtest has checks for tests: which packages a module may import and link, and whether structs name what
+// their mutexes guard. Its own test checks this module,
 // which needs the standard library only, so that every module can use it.
 package archtest
 

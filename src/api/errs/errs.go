@@ -48,7 +48,7 @@ type Error struct {
 	Op      string        // what was tried: "delete", "push"
 	Subject string        // on what: a key, a URL without credentials
 	Err     error         // why; its text is the message
-	After   time.Duration // for Throttled: when to retry
+	After   time.Duration // until a retry; zero if it is not known
 }
 
 // E builds an error. err must not be nil.
@@ -92,7 +92,7 @@ func Is(err error, k Kind) bool {
 	return err != nil && KindOf(err) == k
 }
 
-// RetryAfter returns the time until a retry of a Throttled error; zero if it has none.
+// RetryAfter returns the time until a retry that the error names; zero if it names none.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.After

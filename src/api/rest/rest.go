@@ -1,5 +1,5 @@
-// Package rest has a typed call for each route of the REST API: documents, actions and queries,
-// which package client sends.
+// Package rest has a typed method for each route of the REST API: documents, actions and queries.
+// Package client sends the requests.
 //
 //	app, err := rest.Apps.Get(ctx, c, "shop", "web", "v1", "frontend")
 //	plan, err := rest.UpdateDeployment.DryRun(ctx, c, client.None, nil, "shop", "web", "v1", "prod")

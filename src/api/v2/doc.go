@@ -1,5 +1,5 @@
-// Package v2 holds the documents of the EMCO API v2: their wire form, their decoder, and
-// the rules that they must meet. There is one file per resource.
+// Package v2 holds the types of the EMCO API v2: documents with their decoder and rules, and
+// answers such as statuses, plans and views. A file has one resource or a family of them.
 //
 // Decoding is lenient, as in upstream EMCO: members match in any letter case, names of older
 // releases are accepted, unknown members are dropped. A member that is given twice, in

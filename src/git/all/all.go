@@ -172,7 +172,7 @@ func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (
 	return mover.ResetBranch(ctx, r, m)
 }
 
-// CommitDerived commits, and has views show it; Invalid if the repository's host keeps none.
+// CommitDerived commits and updates derived branches; Invalid if the repository's host keeps none.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	v, ok := h.Of(r).(git.DerivedWriter)
 	if !ok {

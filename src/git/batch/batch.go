@@ -1,4 +1,4 @@
-// Package batch is the only writer of Git branches. Callers submit edits and wait. One
+// Package batch puts the edits of many callers for one branch into one commit. Callers submit edits and wait. One
 // goroutine per branch takes all queued jobs, makes one commit of them, and answers each
 // caller with the commit that holds its edits.
 //
@@ -36,7 +36,7 @@ type Options struct {
 	Window       time.Duration       // longest wait, after a commit, for those who shared it; 50 ms
 	Hosted       func(git.Repo) bool // whether a provider runs a repository's server and limits requests; none
 	HostedWindow time.Duration       // least time between commits on hosted repositories, which their branches share; 10 s
-	Budget       git.Budget          // pays for pushes; git.Free
+	Budget       git.Budget          // pays for pushes; git.Unlimited
 	ProposalPoll time.Duration       // after which callers submit jobs again that wait for a proposal; 30 s
 	Cooldown     cooldown.Options    // how long failing repositories are left alone
 	Idle         time.Duration       // time without work after which a branch's goroutine ends; 30 s

@@ -58,11 +58,11 @@ func (t *commitAttempt) write(ctx context.Context, parent git.Hash) (git.Hash, e
 	if len(t.derived)+len(t.removeDerived) == 0 {
 		return host.Commit(ctx, t.repo, branch, parent, t.edits, t.message)
 	}
-	viewer, ok := host.(git.DerivedWriter)
+	writer, ok := host.(git.DerivedWriter)
 	if !ok {
 		return "", errs.E(errs.Invalid, "derive", t.repo.URL, errors.New("this host has no derived branches"))
 	}
-	shown, err := viewer.CommitDerived(ctx, t.repo, git.DerivedUpdate{Branch: branch, Parent: parent, Edits: t.edits, Derived: t.derived, Remove: t.removeDerived, Message: t.message})
+	shown, err := writer.CommitDerived(ctx, t.repo, git.DerivedUpdate{Branch: branch, Parent: parent, Edits: t.edits, Derived: t.derived, Remove: t.removeDerived, Message: t.message})
 	if err == nil {
 		shown.Created = append(t.derivedResult.Created, shown.Created...) // an earlier try counts
 		shown.Removed = append(t.derivedResult.Removed, shown.Removed...)

@@ -63,16 +63,16 @@ type derivedWriter struct {
 }
 
 // update derives branches from a commit.
-func (w *derivedWriter) update(ctx context.Context, commit git.Hash, views []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
-	gallery, err := w.derivedTrees(ctx, commit)
+func (w *derivedWriter) update(ctx context.Context, commit git.Hash, derived []git.DerivedBranch, at map[string]tree.BranchTip) (git.DerivedResult, error) {
+	trees, err := w.derivedTrees(ctx, commit)
 	if err != nil {
 		return git.DerivedResult{}, err
 	}
-	due, shown, err := gallery.Due(views, at)
+	due, shown, err := trees.Due(derived, at)
 	if err != nil || len(due) == 0 {
 		return shown, err
 	}
-	if err := w.createTrees(ctx, gallery, due); err != nil {
+	if err := w.createTrees(ctx, trees, due); err != nil {
 		return git.DerivedResult{}, err
 	}
 	if w.message.Guard != nil {
@@ -110,13 +110,13 @@ func (w *derivedWriter) derivedTrees(ctx context.Context, commit git.Hash) (*tre
 }
 
 // derivedTips returns the heads of derived branches and their trees.
-func (w *derivedWriter) derivedTips(ctx context.Context, views []string) (map[string]tree.BranchTip, error) {
-	heads, err := w.headsBelow(ctx, prefixOf(views))
+func (w *derivedWriter) derivedTips(ctx context.Context, derived []string) (map[string]tree.BranchTip, error) {
+	heads, err := w.headsBelow(ctx, prefixOf(derived))
 	if err != nil {
 		return nil, err
 	}
 	at := map[string]tree.BranchTip{}
-	for _, name := range views {
+	for _, name := range derived {
 		head, there := heads[name]
 		if !there {
 			continue
@@ -129,9 +129,9 @@ func (w *derivedWriter) derivedTips(ctx context.Context, views []string) (map[st
 }
 
 // prefixOf returns the common prefix of names.
-func prefixOf(views []string) string {
-	prefix := views[0]
-	for _, name := range views {
+func prefixOf(derived []string) string {
+	prefix := derived[0]
+	for _, name := range derived {
 		for !strings.HasPrefix(name, prefix) {
 			prefix = prefix[:len(prefix)-1]
 		}

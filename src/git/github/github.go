@@ -23,7 +23,7 @@ import (
 
 // Options tune a Host. Zero values mean the defaults given here.
 type Options struct {
-	Budget   git.Budget             // of credentials; git.Free
+	Budget   git.Budget             // of credentials; git.Unlimited
 	Timeout  time.Duration          // for one call; 2 minutes
 	MaxRepos int                    // repositories to keep trees of; 64, the one used longest ago goes
 	MaxTrees int64                  // bytes of trees to keep per repository; 64 MiB

@@ -32,7 +32,7 @@ type Options struct {
 	MaxFetch  int64                  // bytes that one fetch may bring, packed or unpacked; 1 GiB
 	MaxBlob   int64                  // bytes of one object; 128 MiB
 	Admit     func(netip.Addr) error // returns an error for addresses that must not be dialled; outbound.Policy{}.Check
-	Budget    git.Budget             // pays for conversations as reads; git.Free
+	Budget    git.Budget             // pays for conversations as reads; git.Unlimited
 	Log       *slog.Logger           // for debug lines; none
 }
 
@@ -73,8 +73,8 @@ func (o Options) withDefaults() Options {
 // Stats counts what a Host did since it was made.
 type Stats = wire.Stats
 
-// Host speaks Git's protocol. Make it with New; Close it when done. It implements git.Host, and all
-// further abilities of package git but proposals.
+// Host speaks Git's protocol. Make it with New; Close it when done. It implements git.Host
+// and its optional interfaces, except Proposer and StatusSetter.
 type Host struct {
 	opt     Options
 	clients *transport.Clients

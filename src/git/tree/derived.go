@@ -37,10 +37,10 @@ type DerivedChange struct {
 
 // Due returns the derived branches that must move, given their current heads, which lack branches
 // that do not exist; and the result except for their new heads.
-func (g *DerivedTrees) Due(views []git.DerivedBranch, at map[string]BranchTip) ([]DerivedChange, git.DerivedResult, error) {
+func (g *DerivedTrees) Due(derived []git.DerivedBranch, at map[string]BranchTip) ([]DerivedChange, git.DerivedResult, error) {
 	shown := git.DerivedResult{Heads: map[string]git.Hash{}}
 	var due []DerivedChange
-	for _, v := range views {
+	for _, v := range derived {
 		shows, root, err := g.derivedTree(v)
 		if err != nil {
 			return nil, shown, err

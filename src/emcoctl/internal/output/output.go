@@ -1,5 +1,5 @@
-// Package output prints what emcoctl did: upstream's own lines for pipes and scripts,
-// short lines for people, or one JSON or YAML value.
+// Package output prints the results of commands: documents as tables, JSON, YAML or templates,
+// outcomes in a line each, upstream's lines for scripts, and errors with advice.
 package output
 
 import (

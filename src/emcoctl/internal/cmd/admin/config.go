@@ -1,5 +1,5 @@
-// Package admin holds the commands for the installation: which server emcoctl uses, whether it is well,
-// its version, and a dump of its documents.
+// Package admin holds the commands for the installation: contexts, doctor, version, dump, the audit log,
+// and the demonstration.
 package admin
 
 import (

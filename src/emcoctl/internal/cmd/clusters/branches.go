@@ -1,5 +1,5 @@
-// Package clusters holds the commands for clusters in Git: their moves, the branches that the server
-// writes for them, and the tokens with which they report.
+// Package clusters holds the commands for clusters in Git: moves, the branches that the server writes
+// with their commits and operators' decisions, and report tokens.
 package clusters
 
 import (

@@ -1,5 +1,5 @@
-// Package status holds the commands that show clusters and deployments: their status, all about one
-// of them, events and revisions.
+// Package status holds the commands that read: status, describe, tree, watch, placement, events,
+// revisions, search.
 package status
 
 import (
