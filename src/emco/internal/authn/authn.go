@@ -106,6 +106,9 @@ func (a *Authenticator) authenticate(r *http.Request, session func(*http.Request
 func (a *Authenticator) bearer(ctx context.Context, token string) (Caller, error) {
 	made := strings.HasPrefix(token, apitoken.Prefix)
 	c, known, err := a.Tokens.Token(apitoken.Digest(token))
+	if err == nil && !known && made && !apitoken.Valid(token) {
+		return Caller{}, errs.New(errs.Unauthorized, "this API token is incomplete or has a typing error: its checksum does not match; copy it again")
+	}
 	if err == nil && !known && made {
 		if err = a.Tokens.LookAgain(ctx); err == nil {
 			c, known, err = a.Tokens.Token(apitoken.Digest(token))

@@ -192,6 +192,10 @@ func TestTokensOfOtherProcessesAreLookedFor(t *testing.T) {
 	if _, err := a.Authenticate(request("Bearer " + apitoken.New())); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("a token that nobody made: %v", err)
 	}
+	tokens.looks = 1
+	if _, err := a.Authenticate(request("Bearer " + token[:len(token)-1])); !errs.Is(err, errs.Unauthorized) || !strings.Contains(err.Error(), "checksum") || tokens.looks != 1 {
+		t.Errorf("a token without its last character: %v after %d looks", err, tokens.looks)
+	}
 	tokens.looks, tokens.err = 0, errs.New(errs.Unavailable, "the store is down")
 	if _, err := a.Authenticate(request("Bearer " + token)); !errs.Is(err, errs.Unavailable) {
 		t.Errorf("while the store is down: %v", err)

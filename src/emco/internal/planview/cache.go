@@ -59,7 +59,7 @@ type Cache struct {
 func NewCache(now func() time.Time) *Cache { return &Cache{now: now} }
 
 // Keep keeps a plan of a group and returns it in short. A plan that is larger than the cache is
-// not kept.
+// not kept, and removes no other plan but an older one with the same digest.
 func (c *Cache) Keep(group store.Key, p v2.Plan) (v2.PlanClasses, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -74,7 +74,9 @@ func (c *Cache) Keep(group store.Key, p v2.Plan) (v2.PlanClasses, error) {
 			break
 		}
 	}
-	c.plans, c.bytes = append(c.plans, k), c.bytes+k.bytes
+	if k.bytes <= maxBytes {
+		c.plans, c.bytes = append(c.plans, k), c.bytes+k.bytes
+	}
 	for len(c.plans) > maxPlans || c.bytes > maxBytes {
 		c.removeLocked(0)
 	}

@@ -12,7 +12,7 @@ import (
 
 // A token is the prefix, 32 random bytes, and a checksum of what is before, both in base62 of fixed length. The
 // prefix lets scanners of repositories find tokens; the checksum lets the server refuse typing errors
-// without a look into its memory.
+// without asking the store.
 const (
 	Prefix     = "emco_"
 	secretSize = 32

@@ -1,4 +1,5 @@
-// Package oidc verifies the tokens of OpenID Connect providers.
+// Package oidc is EMCO's client of OpenID Connect providers: it verifies their tokens (oidc.go,
+// keys.go), signs browsers in and out (browser.go) and reads logout tokens (logout.go).
 package oidc
 
 import (
