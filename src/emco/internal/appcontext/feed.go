@@ -67,9 +67,8 @@ func (s *Store) ChangeFeed() *ChangeFeed { return &ChangeFeed{s: s, stream: rand
 // two UpTo. An error stands for one record that cannot be read (Space, and HeadID or Key, are set); the
 // iteration goes on.
 func (f *ChangeFeed) Records(ctx context.Context) iter.Seq2[Record, error] {
-	// Heads, agents, runs, operations, ownerships, pairs, rosters, reports and tables are neighbours in
-	// this order: a roster is listed before the tables that name its numbers. Keys outside of this
-	// range do not arrive.
+	// In the order of keys, rosters come before the tables of pairs and of reports that name their
+	// numbers. Other keys in this range are skipped.
 	from, end := f.s.kv.Key("head")+"/", clientv3.GetPrefixRangeEnd(f.s.kv.Key(string(ReportTableSpace))+"/")
 	reports := reportDecoder{}
 	return func(yield func(Record, error) bool) {

@@ -20,8 +20,10 @@
 //	report/<cluster>/<uid>/<app>        Report, by rsync: one that equals no other
 //	reporttable/<uid>/<app>/<shard>     equal reports, by rsync
 //	heard/<cluster>                     Agent: its last sign of life, and its tokens
-//	said/<cluster>/<part>               the last document of an agent that reports by HTTPS
+//	said/<cluster>/<part>               the last document of an agent, received by HTTPS or read from Git
+//	denied/<cluster>                    what was refused of its agent
 //	capacity/<cluster>                  what its nodes have free, by its agent
+//	announced/push                      the last announced push
 //	git/<hash>                          Branch, by rsync and by operators
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to
@@ -30,6 +32,7 @@
 //	audit/…                             the audit log, see package auditlog
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	spend/<sha256>                      what is left of the limits of a Git credential, see package spend
+//	spendsecret                         the sealed value that makes the names of spend/
 //	member/level                        the level of stored data in force, see package shards
 //	clock/<holder>                      the time of a process, on its lease, see package shards
 //	member/…, own/…                     processes and the shards that they own, see package shards
@@ -39,8 +42,8 @@
 // leave other tries, which are never read. No value is above 256 KiB, no transaction above
 // 128 operations or 1 MiB.
 //
-// Each kind of record has a type with its operations: HeadStore, RevisionStore
-// and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
+// Each kind of record has a type with its operations: HeadStore, RevisionStore,
+// WorkflowStore and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
 // Store joins them.
 package appcontext
 

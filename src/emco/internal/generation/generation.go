@@ -1,6 +1,6 @@
-// Package generation finds a store that was restored without the other one. The documents and the AppContext hold the
-// same generation: its number and a random token. Every few minutes, and after each backup, the next one begins, in both
-// stores. So a store that comes from a backup is of an earlier generation than the other one.
+// Package generation detects that only one of the two stores, documents or AppContext, was restored from a
+// backup. Both hold the same generation: its number and a random token. Every few minutes, and after each
+// backup, the next one begins, in both stores. So a store that comes from a backup is of an earlier generation than the other one.
 //
 // A generation begins in three steps. Each replaces one record if it is as it was read: the AppContext announces
 // it, the documents hold it, the AppContext holds it. After each step, the stores belong together.
@@ -49,8 +49,8 @@ func shown(g appcontext.Generation) string {
 	return fmt.Sprintf("%d (begun %s)", g.Number, g.Begun.UTC().Format(time.RFC3339))
 }
 
-// pair is what the stores hold at one moment.
-type pair struct {
+// storedGenerations is what the stores hold at one moment.
+type storedGenerations struct {
 	doc       store.Doc // of the documents' generation
 	documents appcontext.Generation
 	contexts  appcontext.Generations
@@ -59,7 +59,7 @@ type pair struct {
 // readAttempts bounds how often the stores are read again because a generation begins meanwhile.
 const readAttempts = 10
 
-func (s Stores) read(ctx context.Context) (p pair, err error) {
+func (s Stores) read(ctx context.Context) (p storedGenerations, err error) {
 	if p.contexts, err = s.Contexts.Generations(ctx); err != nil {
 		return p, err
 	}
@@ -84,7 +84,7 @@ func (s Stores) read(ctx context.Context) (p pair, err error) {
 func same(a, b appcontext.Generation) bool { return a.Number == b.Number && a.Token == b.Token }
 
 // check returns an Apart if the stores do not belong together.
-func (p pair) check() error {
+func (p storedGenerations) check() error {
 	next := p.contexts.Next
 	if same(p.documents, p.contexts.Generation) || !next.IsZero() && same(p.documents, next) {
 		return nil
@@ -148,7 +148,7 @@ func (s Stores) Adopt(ctx context.Context, now time.Time) error {
 }
 
 // begin takes the steps that are left of the next generation; done is false if another process was faster at one of them.
-func (s Stores) begin(ctx context.Context, p pair, now time.Time) (done bool, err error) {
+func (s Stores) begin(ctx context.Context, p storedGenerations, now time.Time) (done bool, err error) {
 	next := p.contexts.Next
 	if next.IsZero() {
 		next = appcontext.Generation{Number: max(p.documents.Number, p.contexts.Number) + 1, Token: rand.Text(), Begun: now.UTC().Truncate(time.Second)}

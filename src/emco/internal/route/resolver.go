@@ -2,7 +2,7 @@
 // the one reader of sync objects outside of package clm, which owns them. While a cluster
 // moves, it also gives each shard its role in the move.
 //
-//	registration ──► sync objects ──► gitops.Settings ──► Route: backend, queue, shard
+//	registration ──► sync objects ──► syncobjects.Settings ──► Route: backend, queue, shard
 //
 // Each Lookup reads everything as it is now, so a changed credential is used by the next try. While the documents are
 // away, lookups for deliveries use what was read last.

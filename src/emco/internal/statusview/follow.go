@@ -87,7 +87,7 @@ func (r *Reader) Follow(ctx context.Context, f Feed, send func(Answer) error) er
 		if !topics.Equal(a.topics) || withHeartbeats != a.stale { // it may have changed before the subscription covered these
 			topics, withHeartbeats = a.topics, a.stale
 			sub.Follow(topics)
-			sub.Life(withHeartbeats)
+			sub.SignalRepeats(withHeartbeats)
 			continue
 		}
 		first = false

@@ -1,7 +1,7 @@
-// Package syncobjects reads the two sync objects of a cluster: which repository and
-// branch hold its desired state, with which credential, and how its sync backend is
-// tuned. Package clm calls it at registration, so the user who makes a mistake gets the error;
-// package route calls it for each lookup.
+// Package syncobjects turns the two sync objects of a cluster, which its callers read, into
+// Settings: repository and branch, credential, and options of the backend. Package clm calls it
+// at registration, so the user who makes a mistake gets the error; package route calls it for each
+// lookup.
 //
 // Upstream's design calls the reference object the provider's and the resource object
 // the repository's; upstream's code reads Git from the reference object. Here content

@@ -1,5 +1,6 @@
 // Package views answers questions about the whole fleet: how many clusters are ready, which
-// are the worst, what runs where.
+// are the worst, what runs where. It also serves the event log, branches with their commits, and
+// search.
 //
 //	etcd ──► mirror ──record by record──► tally ──counts, letters──► /v2/views
 //	                └──pairs of the clusters of one page────────────┘

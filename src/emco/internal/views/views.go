@@ -22,7 +22,7 @@ import (
 
 // Pairs reads the pairs of one cluster.
 type Pairs interface {
-	// Cluster returns the records of all pairs on a cluster, in no order.
+	// Cluster returns the entries of all pairs on a cluster, in order of deployment and app.
 	Cluster(name v2.ClusterKey) []mirror.ClusterPair
 	// CatchUp waits a moment until the tally has counted everything that was written before.
 	CatchUp(ctx context.Context)

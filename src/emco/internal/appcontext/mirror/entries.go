@@ -31,8 +31,9 @@ func (e Entries) Of(app string) map[v2.ClusterKey]*Entry {
 	return nil
 }
 
-// Version is the same for the same entries of an app, in any snapshot; nil: it has none. The times of the last signs of life of
-// clusters may differ.
+// Version identifies the entries of an app: equal Versions mean equal entries, in any snapshot; only
+// the times of last signs of life may differ. It is nil if the app has no entries or the snapshot was
+// read from etcd; then nothing may be cached by it.
 func (e Entries) Version(app string) *Version {
 	if of := e[app]; of != nil {
 		return of.lent

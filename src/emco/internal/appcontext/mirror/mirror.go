@@ -1,5 +1,5 @@
-// Package mirror keeps heads, pairs, reports and agents in memory, fed by one watch, so that
-// reading a deployment costs etcd no read for each pair.
+// Package mirror keeps heads, workflow runs, pairs, reports and agents in memory, fed by one
+// watch, so that reading a deployment costs etcd no read for each pair.
 //
 //	etcd ──watch──► index: head, pairs and reports of each deployment, at one revision
 //	  ▲                │
@@ -32,7 +32,8 @@ const (
 	progressInterval = 50 * time.Millisecond // how often it requests progress meanwhile
 )
 
-// Mirror is the index and the watch that feeds it. Without Run it answers from etcd.
+// Mirror is the index and the watch that feeds it. Without Run, Snapshot reads etcd and the other
+// methods know nothing.
 type Mirror struct {
 	store    *appcontext.Store
 	feed     *appcontext.ChangeFeed

@@ -470,10 +470,10 @@ func TestSubscriptions(t *testing.T) {
 	}
 	report(appcontext.Report{Seq: 2, At: time.Unix(2, 0)}) // a sign of life
 	told(false)
-	sub.Life(true)
+	sub.SignalRepeats(true)
 	report(appcontext.Report{Seq: 3, At: time.Unix(3, 0)})
 	told(true)
-	sub.Life(false)
+	sub.SignalRepeats(false)
 	for _, news := range []appcontext.Report{
 		{Commit: "c"},
 		{Commit: "c", Ready: true},
@@ -553,7 +553,7 @@ func TestSignsOfLife(t *testing.T) {
 	s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key("c1", "7", "watched"), At: at}}, nil))
 	sub := s.mirror.Subscribe(Topics{Deployments: []v2.DeploymentID{"7"}})
 	defer sub.Close()
-	sub.Life(true)
+	sub.SignalRepeats(true)
 	agent := agents.Agent{Cluster: "c1", Tokens: []agents.Token{{ID: "x"}}}
 	for i, passed := range []time.Duration{-time.Minute, time.Minute, 2 * time.Minute} {
 		agent.Seq, agent.At = uint64(i), at.Add(passed)

@@ -85,9 +85,9 @@ func (m *Mirror) Subscribe(topics Topics) *Subscription {
 	return s
 }
 
-// Life sets whether reports that repeat the one before are signalled too. At first they are
+// SignalRepeats sets whether repeated reports and heartbeats are signalled too. By default they are
 // not.
-func (s *Subscription) Life(signalled bool) {
+func (s *Subscription) SignalRepeats(signalled bool) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.life = signalled

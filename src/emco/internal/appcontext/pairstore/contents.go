@@ -113,7 +113,8 @@ func (s *Store) contents(ctx context.Context, rev int64, tables ...string) (map[
 		if err != nil {
 			return nil, err
 		}
-		of(out, p.Shard).Records = append(of(out, p.Shard).Records, p)
+		shard := contentsOf(out, p.Shard)
+		shard.Records = append(shard.Records, p)
 	}
 	return out, nil
 }
@@ -129,7 +130,7 @@ func (s *Store) reportKeys(ctx context.Context, rev int64) (keys []Key, err erro
 	return keys, nil
 }
 
-func of(all map[string]*Contents, shard string) *Contents {
+func contentsOf(all map[string]*Contents, shard string) *Contents {
 	if all[shard] == nil {
 		all[shard] = NewContents(shard)
 	}
@@ -159,9 +160,9 @@ func (s *Store) addTable(out map[string]*Contents, kv *mvccpb.KeyValue) error {
 		return err
 	}
 	if s.kv.Split(kv.Key)[0] == reportTableSpace {
-		of(out, id.Shard).reports[id], err = ParseReportTable(kv)
+		contentsOf(out, id.Shard).reports[id], err = ParseReportTable(kv)
 	} else {
-		of(out, id.Shard).tables[id], err = ParseTable(kv)
+		contentsOf(out, id.Shard).tables[id], err = ParseTable(kv)
 	}
 	return err
 }

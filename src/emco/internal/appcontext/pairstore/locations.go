@@ -26,7 +26,8 @@ type tableValue[T any, M tableMove] interface {
 
 // tableMove is how a pair, or a report, gets another place.
 type tableMove interface {
-	of() v2.ClusterKey
+	// clusterKey returns the cluster of the pair, or of the report.
+	clusterKey() v2.ClusterKey
 	// recordOp returns the change of the record of its own.
 	recordOp(key string) (clientv3.Op, error)
 	// hasRecord reports whether the shard has that record afterwards.
@@ -180,12 +181,12 @@ func (s *locations[T, M]) next(p *tablePlan[M]) (unit, error) {
 	recorded := map[v2.ClusterKey]bool{} // whether there is a record of the shard afterwards
 	for len(p.records) > 0 && len(u.ops) < maxRecords && u.bytes < etcdkv.MaxTxnBytes/2 {
 		m := p.records[0]
-		op, err := m.recordOp(s.recordKey(s.kv, Key{Cluster: m.of(), Deployment: p.id.Deployment, App: p.id.App}))
+		op, err := m.recordOp(s.recordKey(s.kv, Key{Cluster: m.clusterKey(), Deployment: p.id.Deployment, App: p.id.App}))
 		if err != nil {
 			return unit{}, err
 		}
 		u.add(op)
-		recorded[m.of()] = m.hasRecord(s.shard)
+		recorded[m.clusterKey()] = m.hasRecord(s.shard)
 		moves, p.records = append(moves, m), p.records[1:]
 	}
 	table, changed := at.table.with(moves)
@@ -204,7 +205,7 @@ func (s *locations[T, M]) next(p *tablePlan[M]) (unit, error) {
 	}
 	u.onFailed = func() {
 		for _, m := range moves {
-			at.unsure[m.of()] = true
+			at.unsure[m.clusterKey()] = true
 		}
 	}
 	return u, nil

@@ -7,10 +7,10 @@
 //	report/<cluster>/<uid>/<app>        the record of one report
 //	reporttable/<uid>/<app>/<shard>     ReportTable: groups of equal reports, each with its clusters
 //
-// A fleet that stands alike is one group: a state and a set of numbers. A pair that stands alone
-// has a record. Only the owner of a shard writes its pairs, by a Writer, which moves them between
-// records and tables; a transaction leaves each pair in exactly one place. Store reads the pairs of
-// all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them. A
+// Pairs with equal state form a group, if enough of them come together: the state and a set of
+// cluster numbers. Other pairs have a record each. Only the owner of a shard writes its pairs, by a
+// Writer, which moves them between records and tables; a transaction leaves each pair in exactly one
+// place. Store reads the pairs of all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them. A
 // number is free for another cluster only when neither kind of table uses it, so both are in this package.
 package pairstore
 
@@ -41,7 +41,8 @@ func (k Key) Compare(other Key) int {
 func ComparePairs(a, b Pair) int { return a.Key.Compare(b.Key) }
 
 // Pair is the state of one app on one cluster. It is written before the cluster is changed,
-// so Held always covers what the cluster may hold.
+// so Held always covers what the cluster may hold. Pairs with equal members share one value in
+// etcd, but for Key and Registration, see State: a member must be equal for pairs that change together, and must be in valuesOf.
 type Pair struct {
 	Key          Key       `json:"-"`
 	Rev          int64     `json:"rev"`                // revision that requires Desired
@@ -63,7 +64,7 @@ type Pair struct {
 	Step    int    `json:"step,omitempty"`    // current step of the change, from 0
 	Sent    bool   `json:"sent,omitempty"`    // the step was delivered; the report that the next step needs is missing
 	Halted  bool   `json:"halted,omitempty"`  // a hook failed: only another revision continues
-	Blocked string `json:"blocked,omitempty"` // what it waits for, for users
+	Blocked string `json:"blocked,omitempty"` // why no step may be delivered now: text for users, or pair.Stopped; empty: a step may be delivered
 
 	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
 

@@ -21,7 +21,7 @@ type move struct {
 	id      stateID
 }
 
-func (m move) of() v2.ClusterKey { return m.cluster }
+func (m move) clusterKey() v2.ClusterKey { return m.cluster }
 
 func (m move) recordOp(key string) (clientv3.Op, error) {
 	if m.pair == nil || m.group {
@@ -92,8 +92,8 @@ func fitsGroup(p *Pair) bool {
 }
 
 // number returns the roster's number of a cluster, and gives it one if it has none. named means
-// that the table names the number already. It returns false if tables still name the number for an
-// earlier registration of the cluster.
+// that the table names the number already. It returns false if tables of pairs still name the
+// number for an earlier registration of the cluster.
 func (w *Writer) number(c v2.ClusterKey, registration string, named bool) (uint32, bool) {
 	n, known := w.roster.find(c)
 	switch {

@@ -12,7 +12,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Report is what a cluster reports on one app. The receiver sets Ready and Since.
+// Report is what a cluster reports on one app. The receiver sets Ready and Since. A new member also
+// belongs in sharedReport, sharedText, parseShared, intake.digestOf, pairs.digestOf, and mirror.Report
+// with compact and repeats; tests find a forgotten one (F21).
 type Report struct {
 	Key       Key              `json:"-"`
 	Resources []ResourceStatus `json:"resources"`

@@ -22,7 +22,7 @@ type reportMove struct {
 	text     string // of the group that it may join; empty: none
 }
 
-func (m reportMove) of() v2.ClusterKey { return m.cluster }
+func (m reportMove) clusterKey() v2.ClusterKey { return m.cluster }
 
 func (m reportMove) recordOp(key string) (clientv3.Op, error) {
 	if m.report == nil || m.text != "" {

@@ -110,7 +110,7 @@ func (t ReportTable) indexOf(text string) int {
 	return slices.IndexFunc(t.groups, func(g reportGroup) bool { return g.text == text })
 }
 
-// setAt returns the clusters that have sent a report unchanged since a time; nil if there are none.
+// setAt returns the clusters with a report whose Ready changed at a time; nil if there are none.
 func (t ReportTable) setAt(text string, since time.Time) *roaring.Bitmap {
 	if i := t.indexOf(text); i >= 0 {
 		for _, s := range t.groups[i].sets {

@@ -7,7 +7,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// ReportSet names the clusters of a table that have sent a report unchanged since a time.
+// ReportSet is the clusters of a table that sent the same report and whose Ready changed at the
+// same time.
 type ReportSet struct {
 	text  string
 	since int64
@@ -33,15 +34,15 @@ func (t *Tables) ReportSets(id TableID) map[ReportSet]bool {
 	return out
 }
 
-// ReportMove is a pair whose report moves between sets of a table.
-type ReportMove struct {
+// ReportSetChange is a pair whose report moves between sets of a table.
+type ReportSetChange struct {
 	Key Key
 	To  *ReportSet // the same for all pairs of a set; nil: the table no longer has the report
 }
 
 // ReplaceReports replaces a table of reports, nil for none, and yields the pairs that are in another
 // set. An error stands for a pair whose cluster is not known.
-func (t *Tables) ReplaceReports(id TableID, next *ReportTable) iter.Seq2[ReportMove, error] {
+func (t *Tables) ReplaceReports(id TableID, next *ReportTable) iter.Seq2[ReportSetChange, error] {
 	old, now := t.reports[id], ReportTable{}
 	if next != nil {
 		now = *next
@@ -51,7 +52,7 @@ func (t *Tables) ReplaceReports(id TableID, next *ReportTable) iter.Seq2[ReportM
 	} else {
 		delete(t.reports, id)
 	}
-	return func(yield func(ReportMove, error) bool) {
+	return func(yield func(ReportSetChange, error) bool) {
 		for text, s := range now.allSets() {
 			joined, to := s.members, setOf(text, s.since)
 			if before := old.setAt(text, s.since); before != nil {
@@ -65,11 +66,11 @@ func (t *Tables) ReplaceReports(id TableID, next *ReportTable) iter.Seq2[ReportM
 	}
 }
 
-func (t *Tables) yieldReports(id TableID, numbers *roaring.Bitmap, to *ReportSet, yield func(ReportMove, error) bool) bool {
+func (t *Tables) yieldReports(id TableID, numbers *roaring.Bitmap, to *ReportSet, yield func(ReportSetChange, error) bool) bool {
 	r := t.roster(id.Shard)
 	for n := range roaring.Values(numbers) {
 		e, err := r.entry(n)
-		if !yield(ReportMove{Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, to}, err) {
+		if !yield(ReportSetChange{Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, to}, err) {
 			return false
 		}
 	}

@@ -86,7 +86,7 @@ func (r *roster) add(e rosterEntry) uint32 {
 	return n
 }
 
-// reregister changes the registration of a number that no table names.
+// reregister changes the registration of a number that no table of pairs names.
 func (r *roster) reregister(n uint32, registration string) {
 	r.entries[n].Registration = registration
 	r.dirty[int(n)/rosterChunk] = true

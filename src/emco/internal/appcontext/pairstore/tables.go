@@ -37,8 +37,8 @@ func (t *Tables) roster(shard string) *roster {
 	return t.rosters[shard]
 }
 
-// Move is a pair that got another state in a table.
-type Move struct {
+// StateChange is a pair that got another state in a table.
+type StateChange struct {
 	Key          Key
 	Registration string
 	From, To     *State // nil: the table did not have it, or no longer has it
@@ -46,14 +46,14 @@ type Move struct {
 
 // Replace replaces a table, nil for none, and yields the pairs whose state differs. An error stands
 // for a pair whose cluster is not known.
-func (t *Tables) Replace(id TableID, next *Table) iter.Seq2[Move, error] {
+func (t *Tables) Replace(id TableID, next *Table) iter.Seq2[StateChange, error] {
 	app := appID{id.Deployment, id.App}
 	old, now := t.tables[app][id.Shard], Table{}
 	if next != nil {
 		now = next.sharing(old)
 	}
 	t.set(app, id.Shard, now)
-	return func(yield func(Move, error) bool) {
+	return func(yield func(StateChange, error) bool) {
 		for _, g := range now.groups {
 			joined := g.members
 			if i := old.indexOf(g.id); i >= 0 {
@@ -68,13 +68,13 @@ func (t *Tables) Replace(id TableID, next *Table) iter.Seq2[Move, error] {
 	}
 }
 
-func (t *Tables) yieldMoves(id TableID, numbers *roaring.Bitmap, states func(n uint32) (from, to *State), yield func(Move, error) bool) bool {
+func (t *Tables) yieldMoves(id TableID, numbers *roaring.Bitmap, states func(n uint32) (from, to *State), yield func(StateChange, error) bool) bool {
 	r := t.roster(id.Shard)
 	for n := range roaring.Values(numbers) {
 		e, err := r.entry(n)
-		m := Move{Key: Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, Registration: e.Registration}
-		m.From, m.To = states(n)
-		if !yield(m, err) {
+		c := StateChange{Key: Key{Cluster: e.Cluster, Deployment: id.Deployment, App: id.App}, Registration: e.Registration}
+		c.From, c.To = states(n)
+		if !yield(c, err) {
 			return false
 		}
 	}

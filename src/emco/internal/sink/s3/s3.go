@@ -58,7 +58,7 @@ func New(o Options) *Publisher {
 // digest of the folder's listing, whether or not anything had to be sent: Flux shows the
 // same as the revision of a Bucket whose prefix is that folder.
 //
-// The repository is https://host/bucket/prefix; see gitops.KindS3 for the rest of it.
+// The repository is https://host/bucket/prefix; see syncobjects.KindS3 for the rest of it.
 //
 // Errors are Unauthorized and Forbidden for refused credentials, NotFound without a bucket,
 // Throttled, Unavailable for errors of the network, and Invalid for addresses that are not

@@ -19,7 +19,7 @@
 //	                      ▼
 //	             queue ─► shard (deliver.go)              one worker per branch or direct cluster
 //	                        │ route: where is the cluster?
-//	                        ├─► deliver/gitwriter ─► deliver/platform
+//	                        ├─► deliver/gitwriter, then deliver/platform
 //	                        │        └─► branchguard.Records ─► [git/…]   the last commit
 //	                        └─► deliver/kubeapplier
 //	                      │ Record
@@ -46,13 +46,14 @@
 // by its ownership. The Service runs one shard.Shard for each shard that its process owns.
 //
 // rsync reads cluster documents, their sync objects, and the AppContext. It writes pairs,
-// reports, events, branch records and the progress of moves. It never renders, places, or
-// changes a document.
+// reports, events, branch records, the commits of revisions and the progress of moves; after a
+// restore it marks lost revision numbers in heads. It never renders, places, or changes a
+// document.
 //
 // The packages, from the bottom up:
 //
 //	pair         pure: the states of a pair, and how they change
-//	gate         pure: which pairs may start
+//	gate         which pairs may start; writes nothing, may read reports
 //	content      bundles, their objects, and the steps between them, cached
 //	queue        serial workers by key, timers, cancellations
 //	events       what happens, for people

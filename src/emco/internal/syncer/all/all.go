@@ -25,7 +25,9 @@ type Platforms struct {
 // Backends returns a fresh registry without platforms.
 func Backends() *syncer.Registry { return On(Platforms{}) }
 
-// On returns a fresh registry; adding a backend is adding a line here.
+// On returns a fresh registry. A backend is a line here and a type in v2.gitOpsTypes. A destination
+// that is not Git also needs its keys and Published in syncobjects, a sink, a case in sink/dispatch
+// and its construction in app.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
 	syncer.Register(r, v2.Anthos, anthos.New, syncer.Options{

@@ -37,11 +37,11 @@ type Reports interface {
 type Readiness struct {
 	Ready      bool
 	Since      time.Time
-	Why        string // it is not ready
+	Why        string // why it is not ready
 	Unreported bool   // the cluster has reported nothing on the pair
 }
 
-// Gate keeps a pair from starting. It is open if Why is empty.
+// Gate keeps a pair from starting: closed while Why is set, else open. A gate cannot fail a pair.
 type Gate struct {
 	Why string
 	At  time.Time // when it opens without any event; zero if an event must open it
@@ -186,7 +186,7 @@ type appProgress struct {
 type lag struct {
 	count      int
 	first      int       // index of the first pair that lacks something
-	why        string    // it lacks that
+	why        string    // what it lacks
 	unreported bool      // because nothing was reported on it
 	since      time.Time // when the last of the others got it
 }

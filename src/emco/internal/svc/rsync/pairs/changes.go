@@ -323,19 +323,19 @@ func (s *Store) forgetHandedOver(ctx context.Context, put []appcontext.Pair) ([]
 func (s *Store) TakeOver(handedOver []appcontext.Pair) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	equal := newEqual()
+	shared := newSharedValues()
 	for _, p := range handedOver {
 		if _, known := s.index.pair(p.Key); known {
 			continue
 		}
 		s.writer.AddRecords(p)
-		s.keep(p, equal)
+		s.keep(p, shared)
 		s.addHandover()
 	}
 }
 
-// Events returns what happened to pairs since the last call, for people.
-func (s *Store) Events(ctx context.Context) []appcontext.Event {
+// TakeEvents returns and clears what happened to pairs.
+func (s *Store) TakeEvents(ctx context.Context) []appcontext.Event {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.recorder.Drain(
@@ -372,7 +372,8 @@ func (s *Store) readyEverywhere(ctx context.Context, uid v2.DeploymentID, app st
 	return err == nil
 }
 
-// orderOf returns how a revision's pairs wait for each other; nil if they do not.
+// orderOf returns how a revision's pairs wait for each other; nil if they do not. It keeps only
+// what gates read of an app: copy new settings of gates here.
 func orderOf(w pair.Desired) *order {
 	if !gate.Ordered(w.Apps) {
 		return nil

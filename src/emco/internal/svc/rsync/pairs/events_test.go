@@ -16,7 +16,7 @@ import (
 // lines returns the events since the last call: "type reason cluster: message".
 func (f *testStore) lines() (out []string) {
 	f.Helper()
-	for _, e := range f.Events(f.Context()) {
+	for _, e := range f.TakeEvents(f.Context()) {
 		out = append(out, fmt.Sprintf("%s %s %s: %s", e.Type, e.Reason, e.Cluster, e.Message))
 	}
 	return out
@@ -82,10 +82,10 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 	f.want(1, nil, all)
 	f.deliver()
-	if n := len(f.Events(t.Context())); n != events.MaxPerBatch {
+	if n := len(f.TakeEvents(t.Context())); n != events.MaxPerBatch {
 		t.Errorf("%d events, want %d", n, events.MaxPerBatch)
 	}
-	if n := len(f.Events(t.Context())); n != 0 {
+	if n := len(f.TakeEvents(t.Context())); n != 0 {
 		t.Errorf("%d events are left", n)
 	}
 }

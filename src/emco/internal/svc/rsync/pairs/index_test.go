@@ -76,7 +76,7 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 				Deployment: rapid.SampledFrom([]v2.DeploymentID{"7", "8"}).Draw(r, "deployment"), App: rapid.SampledFrom([]string{"db", "queue", "web"}).Draw(r, "app"),
 			}
 			_, known := m.pairs[k]
-			equal := newEqual()
+			shared := newSharedValues()
 			switch rapid.IntRange(0, 4).Draw(r, "what") {
 			case 0:
 				x.remove(k)
@@ -84,7 +84,7 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 				delete(m.reports, k)
 			case 1:
 				report := lastReport{ready: rapid.Bool().Draw(r, "ready"), since: time.Unix(rapid.Int64Range(1, 3).Draw(r, "since"), 0)}
-				if x.setReport(k, equal.reports.of(report)); known {
+				if x.setReport(k, shared.reports.of(report)); known {
 					m.reports[k] = report
 				}
 			default:
@@ -93,7 +93,7 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 					Phase:   rapid.SampledFrom([]appcontext.Phase{appcontext.Pending, appcontext.Applied}).Draw(r, "phase"),
 					Desired: rapid.SampledFrom([]appcontext.Digest{"", "d"}).Draw(r, "desired"), Blocked: rapid.SampledFrom([]string{"", "gate"}).Draw(r, "blocked"),
 				}
-				if old, had := x.put(p, equal.states.Of(p)); had != known || known && !reflect.DeepEqual(old, m.pairs[k]) {
+				if old, had := x.put(p, shared.states.Of(p)); had != known || known && !reflect.DeepEqual(old, m.pairs[k]) {
 					r.Fatalf("before, %v was %v, want %v", k, old, m.pairs[k])
 				}
 				m.pairs[k] = p
@@ -113,12 +113,12 @@ func TestTheIndexAnswersLikeAListOfPairs(t *testing.T) {
 // A fleet on which the same is reported shares one report, and one state.
 func TestEqualReportsAndStatesAreOne(t *testing.T) {
 	t.Parallel()
-	x, equal := newMemory(), newEqual()
+	x, shared := newMemory(), newSharedValues()
 	since := time.Unix(1, 0)
 	for _, c := range []v2.ClusterKey{"e+a", "e+b"} {
 		p := appcontext.Pair{Key: appcontext.PairKey{Cluster: c, Deployment: "7", App: "web"}, Registration: string(c), Phase: appcontext.Applied, Desired: "d"}
-		x.put(p, equal.states.Of(p))
-		x.setReport(p.Key, equal.reports.of(lastReport{ready: true, since: since, digest: 1}))
+		x.put(p, shared.states.Of(p))
+		x.setReport(p.Key, shared.reports.of(lastReport{ready: true, since: since, digest: 1}))
 	}
 	a, b := x.index.at(appcontext.PairKey{Cluster: "e+a", Deployment: "7", App: "web"}), x.index.at(appcontext.PairKey{Cluster: "e+b", Deployment: "7", App: "web"})
 	if a.state != b.state || a.report != b.report {

@@ -12,7 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// memory is what is remembered of a shard's pairs. Its methods lock mu.
+// memory is what is remembered of a shard's pairs. Exported methods read, under
+// mu. Unexported ones change it: their callers hold writing.
 //
 // mu guards all fields. The Store changes them only while it holds both writing and mu, so
 // whoever holds writing may read the fields without mu. Nothing waits for etcd with mu held:

@@ -137,7 +137,7 @@ type lastReport struct {
 	none   bool // there is none
 	ready  bool
 	since  time.Time          // since when ready has its value
-	why    string             // the pair is not ready
+	why    string             // why it is not ready; empty if it is, or if the report was read from etcd
 	fell   bool               // the pair was ready, with the same content
 	digest uint64             // of what was reported, without the time
 	report *appcontext.Report // all of it, while the pair is on its way

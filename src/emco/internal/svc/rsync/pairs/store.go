@@ -1,10 +1,10 @@
 // Package pairs keeps the pairs of one shard, and the last report on each. Pairs and reports
 // are written to etcd first and remembered then, so the pairs that the Store returns are
-// never ahead of what survives a crash. What is known of a deployment besides its pairs
-// (head, order, whether it is stopped, its document and logical cloud) is never stored: it
-// is set before the pairs are written, and a start gets it from the head again. A change stores
-// reports first, updates readiness in memory, and stores pairs last: a pair never becomes Applied
-// with the readiness of what it held before.
+// never ahead of what survives a crash. Of a deployment, head, order and whether it is stopped are
+// set before the pairs are written; its document and logical cloud after that. None of these is
+// stored: after a start they come from the head again. A change stores reports first, updates
+// readiness in memory, and stores pairs last: a pair never becomes Applied with the readiness of
+// what it held before.
 //
 // The package also checks gates when they may open (RunGates), watches the pairs of other
 // shards for that, moves pairs from step to step as reports arrive, hands pairs over to
@@ -75,7 +75,7 @@ type Store struct {
 	writing  sync.Mutex
 	writer   PairWriter      // guarded by writing; set by Load
 	reports  reportCache     // guarded by writing
-	gates    gateChecker     // guarded by writing
+	gates    gateChecker     // guarded by writing, except its queue
 	recorder events.Recorder // guarded by writing
 
 	*memory // what readers see; it has its own lock, and changes only while writing is held
@@ -102,13 +102,13 @@ func (s *Store) Load(ctx context.Context, stored *pairstore.Contents) error {
 	defer s.writing.Unlock()
 	s.writer = s.cfg.NewWriter(stored)
 	s.reports.store = s.writer
-	equal := newEqual()
+	shared := newSharedValues()
 	var unnamed []appcontext.Pair
 	for p, err := range stored.Pairs() {
 		if err != nil {
 			return err
 		}
-		if s.keep(p, equal); p.Shard != s.cfg.Shard {
+		if s.keep(p, shared); p.Shard != s.cfg.Shard {
 			unnamed = append(unnamed, p)
 		}
 	}
@@ -140,16 +140,16 @@ func (s *Store) write(ctx context.Context, c change) error {
 			return err
 		}
 	}
-	equal := newEqual()
+	shared := newSharedValues()
 	for k, r := range c.readiness {
-		s.setReadiness(k, r, equal.reports)
+		s.setReadiness(k, r, shared.reports)
 	}
 	for put := range slices.Chunk(c.put, chunk) {
 		if err := s.putPairs(ctx, put, nil); err != nil {
 			return err
 		}
 		for _, p := range put {
-			old, known := s.keep(p, equal)
+			old, known := s.keep(p, shared)
 			s.recorder.PairChanged(old, p)
 			if !known {
 				s.reports.setNone(p.Key)
@@ -178,21 +178,21 @@ func (s *Store) putPairs(ctx context.Context, put []appcontext.Pair, remove []ap
 	return err
 }
 
-// equal has the states and reports that the pairs of one change share. Equal pairs of two changes
-// have two.
-type equal struct {
+// sharedValues holds the states and reports that pairs of one change share; another change has its
+// own copies.
+type sharedValues struct {
 	states  pairstore.Interner
 	reports equalReports
 }
 
-func newEqual() equal { return equal{pairstore.NewInterner(), equalReports{}} }
+func newSharedValues() sharedValues { return sharedValues{pairstore.NewInterner(), equalReports{}} }
 
 // keep remembers a pair that etcd holds, and returns what was remembered of it, if anything was. The caller holds
 // writing.
-func (s *Store) keep(p appcontext.Pair, e equal) (old appcontext.Pair, known bool) {
-	old, known = s.memory.put(p, e.states.Of(p))
+func (s *Store) keep(p appcontext.Pair, shared sharedValues) (old appcontext.Pair, known bool) {
+	old, known = s.memory.put(p, shared.states.Of(p))
 	if p.Phase == appcontext.Applied {
-		s.reports.dropDetails(p.Key, e.reports)
+		s.reports.dropDetails(p.Key, shared.reports)
 	}
 	s.gates.queue.pairChanged(old, p)
 	return old, known
@@ -206,7 +206,7 @@ func (s *Store) forget(k appcontext.PairKey) {
 }
 
 // changed returns the pairs that differ from memory, or whose last write is unconfirmed. It
-// reuses the memory of pairs. The caller holds writing.
+// filters the slice in place. The caller holds writing.
 func (s *Store) changed(pairs []appcontext.Pair) []appcontext.Pair {
 	return slices.DeleteFunc(pairs, func(p appcontext.Pair) bool {
 		old, known := s.index.pair(p.Key)
@@ -219,6 +219,3 @@ func (s *Store) Shard() string { return s.cfg.Shard }
 
 // Fence returns the fence of all writes of the shard.
 func (s *Store) Fence() appcontext.Fence { return s.cfg.Fence }
-
-// Retry determines when deliveries are tried again.
-func (s *Store) Retry() pair.Retry { return s.cfg.Retry }

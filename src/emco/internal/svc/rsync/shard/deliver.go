@@ -130,9 +130,9 @@ func (s *Shard) projectOf(t pair.Target) string {
 	return store.Key(s.pairs.Document(t.Deployment)).Project()
 }
 
-// deliverGit delivers targets of one repository and branch. If others come while it makes a commit, those
-// that are left go back to the queue, so that others wait for one commit only. mark is from before
-// their routes were read.
+// deliverGit delivers targets of one repository and branch. After each job it puts the remaining
+// targets back if new ones wait in the queue, so a new target waits for one commit at most. mark is
+// from before their routes were read.
 func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Target, routes map[pair.Target]route.Route, mark int64) {
 	if len(targets) == 0 {
 		return

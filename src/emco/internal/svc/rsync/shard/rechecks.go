@@ -50,10 +50,9 @@ func (r *rechecks) take(id appcontext.HeadID) recheck {
 // while and starts whatever no shard has started.
 type orphanSweep struct {
 	shard int
-	alone func() bool                // no other process works: all shards see the same registrations
-	sweep func(id appcontext.HeadID) // reconciles a head again, and claims what no shard has started
-	timer *queue.Timers[appcontext.HeadID]
-	live  bool // the heads of the start are reconciled; only the goroutine that follows heads uses it
+	alone func() bool                      // no other process works: all shards see the same registrations
+	timer *queue.Timers[appcontext.HeadID] // its calls reconcile a head again, and claim what no shard has started
+	live  bool                             // the heads of the start are reconciled; only the goroutine that follows heads uses it
 }
 
 // sweepAfter is how long after a change of a head the sweep is.
@@ -61,7 +60,7 @@ const sweepAfter = time.Minute
 
 func newOrphanSweep(shard int, alone func() bool, sweep func(id appcontext.HeadID)) *orphanSweep {
 	return &orphanSweep{
-		shard: shard, alone: alone, sweep: sweep,
+		shard: shard, alone: alone,
 		timer: queue.NewTimers(sweep),
 	}
 }

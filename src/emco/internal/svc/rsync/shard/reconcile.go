@@ -41,15 +41,15 @@ type reconciled struct {
 	mark  int64 // of the document store, from before the revision's clusters were read
 }
 
-// headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it, except recheckWhole, which
-// others may call, and the timers of orphans, which fire in goroutines of their own.
+// headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it, except recheckWhole and
+// stopTimers, which others may call, and the timers of orphans, which fire in goroutines of their own.
 type headReconciler struct {
 	Shared
 	number   int               // of the shard
 	contexts *appcontext.Store // with the shard's fence
 	pairs    *pairs.Store
 	stop     func(ctx context.Context, deployment v2.DeploymentID) error // ends all deliveries of a deployment
-	proceed  func(ctx context.Context, due []pair.Target)                // delivers what has changed
+	proceed  func(ctx context.Context, due []pair.Target)                // requeues targets and stores events
 	caughtUp func()                                                      // called when the heads of the start are reconciled
 
 	owners     *deploymentOwners
@@ -58,7 +58,7 @@ type headReconciler struct {
 	orphans    *orphanSweep
 }
 
-// newHeadReconciler returns the reconciler of a shard, which must have its pairs.
+// newHeadReconciler returns the reconciler of s; s.pairs must be set.
 func newHeadReconciler(s *Shard, caughtUp func()) *headReconciler {
 	r := &headReconciler{
 		Shared: s.Shared, number: s.number, contexts: s.contexts, pairs: s.pairs, stop: s.stopDeployment, proceed: s.proceed, caughtUp: caughtUp,
@@ -91,8 +91,8 @@ func (r *headReconciler) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// wait waits until no timer fires; none fires later.
-func (r *headReconciler) wait() { r.orphans.timer.Stop() }
+// stopTimers stops the timers and waits for a running one.
+func (r *headReconciler) stopTimers() { r.orphans.timer.Stop() }
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.
 func (r *headReconciler) recheckWhole(id appcontext.HeadID) { r.recheck(id, recheck{whole: true}) }

@@ -180,7 +180,7 @@ func (s *Shard) Run(ctx context.Context) error {
 
 // Stop waits for all work to end; the contexts of New and Run must have ended.
 func (s *Shard) Stop() {
-	s.reconciler.wait()
+	s.reconciler.stopTimers()
 	s.retries.Stop()
 	s.queues.Wait()
 	s.platforms.Stop()
@@ -252,7 +252,7 @@ func (s *Shard) headOf(deployment v2.DeploymentID) appcontext.HeadID {
 // writeEvents stores what happened to pairs, for people. Events that cannot be stored are
 // lost.
 func (s *Shard) writeEvents(ctx context.Context) {
-	events := s.pairs.Events(ctx)
+	events := s.pairs.TakeEvents(ctx)
 	if len(events) == 0 {
 		return
 	}

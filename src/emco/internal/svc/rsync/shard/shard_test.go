@@ -48,7 +48,7 @@ func newShard(t *testing.T, number int, shards func(context.Context, []v2.Cluste
 		Retry: retry, Alone: func() bool { return false }, Log: log,
 	}, number, contexttest.Own(t, contexts, route.Group.Shard(0), "a"), func() {})
 	t.Cleanup(s.retries.Stop)
-	t.Cleanup(s.reconciler.wait)
+	t.Cleanup(s.reconciler.stopTimers)
 	if err := s.pairs.Load(t.Context(), pairstore.NewContents(s.pairs.Shard())); err != nil {
 		t.Fatal(err)
 	}

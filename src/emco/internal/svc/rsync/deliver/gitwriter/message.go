@@ -19,7 +19,7 @@ type commitTitle struct {
 	updates  bool // something is added or changed, not only removed
 }
 
-// pairsSummary is the part of a commit message about the pairs of a target.
+// pairsSummary is what a job and its commit message say of a target's pairs.
 type pairsSummary struct {
 	revisions   []int64 // each once, in order
 	updates     bool    // something is added or changed, not only removed

@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	maxTargets   = 1000 // of one commit
+	maxTargets   = 1000 // of one job; git/batch may put several jobs into a commit
 	maxOffending = 20   // refused paths of one commit that fail alone; with more, all of it fails
 )
 
@@ -87,12 +87,12 @@ type Pairs interface {
 	Address(t pair.Target, r route.Route) (at syncer.Target)             // a target as backends see it
 }
 
-// Deliver plans all targets and commits them together, in as many commits as it takes. It
-// yields the targets of each commit with their results before it plans the next. A target that
-// cannot be planned fails alone. All targets are in one queue, so they share repository and branch.
+// Deliver plans and commits targets, at most maxTargets in one job, and yields the results of
+// these before it plans the next. A target that cannot be planned fails alone. All targets are in one
+// queue, so they share repository and branch.
 func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) iter.Seq2[[]pair.Target, []pair.Result] {
 	return func(yield func([]pair.Target, []pair.Result) bool) {
-		for part := range slices.Chunk(w.urgentFirst(due), maxTargets) {
+		for part := range slices.Chunk(w.orderForJobs(due), maxTargets) {
 			slices.SortFunc(part, pair.CompareTargets)
 			if !yield(part, w.commit(ctx, part, routes)) {
 				return
@@ -101,10 +101,10 @@ func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair
 	}
 }
 
-// urgentFirst moves targets with a removal or a rollback to the front. Projects take turns, and so do
-// the deployments of each, so that a small deployment is in the first commit. If all fit into one commit, their
+// orderForJobs moves targets with a removal or a rollback to the front. Projects take turns, and so do
+// the deployments of each, so that a small deployment is in the first job. If all fit into one job, their
 // order does not matter.
-func (w *Writer) urgentFirst(due []pair.Target) []pair.Target {
+func (w *Writer) orderForJobs(due []pair.Target) []pair.Target {
 	if len(due) <= maxTargets {
 		return due
 	}
