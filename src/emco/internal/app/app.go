@@ -1,16 +1,21 @@
 // Package app is the composition root: it alone knows every driver and service, and builds
 // the program from a configuration.
 //
-//	main.go, commands.go   the command line of emco; keys.go and level.go have commands of their own
-//	resolve.go             what the settings refer to: files, keys, executables
-//	app.go                 a start, the servers and the end
-//	stores.go              documents, AppContext, audit log and keys
-//	wire.go                the services, those of -target, and what they share
-//	access.go, audit.go    who may do what, and the record of it
-//	git.go, reports.go     repositories, and the reports of clusters
-//	metrics.go             all metrics
-//
-// A file that is named after a package, such as workflows.go, builds what that package needs.
+//	main.go, commands.go     the command line of emco; keys.go and level.go have commands of their own
+//	migrate.go               the work of emco migrate
+//	resolve.go               what the settings refer to: files, keys, executables
+//	app.go                   a start, the servers and the end
+//	stores.go, storepair.go  documents, AppContext, audit log and keys, and whether the stores belong together
+//	wire.go                  the services, those of -target, and what they share
+//	access.go, audit.go      who may do what, and the record of it
+//	git.go, sinks.go         repositories, and the writers of what clusters get
+//	reports.go               the reports of clusters
+//	certificates.go          signed certificates at the clusters of issuers
+//	notify.go                the gRPC service StatusNotify
+//	workflows.go             the runners of workflows
+//	metrics.go, debug.go     all metrics, and the profiler
+//	version.go               the answer of /version
+//	faults.go                failpoints; faults_on.go and faults_off.go decide whether there are any
 package app
 
 import (
@@ -86,7 +91,7 @@ type App struct {
 
 	patience time.Duration // how long stores may take to answer before a command gives up; 0: a start waits for them
 
-	upkeepAfter time.Duration // from the start to the first sweep and the next look at the level; 0: as usual
+	upkeepAfter time.Duration // from the start to the first sweep, generation and look at the level; 0: as usual
 
 	apart func(context.Context, error) error // see storepair.Pair
 
@@ -118,8 +123,8 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // one process.
 func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d } }
 
-// WithUpkeepAfter has the sweep of the AppContext and the regular looks at the level of stored data wait for d after
-// the start. It is for tests that count requests to etcd: those belong to no change.
+// WithUpkeepAfter has the sweep of the AppContext, the looks at the level of stored data, and the first generation
+// wait for d after the start. It is for tests that count requests to etcd: those belong to no change.
 func WithUpkeepAfter(d time.Duration) Option { return func(a *App) { a.upkeepAfter = d } }
 
 // WithFarewell has the end of the program wait for the last spans for at most d. It is for tests that read spans.

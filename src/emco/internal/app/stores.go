@@ -214,7 +214,7 @@ var reconnect = grpc.ConnectParams{
 	MinConnectTimeout: 5 * time.Second,
 }
 
-// local returns the service for emco backup and emco keys.
+// local returns the service for emco backup, emco keys and emco level.
 func (a *App) local(c config.Config, st openStores) run.Service {
 	mux := http.NewServeMux()
 	st.keys.Mount(mux)

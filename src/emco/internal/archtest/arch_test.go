@@ -98,7 +98,7 @@ var groups = map[string]packageGroup{
 		outside:  []string{"git"},
 	},
 	"list": { // the drivers of a port, by name
-		packages: []string{"internal/render/all", "internal/sink/dispatch", "internal/store/all", "internal/syncer/all"},
+		packages: []string{"internal/sink/dispatch", "internal/store/all", "internal/syncer/all"},
 		may:      []string{"ground", "kernel", "port", "client", "driver"},
 	},
 	"stage": { // what tests of documents play on: real stores in a temporary folder

@@ -42,7 +42,7 @@ type Filter struct {
 	refusals limiter // of callers that are not known, by network
 	denials  limiter // of callers that are known, by subject: a flood of others does not hide them
 	signIns  limiter // by network
-	known    recent
+	known    seenCallers
 }
 
 // maxPath bounds the paths and names in lines, in bytes.
@@ -51,16 +51,16 @@ const maxPath = 512
 // watched are the types whose reading is recorded.
 func watched() []string { return []string{"audit", "tokens", "report-tokens"} }
 
-// kind is how a request is recorded.
-type kind uint8
+// recordKind is how a request is recorded.
+type recordKind uint8
 
 const (
-	ignored kind = iota
-	read         // when it was let in
-	change       // before it is carried out, and when it is answered
+	ignored recordKind = iota
+	read               // when it was let in
+	change             // before it is carried out, and when it is answered
 )
 
-func (f *Filter) kindOf(need authz.Permission) kind {
+func (f *Filter) kindOf(need authz.Permission) recordKind {
 	reads := need.Verb == authz.Get || need.Verb == authz.List
 	switch {
 	case need.Verb == authz.Public, need.Verb == authz.SignedIn:

@@ -65,14 +65,14 @@ func (l *limiter) missed() (n int64, sources int) {
 // maxRecent bounds the callers that are remembered.
 const maxRecent = 10_000
 
-// recent remembers who was seen. Its zero value is ready.
-type recent struct {
+// seenCallers remembers who was seen. Its zero value is ready.
+type seenCallers struct {
 	mu   sync.Mutex
 	seen map[string]time.Time // guarded by mu
 }
 
 // first reports whether a subject was not seen for an hour.
-func (s *recent) first(who string, now time.Time) bool {
+func (s *seenCallers) first(who string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, ok := s.seen[who]; ok && now.Sub(at) < again {

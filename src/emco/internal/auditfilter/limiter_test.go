@@ -91,7 +91,7 @@ func TestAFloodHidesNoKnownCaller(t *testing.T) {
 func TestSignInsOnceAnHour(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	var r recent
+	var r seenCallers
 	if !r.first("alice", now) || r.first("alice", now.Add(again/2)) || !r.first("bob", now) || !r.first("alice", now.Add(again)) {
 		t.Error("not once an hour")
 	}

@@ -55,7 +55,7 @@ func (c *Copy) Once(ctx context.Context) error { return c.AuditLog.forward(ctx, 
 
 // append appends new lines of a stream.
 // After an error it keeps the position of the last line that is in the file.
-func (c *Copy) append(ctx context.Context, n news, reached func(seq int64) error) (err error) {
+func (c *Copy) append(ctx context.Context, n newLines, reached func(seq int64) error) (err error) {
 	f, err := c.open()
 	if err != nil {
 		return err

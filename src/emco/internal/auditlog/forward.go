@@ -17,8 +17,8 @@ type bookmark interface {
 	write(ctx context.Context, at map[string]int64) error
 }
 
-// news are the lines of a stream that a copy does not have yet.
-type news struct {
+// newLines are the lines of a stream that a copy does not have yet.
+type newLines struct {
 	audit.Head                         // the last of them
 	after      int64                   // the line before the first one
 	rev        int64                   // of etcd
@@ -26,7 +26,7 @@ type news struct {
 }
 
 // sendFunc copies the new lines of a stream. It may call reached to store a position within the stream.
-type sendFunc func(ctx context.Context, n news, reached func(seq int64) error) error
+type sendFunc func(ctx context.Context, n newLines, reached func(seq int64) error) error
 
 // forward hands the new lines of each stream to send, and stores the positions.
 //
@@ -70,7 +70,7 @@ func (t *Log) forwardStream(ctx context.Context, h audit.Head, rev int64, p *cop
 	if p.at[h.Stream] > h.Seq { // etcd was restored from a backup
 		p.at[h.Stream] = 0
 	}
-	n := news{Head: h, after: p.at[h.Stream], rev: rev, blocks: t.blocks(ctx, h.Stream, p.at[h.Stream], rev, false)}
+	n := newLines{Head: h, after: p.at[h.Stream], rev: rev, blocks: t.blocks(ctx, h.Stream, p.at[h.Stream], rev, false)}
 	reached := func(seq int64) error { return p.reach(ctx, h.Stream, seq) }
 	if err := send(ctx, n, reached); err != nil || p.at[h.Stream] == h.Seq {
 		return err

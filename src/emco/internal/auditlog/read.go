@@ -26,15 +26,15 @@ func (t *Log) heads(ctx context.Context) ([]audit.Head, error) {
 	return v.heads, err
 }
 
-// view is the streams at a revision of etcd.
-type view struct {
+// streamHeads is the streams at a revision of etcd.
+type streamHeads struct {
 	rev    int64
 	heads  []audit.Head
 	spoilt []string // streams whose heads cannot be read
 }
 
 // view reads the heads of all streams. One that cannot be read hides no other one.
-func (t *Log) view(ctx context.Context) (v view, err error) {
+func (t *Log) view(ctx context.Context) (v streamHeads, err error) {
 	prefix := t.o.KV.Key("audit", "head") + "/"
 	r, err := t.o.KV.Get(ctx, prefix, clientv3.WithPrefix())
 	if err != nil {
@@ -277,7 +277,7 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 		if !begun {
 			next = h.Seq + 1
 		}
-		c := &cursor{trail: t, rev: v.rev, stream: h.Stream, next: next, seen: &seen}
+		c := &cursor{log: t, rev: v.rev, stream: h.Stream, next: next, seen: &seen}
 		if err := c.open(ctx); err != nil {
 			return audit.Page{}, err
 		}
@@ -309,7 +309,7 @@ func (t *Log) List(ctx context.Context, q Query) (audit.Page, error) {
 
 // cursor reads a stream backwards, in portions.
 type cursor struct {
-	trail    *Log
+	log      *Log
 	rev      int64
 	stream   string
 	seen     *int    // lines that all cursors have read
@@ -325,7 +325,7 @@ type cursor struct {
 
 // open reads which segments there are, and where the lines begin that are in none.
 func (c *cursor) open(ctx context.Context) error {
-	segments, err := c.trail.index(ctx, c.stream, 0, c.rev)
+	segments, err := c.log.index(ctx, c.stream, 0, c.rev)
 	if err != nil {
 		return err
 	}
@@ -333,12 +333,12 @@ func (c *cursor) open(ctx context.Context) error {
 		c.segments = append(c.segments, s.block())
 	}
 	c.lowest, c.begin = unknownEnd, unknownEnd
-	prefix := c.trail.o.KV.Key("audit", "line", c.stream) + "/"
-	for item, err := range c.trail.o.KV.List(ctx, etcdkv.Scan{Prefix: prefix, First: 1, Revision: c.rev}) {
+	prefix := c.log.o.KV.Key("audit", "line", c.stream) + "/"
+	for item, err := range c.log.o.KV.List(ctx, etcdkv.Scan{Prefix: prefix, First: 1, Revision: c.rev}) {
 		if err != nil {
 			return err
 		}
-		if b := c.trail.group(c.stream, item); b.spoilt == "" {
+		if b := c.log.group(c.stream, item); b.spoilt == "" {
 			c.lowest = b.first
 			break
 		}
@@ -346,11 +346,11 @@ func (c *cursor) open(ctx context.Context) error {
 	if c.next < unknownEnd {
 		return nil
 	}
-	r, err := c.trail.o.KV.Get(ctx, prefix, append(clientv3.WithLastKey(), clientv3.WithKeysOnly(), clientv3.WithRev(c.rev))...)
+	r, err := c.log.o.KV.Get(ctx, prefix, append(clientv3.WithLastKey(), clientv3.WithKeysOnly(), clientv3.WithRev(c.rev))...)
 	if err != nil || len(r.Kvs) == 0 {
 		return err
 	}
-	if _, first, err := place(c.trail.o.KV, r.Kvs[0].Key); err == nil {
+	if _, first, err := place(c.log.o.KV, r.Kvs[0].Key); err == nil {
 		c.next = first + maxGroup
 	}
 	return nil
@@ -374,7 +374,7 @@ func (c *cursor) back(ctx context.Context, since, until time.Time) error {
 			c.blocks = c.blocks[:len(c.blocks)-1]
 			continue
 		}
-		lines, err := c.trail.load(ctx, *b, c.rev)
+		lines, err := c.log.load(ctx, *b, c.rev)
 		if err != nil {
 			return err
 		}
@@ -404,7 +404,7 @@ func (c *cursor) portion(ctx context.Context) error {
 	c.next = min(c.next, c.begin)
 	for window := int64(lineWindow); c.next > c.lowest; {
 		after := max(0, c.next-1-window)
-		groups, all, err := c.trail.groups(ctx, c.stream, after, c.next, c.rev)
+		groups, all, err := c.log.groups(ctx, c.stream, after, c.next, c.rev)
 		switch {
 		case err != nil:
 			return err

@@ -69,7 +69,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 			case <-owned.Done():
 			}
 		}()
-		w.serve(owned, sent{w.AuditLog.o.KV.Fenced(own.Fence())})
+		w.serve(owned, webhookPositions{w.AuditLog.o.KV.Fenced(own.Fence())})
 		cancel()
 		_ = own.Release(context.WithoutCancel(ctx))
 	}
@@ -77,7 +77,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 }
 
 // serve posts lines until ctx ends.
-func (w *Webhook) serve(ctx context.Context, at sent) {
+func (w *Webhook) serve(ctx context.Context, at webhookPositions) {
 	failures, last := 0, ""
 	for ctx.Err() == nil {
 		err := w.AuditLog.forward(ctx, at, w.post)
@@ -101,7 +101,7 @@ func (w *Webhook) serve(ctx context.Context, at sent) {
 }
 
 // post posts new lines of a stream.
-func (w *Webhook) post(ctx context.Context, n news, reached func(seq int64) error) error {
+func (w *Webhook) post(ctx context.Context, n newLines, reached func(seq int64) error) error {
 	var body bytes.Buffer
 	lines, last := 0, n.after
 	flush := func() error {
@@ -176,12 +176,12 @@ func (w *Webhook) send(ctx context.Context, body []byte) error {
 	return refusal
 }
 
-// sent is the positions of the webhook, in etcd: a later owner continues there.
-type sent struct{ kv *etcdkv.Client }
+// webhookPositions is the positions of the webhook, in etcd: a later owner continues there.
+type webhookPositions struct{ kv *etcdkv.Client }
 
-func (s sent) key() string { return s.kv.Key("audit", "webhook") }
+func (s webhookPositions) key() string { return s.kv.Key("audit", "webhook") }
 
-func (s sent) read(ctx context.Context) (map[string]int64, error) {
+func (s webhookPositions) read(ctx context.Context) (map[string]int64, error) {
 	at, _, err := etcdkv.Read[map[string]int64](ctx, s.kv, s.key())
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Internal) || err == nil && at == nil { // if it is damaged, lines are posted twice
 		return map[string]int64{}, nil
@@ -190,7 +190,7 @@ func (s sent) read(ctx context.Context) (map[string]int64, error) {
 }
 
 // write also keeps the position of what was posted when the process was about to stop. One that has lost the shard writes nothing.
-func (s sent) write(ctx context.Context, at map[string]int64) error {
+func (s webhookPositions) write(ctx context.Context, at map[string]int64) error {
 	value, err := etcdkv.Encode(s.key(), at)
 	if err != nil {
 		return err

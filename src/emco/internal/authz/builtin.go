@@ -13,7 +13,7 @@ const (
 	PlatformAdmin    = "platform-admin"
 )
 
-// Types of things, by who works on them.
+// deployed are the types that a deployer writes.
 func deployed() []string {
 	return []string{
 		"apps", "app-intents", "composite-apps", "composite-profiles", "customizations", "dependency", "deployment-intent-groups",
@@ -21,7 +21,7 @@ func deployed() []string {
 	}
 }
 
-// inProjects are the types of what an administrator of a project adds to what is deployed.
+// inProjects are the types of documents in a project that a project-admin writes and a deployer only reads.
 func inProjects() []string {
 	return []string{"ca-certs", "cluster-quotas", "cluster-references", "logical-clouds", "policies", "user-permissions"}
 }

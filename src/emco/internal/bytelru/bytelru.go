@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Idle is how long a value that is not used stays. Content of replaced revisions is never used again,
+// idle is how long a value that is not used stays. Content of replaced revisions is never used again,
 // and would otherwise fill the cache while deployments change.
-const Idle = 10 * time.Minute
+const idle = 10 * time.Minute
 
 // Cache is a least-recently-used cache that is bounded by the bytes of its values. It is safe for use by
 // many goroutines.
@@ -80,7 +80,7 @@ func (l *Cache[K, V]) Put(key K, v V, size int) {
 	l.entries[key] = e
 	l.pushLocked(e)
 	l.size += size
-	for oldest := l.root.prev; l.size > l.max || e.used.Sub(oldest.used) > Idle; oldest = l.root.prev {
+	for oldest := l.root.prev; l.size > l.max || e.used.Sub(oldest.used) > idle; oldest = l.root.prev {
 		l.dropLocked(oldest)
 	}
 }

@@ -84,7 +84,7 @@ func TestIdleValuesGo(t *testing.T) {
 			}
 			time.Sleep(6 * time.Second)
 		}
-		if want := int(Idle/(6*time.Second)) + 2; l.size != want || len(l.entries) != want {
+		if want := int(idle/(6*time.Second)) + 2; l.size != want || len(l.entries) != want {
 			t.Errorf("the cache has %d entries of %d, want %d", len(l.entries), l.size, want)
 		}
 	})

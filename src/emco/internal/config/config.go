@@ -10,8 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
-// Config is all that can be set. Each leaf is known by three names, made from its
-// path: http.address in a file (nested) and as a flag, EMCO_HTTP_ADDRESS in the environment.
+// Config is all that can be set. Each setting has a name made from its path, http.address in
+// the file and as a flag, and a variable, EMCO_HTTP_ADDRESS.
 type Config struct {
 	Target []string `json:"target" help:"services to run: all, or some of clm, placementintent, orchestrator, rsync, dcm"`
 	Data   string   `json:"data" help:"folder of the embedded stores, packages and the sealing key"`
@@ -95,7 +95,7 @@ type AuthProxy struct {
 	Names  []string `json:"names" help:"common names or DNS names in the client certificates of gateways"`
 }
 
-// Debug is for those who look into the program.
+// Debug configures the profiler.
 type Debug struct {
 	Address string `json:"address" help:"address that serves profiles for go tool pprof, without authentication: keep it on loopback; empty: none"`
 }
@@ -106,7 +106,7 @@ type Log struct {
 	Format string `json:"format" help:"json or text"`
 }
 
-// HTTP is the one address that everything is served on.
+// HTTP configures the REST API: address, TLS, clients and limits.
 type HTTP struct {
 	Address      string   `json:"address" help:"address to listen on; loopback by default"`
 	EMCOPorts    bool     `json:"emcoPorts" help:"also listen, on the host of http.address, on the ports of upstream EMCO's services, so that its clients find each service at its own address"`
@@ -168,7 +168,7 @@ type Mongo struct {
 	Database string `json:"database" help:"name of the database"`
 }
 
-// Etcd is where the AppContext is kept.
+// Etcd configures the store of the AppContext and the audit log, and of documents with the driver etcd.
 type Etcd struct {
 	Endpoints []string `json:"endpoints" help:"addresses of an external etcd; empty: embedded in the data folder"`
 	Prefix    string   `json:"prefix" help:"prefix of all keys"`
@@ -243,13 +243,13 @@ type Azure struct {
 	Writes    int      `json:"writesPerHour" help:"most writes an hour for each identity and subscription; Azure allows 1200"`
 }
 
-// OCI sets the manners towards registries, for clusters of the type oci.
+// OCI limits the requests to registries, for clusters of the type oci.
 type OCI struct {
 	Timeout   Duration `json:"timeout" help:"longest single exchange with a registry"`
 	PlainHTTP bool     `json:"plainHTTP" help:"allow registries without TLS that are not on this machine"`
 }
 
-// S3 sets the manners towards buckets, for clusters of the type s3.
+// S3 limits the requests to buckets, for clusters of the type s3.
 type S3 struct {
 	Timeout   Duration `json:"timeout" help:"longest listing of a cluster's folder, and longest exchange about one object"`
 	PlainHTTP bool     `json:"plainHTTP" help:"allow buckets without TLS that are not on this machine"`

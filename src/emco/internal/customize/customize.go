@@ -1,6 +1,7 @@
 // Package customize defines action controllers, which change what apps put on clusters; the packages
-// below it hold the controllers. hpa is a placement controller, too. A controller returns edits: objects to add, patches of rendered objects, and values. Clusters
-// of an app that get equal edits are a class: they share one rendering and one bundle.
+// below it hold them. A controller returns edits: objects, patches and values. Clusters of an app
+// with equal edits are a class: they share one rendering and one bundle. (hpa is a placement
+// controller as well.)
 package customize
 
 import (

@@ -78,8 +78,8 @@ func (t *Tally) Counts() map[string]int {
 	return out
 }
 
-// Name is "tally".
-func (t *Tally) Name() string { return "tally" }
+// Name is "document tally".
+func (t *Tally) Name() string { return "document tally" }
 
 // Ready is nil: only metrics need the tally.
 func (t *Tally) Ready() error { return nil }

@@ -57,7 +57,7 @@ func nameOf(e v2.Event) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Serve answers with the events of the deployment uid, oldest first: all that are kept, or
+// Serve answers with the events of the deployment head, oldest first: all that are kept, or
 // those that ?since=TIME and ?type=TYPE select, in pages with ?limit=. With ?follow=true the answer is a stream
 // that continues with new events. A client that reads too slowly is disconnected.
 func (l *Log) Serve(w http.ResponseWriter, r *http.Request, head appcontext.HeadID, who v2.StatusSubject) error {

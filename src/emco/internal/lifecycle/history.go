@@ -13,7 +13,7 @@ import (
 type HeadReader interface {
 	// Head returns the head of a deployment, or NotFound.
 	Head(ctx context.Context, id appcontext.HeadID) (appcontext.Head, error)
-	// Actions returns a deployment's history, oldest first.
+	// History returns a deployment's history, oldest first.
 	History(ctx context.Context, id appcontext.HeadID) ([]appcontext.HistoryEntry, error)
 }
 

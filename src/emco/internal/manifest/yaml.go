@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// objectTree is a decoded mapping. Its values are tree, []any, string, bool, json.Number
+// objectTree is a decoded mapping. Its values are objectTree, []any, string, bool, json.Number
 // and nil, so that no number passes through a float.
 type objectTree = map[string]any
 

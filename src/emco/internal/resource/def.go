@@ -40,9 +40,9 @@ type Def[T any] struct {
 	Show    func(doc T) ([]byte, error) // the JSON that clients see, if it is not what is stored; not with Masking
 	Guards  Guards
 	Queries []Query // what "?name=" makes of a GET
-	// Place returns the place that a document of a root collection is: a list leaves out those that the caller
+	// Scope returns the place that a document of a root collection is: a list leaves out those that the caller
 	// may not read there. nil: the documents of a list are all at one place.
-	Place func(name string) string
+	Scope func(name string) string
 	Shape *Shape // how lists look, if not as an array of documents
 }
 
@@ -115,13 +115,14 @@ type File[T any] struct {
 	Show     func(ctx context.Context, doc store.Doc, content []byte) ([]byte, error)      // for Secret: what clients may see of a file
 }
 
-// Masking declares write-only members. The document is stored with them as its
-// secret, in JSON, and without them as its body.
+// Masking declares write-only members. The store keeps the whole document as its
+// secret, in JSON, and the masked copy as its body.
 type Masking[T any] struct {
 	Mask   func(doc T) T             // a copy without secrets
 	Unmask func(doc *T, old T) error // brings secrets back that doc shows masked; old is the zero T for a new document
-	// InBody keeps the secrets in the body, and masks answers only: for documents
-	// that other services read without unsealing them.
+	// InBody keeps the secrets in the body and masks answers only: for documents that
+	// other services read without unsealing them. The collection must be in holdsValues of
+	// package app, which has the body sealed; otherwise the store holds the secrets in clear.
 	InBody bool
 }
 

@@ -13,9 +13,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// HeaderContinue carries the token of the next page of a list, if there is one.
-const HeaderContinue = web.HeaderContinue
-
 // list serves GET of the collection.
 func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 	at, err := h.def.place(r)
@@ -46,7 +43,7 @@ func (h *handler[T, P]) list(w http.ResponseWriter, r *http.Request) error {
 // visibleDocs yields the documents of a collection that the caller may read.
 func (h *handler[T, P]) visibleDocs(ctx context.Context, at Place, q store.Query) iter.Seq2[store.Doc, error] {
 	may, typ := authz.From(ctx), h.typ()
-	if h.def.Place == nil || may.May(authz.List, typ, "") {
+	if h.def.Scope == nil || may.May(authz.List, typ, "") {
 		return h.db.List(ctx, at.Collection, q)
 	}
 	left := q.Limit
@@ -54,7 +51,7 @@ func (h *handler[T, P]) visibleDocs(ctx context.Context, at Place, q store.Query
 	return func(yield func(store.Doc, error) bool) {
 		for doc, err := range h.db.List(ctx, at.Collection, q) {
 			name := strings.TrimPrefix(string(doc.Key), string(at.Collection)+"/")
-			if err == nil && !may.May(authz.Get, typ, h.def.Place(name)) {
+			if err == nil && !may.May(authz.Get, typ, h.def.Scope(name)) {
 				continue
 			}
 			if !yield(doc, err) || err != nil {
@@ -166,7 +163,7 @@ func (h *handler[T, P]) page(w http.ResponseWriter, r *http.Request, at Place, p
 	if len(docs) > p.limit {
 		docs = docs[:p.limit]
 		last := strings.TrimPrefix(string(docs[p.limit-1].Key), string(at.Collection)+"/")
-		w.Header().Set(HeaderContinue, web.Token(last))
+		w.Header().Set(web.HeaderContinue, web.Token(last))
 	}
 	return h.stream(w, r, at, func(yield func(store.Doc, error) bool) {
 		for _, doc := range docs {

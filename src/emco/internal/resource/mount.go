@@ -18,7 +18,7 @@ func Mount[T any, P document[T]](r *mux.Router, db *store.DB, def Def[T]) {
 	collection := "/v2/" + def.Collection
 	item := collection + "/" + def.Item
 	route := func(method, template, verb string, f web.HandlerFunc) {
-		need := authz.Permission{Verb: verb, Type: h.typ(), Confined: verb == authz.List && def.Place != nil}
+		need := authz.Permission{Verb: verb, Type: h.typ(), Confined: verb == authz.List && def.Scope != nil}
 		web.Route(r, method, template, endpoint{f, def.describe, need})
 	}
 	route(http.MethodPost, collection, authz.Create, h.orDryRun((*handler[T, P]).create, "dryRun", "strict"))

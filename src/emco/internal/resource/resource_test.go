@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
+	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
 type step = resourcetest.Step
@@ -135,7 +136,7 @@ func TestListsPageInOrder(t *testing.T) {
 		for _, p := range page.Items {
 			got = append(got, p.Metadata.Name)
 		}
-		next = a.Header.Get(resource.HeaderContinue)
+		next = a.Header.Get(web.HeaderContinue)
 	}
 	if want := "[p0 p1 p2 p3 p4]"; fmt.Sprint(got) != want || next != "" {
 		t.Errorf("pages hold %v and end with %q, want %v", got, next, want)

@@ -1,5 +1,5 @@
-// Package review records which callers have changed what deployment intent groups deploy since the last review, in
-// projects where a caller cannot approve its own changes.
+// Package review records who has changed a deployment intent group or its composite app since the last review, in
+// projects where callers must not approve their own changes.
 package review
 
 import (

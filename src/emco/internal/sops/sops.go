@@ -25,8 +25,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxRecipients bounds the recipients of a cluster: each adds to every encrypted Secret.
-const MaxRecipients = 10
+// maxRecipients bounds the recipients of a cluster: each adds to every encrypted Secret.
+const maxRecipients = 10
 
 // Recipients reads the public keys of age in a text, separated by commas or blanks, sorted and each once.
 // Errors are safe to show.
@@ -34,8 +34,8 @@ func Recipients(text string) ([]string, error) {
 	keys := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	if len(keys) == 0 || len(keys) > MaxRecipients {
-		return nil, fmt.Errorf("give 1 to %d public keys of age, separated by commas", MaxRecipients)
+	if len(keys) == 0 || len(keys) > maxRecipients {
+		return nil, fmt.Errorf("give 1 to %d public keys of age, separated by commas", maxRecipients)
 	}
 	for _, key := range keys {
 		if strings.HasPrefix(strings.ToUpper(key), "AGE-SECRET-KEY-") {

@@ -112,12 +112,6 @@ func (db *DB) Changes(ctx context.Context, mark int64) (Changes, error) {
 	return Changes{All: true}, nil
 }
 
-// PutBlob stores uploaded content of at most limit bytes, TooLarge beyond. A
-// document must name it before the sweeper's grace ends.
-func (db *DB) PutBlob(ctx context.Context, r io.Reader, limit int64) (manifest.Digest, int64, error) {
-	return db.blobs.Put(ctx, r, limit)
-}
-
 // ReceiveBlob takes in uploaded content of at most limit bytes, TooLarge beyond, without
 // storing it. The caller must discard the upload.
 func (db *DB) ReceiveBlob(ctx context.Context, r io.Reader, limit int64) (Upload, error) {
@@ -130,8 +124,8 @@ func (db *DB) OpenBlob(ctx context.Context, d manifest.Digest) (io.ReadCloser, e
 }
 
 // SweepBlobs removes content that no document names, in any state, and that was stored more
-// than grace ago. The grace must be longer than a client needs from PutBlob to the document
-// that names the content.
+// than grace ago. The grace must be longer than it takes from the storing of content to the
+// document that names it.
 func (db *DB) SweepBlobs(ctx context.Context, grace time.Duration) error {
 	before := db.clock().Add(-grace)
 	named := map[manifest.Digest]bool{}

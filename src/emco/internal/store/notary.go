@@ -11,8 +11,8 @@ type Notary interface {
 	Note(ctx context.Context, k Key, deletes bool) error
 }
 
-// WithNotary returns a context whose changes of documents n notes. Writes of a Trial are none, and documents of the store
-// itself neither.
+// WithNotary returns a context whose changes of documents n notes. n does not see writes of a Trial, nor of documents
+// that belong to the store itself.
 func WithNotary(ctx context.Context, n Notary) context.Context {
 	return context.WithValue(ctx, notaryKey{}, n)
 }

@@ -5,11 +5,11 @@ import "context"
 type witnessKey struct{}
 
 // Witness observes each document that was created, replaced or deleted on behalf of a request: the document
-// before, with an empty key for a creation, and after, with an empty key for a deletion. Documents of the store
-// itself are none. It may be called by several goroutines.
+// before, with an empty key for a creation, and after, with an empty key for a deletion. It may be called by several goroutines.
 type Witness func(before, after Doc)
 
-// WithWitness returns a context whose writes of documents w observes, after they were made. Writes of a Trial are none.
+// WithWitness returns a context whose writes of documents w observes, after they were made. w does not see
+// writes of a Trial, nor of documents that belong to the store itself.
 func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }

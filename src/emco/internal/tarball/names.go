@@ -101,11 +101,11 @@ func cleaned(raw string, dir bool) (string, error) {
 	if name == "" || name == "." {
 		return "", nil
 	}
-	return name, Local(name)
+	return name, local(name)
 }
 
-// Local reports why name is not a clean relative path within its root.
-func Local(name string) error {
+// local reports why name is not a clean relative path within its root.
+func local(name string) error {
 	switch {
 	case name == "":
 		return errors.New("is empty")

@@ -83,7 +83,7 @@ func ReadProfile(files Tree) (Profile, error) {
 // inside checks that a member of the manifest names a file of the archive.
 func inside(files Tree, member, name string) (string, error) {
 	name = strings.TrimPrefix(name, "./")
-	if err := Local(name); err != nil {
+	if err := local(name); err != nil {
 		return "", invalid("profile: %s: %s %q %w", profileManifest, member, clip(name), err)
 	}
 	if _, ok := files[name]; !ok {
@@ -95,7 +95,7 @@ func inside(files Tree, member, name string) (string, error) {
 // chartPath checks the target path of the i-th copy.
 func chartPath(i int, name string) (string, error) {
 	name = strings.TrimPrefix(name, "./")
-	if err := Local(name); err != nil {
+	if err := local(name); err != nil {
 		return "", invalid("profile: %s: type.configresource[%d].chartpath %q %w", profileManifest, i, clip(name), err)
 	}
 	if path.Dir(name) == "." {

@@ -21,7 +21,7 @@ type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
 // ServeHTTP calls h and answers its error, if any.
 func (h HandlerFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h(w, r); err != nil {
-		Fail(w, r, err)
+		fail(w, r, err)
 	}
 }
 
@@ -74,10 +74,10 @@ func statusOf(err error) int {
 	return errs.Status(errs.KindOf(err))
 }
 
-// Fail answers err as plain text, or as a problem document (RFC 9457) if the client
+// fail answers err as plain text, or as a problem document (RFC 9457) if the client
 // accepts one. Errors of kind Internal are answered "internal error"; their text is
 // for the log only.
-func Fail(w http.ResponseWriter, r *http.Request, err error) {
+func fail(w http.ResponseWriter, r *http.Request, err error) {
 	record(r, err)
 	status := statusOf(err)
 	text := err.Error()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// handshakes logs what net/http logs. Of the clients whose TLS handshakes fail it logs one in a minute, with the number of those
+// handshakeLog logs what net/http logs. Of the clients whose TLS handshakes fail it logs one in a minute, with the number of those
 // before it that it left out: they are strangers, and may be many. Other lines, and connections that end before a handshake, as
 // probes of load balancers do, are for debugging.
-type handshakes struct {
+type handshakeLog struct {
 	log *slog.Logger
 	now func() time.Time
 
@@ -23,7 +23,7 @@ type handshakes struct {
 const handshakePause = time.Minute
 
 // Write logs a line of net/http.
-func (h *handshakes) Write(line []byte) (int, error) {
+func (h *handshakeLog) Write(line []byte) (int, error) {
 	text, failed := bytes.CutPrefix(bytes.TrimSpace(line), []byte("http: TLS handshake error from "))
 	if !failed || bytes.HasSuffix(text, []byte(": EOF")) {
 		h.log.Debug(string(bytes.TrimSpace(line)))

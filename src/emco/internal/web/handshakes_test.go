@@ -14,7 +14,7 @@ func TestFailedHandshakesAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	now := time.Unix(1_000_000, 0)
-	h := &handshakes{log: slog.New(slog.NewTextHandler(&out, nil)), now: func() time.Time { return now }}
+	h := &handshakeLog{log: slog.New(slog.NewTextHandler(&out, nil)), now: func() time.Time { return now }}
 	for i := range 300 {
 		fmt.Fprintf(h, "http: TLS handshake error from 192.0.2.7:%d: tls: unsupported versions\n", 1000+i)
 		fmt.Fprintf(h, "http: TLS handshake error from 192.0.2.8:%d: EOF\n", 1000+i)

@@ -41,7 +41,7 @@ type Server struct {
 // Serve answers requests on the listener until ctx ends; then it stops accepting,
 // waits for the requests under way, at most Limits.Drain, and returns nil if all
 // were answered. It closes the listener. Requests do not see ctx end: they are let
-// finish. Those that go on until the client leaves look at Draining.
+// finish. Those that go on until the client leaves look at draining.
 func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 	draining := make(chan struct{})
 	base := context.WithValue(context.WithoutCancel(ctx), drainKey{}, draining)
@@ -52,7 +52,7 @@ func (s Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      s.Limits.Write,
 		IdleTimeout:       s.Limits.Idle,
 		MaxHeaderBytes:    s.Limits.HeaderBytes,
-		ErrorLog:          log.New(&handshakes{log: s.Log, now: time.Now}, "", 0),
+		ErrorLog:          log.New(&handshakeLog{log: s.Log, now: time.Now}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	stopped := make(chan error, 1)

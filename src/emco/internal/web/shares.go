@@ -20,7 +20,7 @@ type Shares struct {
 	wait   time.Duration
 }
 
-// projectPart is how many of all permits one project may use.
+// projectPart divides the permits: one project may use one part of this many.
 const projectPart = 8
 
 // NewShares allows n requests at the same time, of them an eighth for one project. One more

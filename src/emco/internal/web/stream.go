@@ -14,9 +14,9 @@ const patience = 30 * time.Second
 
 type drainKey struct{}
 
-// Draining returns a channel that is closed when the server that serves the request of
+// draining returns a channel that is closed when the server that serves the request of
 // ctx begins to stop. It is nil, which is never closed, if no server of ours serves it.
-func Draining(ctx context.Context) <-chan struct{} {
+func draining(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(drainKey{}).(chan struct{})
 	return c
 }
@@ -96,7 +96,7 @@ func waitForEnd(ctx context.Context) {
 	}
 	for {
 		select {
-		case <-Draining(ctx):
+		case <-draining(ctx):
 			return
 		case <-ctx.Done():
 			return

@@ -192,7 +192,7 @@ func recovered(w *recorder, r *http.Request, cause any) (abort bool) {
 		record(r, err)
 		return true
 	}
-	Fail(w, r, err)
+	fail(w, r, err)
 	return false
 }
 

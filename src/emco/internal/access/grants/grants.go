@@ -1,5 +1,5 @@
 // Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so that requests are decided
-// without reading it, and stores the sessions of browsers.
+// without reading it. It also keeps the sessions of browsers and the bootstrap token.
 package grants
 
 import (
@@ -88,8 +88,8 @@ func New(db *store.DB, log *slog.Logger, now func() time.Time) *Cache {
 	return c
 }
 
-// Name is "directory": readiness and logs show it.
-func (c *Cache) Name() string { return "directory" }
+// Name is "grants": readiness and logs show it.
+func (c *Cache) Name() string { return "grants" }
 
 // Ready returns why no request can be decided.
 func (c *Cache) Ready() error {

@@ -26,39 +26,39 @@ const (
 // a changed document is dropped. So an entry shows the store as it was at the last change that the watch has brought, or
 // later.
 type cache struct {
-	entries *bytelru.Cache[string, cached]
+	entries *bytelru.Cache[string, cachedDocuments]
 
 	mu      sync.Mutex
-	reading map[string]*reading // reads under way, by name; guarded by mu
+	reading map[string]*pendingRead // reads under way, by name; guarded by mu
 }
 
-// cached is what is stored under a name. It does not change.
-type cached struct {
+// cachedDocuments is what is stored under a name. It does not change.
+type cachedDocuments struct {
 	kvs  []*mvccpb.KeyValue // none for a document that does not exist
 	asOf int64              // it includes all writes of documents up to this revision
 }
 
-// reading is a read from the store that is to become an entry. A change that the watch brings meanwhile cancels it.
-type reading struct{ name string }
+// pendingRead is a read from the store that is to become an entry. A change that the watch brings meanwhile cancels it.
+type pendingRead struct{ name string }
 
 func newCache(bytes int) *cache {
-	return &cache{entries: bytelru.New[string, cached](bytes), reading: map[string]*reading{}}
+	return &cache{entries: bytelru.New[string, cachedDocuments](bytes), reading: map[string]*pendingRead{}}
 }
 
 // get returns an entry.
-func (c *cache) get(name string) (cached, bool) { return c.entries.Get(name) }
+func (c *cache) get(name string) (cachedDocuments, bool) { return c.entries.Get(name) }
 
 // begin announces a read from the store. keep or giveUp must follow.
-func (c *cache) begin(name string) *reading {
+func (c *cache) begin(name string) *pendingRead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &reading{name}
+	r := &pendingRead{name}
 	c.reading[name] = r
 	return r
 }
 
 // keep makes an entry of what was read, unless it may be outdated already.
-func (c *cache) keep(r *reading, v cached) {
+func (c *cache) keep(r *pendingRead, v cachedDocuments) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reading[r.name] != r {
@@ -69,7 +69,7 @@ func (c *cache) keep(r *reading, v cached) {
 }
 
 // giveUp ends a read that failed.
-func (c *cache) giveUp(r *reading) {
+func (c *cache) giveUp(r *pendingRead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reading[r.name] == r {
@@ -77,7 +77,7 @@ func (c *cache) giveUp(r *reading) {
 	}
 }
 
-func (c *cache) putLocked(name string, v cached) {
+func (c *cache) putLocked(name string, v cachedDocuments) {
 	size := len(name) + overhead
 	for _, kv := range v.kvs {
 		size += len(kv.Key) + len(kv.Value) + overhead
@@ -98,9 +98,9 @@ func (c *cache) apply(root string, kv *mvccpb.KeyValue, deleted bool) {
 	switch {
 	case known && old.asOf >= kv.ModRevision: // it was read after this change
 	case deleted && known:
-		c.putLocked(name, cached{asOf: kv.ModRevision})
+		c.putLocked(name, cachedDocuments{asOf: kv.ModRevision})
 	case !deleted:
-		c.putLocked(name, cached{[]*mvccpb.KeyValue{kv}, kv.ModRevision})
+		c.putLocked(name, cachedDocuments{[]*mvccpb.KeyValue{kv}, kv.ModRevision})
 	}
 	for end := len(name); ; {
 		if end = strings.LastIndexByte(name[:end], '/'); end < len(root) {
@@ -137,7 +137,7 @@ func (d *Driver) shared(ctx context.Context, p *readpoint.Point, name string, op
 	if err != nil {
 		return nil, err
 	}
-	v := cached{kvs: answers[1], asOf: lastWrite(answers[0])}
+	v := cachedDocuments{kvs: answers[1], asOf: lastWrite(answers[0])}
 	d.changes.compare(seen, v.asOf)
 	p.Take(v.asOf, turn)
 	d.cache.keep(r, v)
@@ -169,7 +169,7 @@ func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []str
 	}
 	_, turn := p.At()
 	seen := d.changes.mark()
-	reads := make([]*reading, len(ask))
+	reads := make([]*pendingRead, len(ask))
 	for i, name := range ask[1:] {
 		reads[i+1] = d.cache.begin(name)
 		defer d.cache.giveUp(reads[i+1])
@@ -184,7 +184,7 @@ func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []str
 	}
 	p.Take(asOf, turn)
 	for i := 1; i < len(ask); i++ {
-		v := cached{kvs: answers[i], asOf: asOf}
+		v := cachedDocuments{kvs: answers[i], asOf: asOf}
 		d.cache.keep(reads[i], v)
 		if len(v.kvs) > 0 {
 			found[at[i]] = own(v.kvs[0])
@@ -194,9 +194,9 @@ func (d *Driver) sharedEach(ctx context.Context, p *readpoint.Point, names []str
 }
 
 // remembers returns an entry of the cache, once the cache has reached the read point of ctx; false if there is none.
-func (d *Driver) remembers(ctx context.Context, name string) (cached, bool, error) {
+func (d *Driver) remembers(ctx context.Context, name string) (cachedDocuments, bool, error) {
 	if current, err := d.knowsAny(ctx, []string{name}); err != nil || !current {
-		return cached{}, false, err
+		return cachedDocuments{}, false, err
 	}
 	v, known := d.cache.get(name)
 	return v, known, nil
@@ -212,7 +212,7 @@ func (d *Driver) knowsAny(ctx context.Context, names []string) (bool, error) {
 }
 
 // own returns copies, which callers may change.
-func (v cached) own() []*mvccpb.KeyValue {
+func (v cachedDocuments) own() []*mvccpb.KeyValue {
 	out := make([]*mvccpb.KeyValue, len(v.kvs))
 	for i, kv := range v.kvs {
 		out[i] = own(kv)

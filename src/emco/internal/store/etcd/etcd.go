@@ -39,7 +39,7 @@ type Driver struct {
 	kv      *etcdkv.Client
 	cache   *cache
 	changes *changeLog
-	newest  *newest
+	newest  *newestRevision
 }
 
 var (
@@ -56,7 +56,7 @@ func New(kv *etcdkv.Client) *Driver { return newDriver(kv, cacheBytes) }
 func newDriver(kv *etcdkv.Client, bytes int) *Driver {
 	c := newCache(bytes)
 	changes := follow(kv, kv.Key("doc", "d")+"/", kv.Key("doc", "last"), c)
-	return &Driver{kv: kv, cache: c, changes: changes, newest: newNewest(changes)}
+	return &Driver{kv: kv, cache: c, changes: changes, newest: newNewestRevision(changes)}
 }
 
 // Close ends the following of changes.

@@ -7,8 +7,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// newest asks etcd for the revision of the last write of a document. Concurrent calls share a request.
-type newest struct {
+// newestRevision asks etcd for the revision of the last write of a document. Concurrent calls share a request.
+type newestRevision struct {
 	changes *changeLog
 	turn    chan struct{} // holds one token while a request is under way
 
@@ -23,10 +23,12 @@ type question struct {
 	err  error
 }
 
-func newNewest(l *changeLog) *newest { return &newest{changes: l, turn: make(chan struct{}, 1)} }
+func newNewestRevision(l *changeLog) *newestRevision {
+	return &newestRevision{changes: l, turn: make(chan struct{}, 1)}
+}
 
 // ask returns the revision of the last write that was acknowledged before the call, or of a later one.
-func (n *newest) ask(ctx context.Context) (int64, error) {
+func (n *newestRevision) ask(ctx context.Context) (int64, error) {
 	q := n.join()
 	select {
 	case <-q.done:
@@ -41,7 +43,7 @@ func (n *newest) ask(ctx context.Context) (int64, error) {
 }
 
 // join returns the question that is not sent yet.
-func (n *newest) join() *question {
+func (n *newestRevision) join() *question {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.next == nil {
@@ -51,7 +53,7 @@ func (n *newest) join() *question {
 }
 
 // send asks, unless another goroutine has asked this question.
-func (n *newest) send(ctx context.Context, q *question) {
+func (n *newestRevision) send(ctx context.Context, q *question) {
 	n.mu.Lock()
 	if n.next != q {
 		n.mu.Unlock()

@@ -28,10 +28,10 @@ const (
 type Blobs struct {
 	spool.Keep
 	blobs, chunks *mongo.Collection
-	reach         *reach // of the client
+	reach         *reachability // of the client
 }
 
-func newBlobs(db *mongo.Database, r *reach) *Blobs {
+func newBlobs(db *mongo.Database, r *reachability) *Blobs {
 	b := &Blobs{blobs: db.Collection("blobs"), chunks: db.Collection("chunks"), reach: r}
 	b.Keep = func(ctx context.Context, f *spool.File) error {
 		return r.within(ctx, "store", "package", func(ctx context.Context) error { return b.keep(ctx, f) })

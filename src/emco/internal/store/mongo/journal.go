@@ -30,8 +30,8 @@ type line struct {
 	Since int64     `bson:"since"` // milliseconds since 1970
 }
 
-// lines is what a journal needs of the database. Each method is one command, or a few that read.
-type lines interface {
+// lineStore is what a journal needs of the database. Each method is one command, or a few that read.
+type lineStore interface {
 	// newest returns the number of the newest line; 0 if there is none.
 	newest(ctx context.Context) (int64, error)
 	// insert adds lines in order, until one number is taken. It returns how many it added, and errTaken
@@ -58,8 +58,8 @@ var errTaken = errors.New("the number is taken")
 // raised: it gets another tag, and the late write fails. A creation that arrives late is not stopped, but
 // it is Pending, and what makes it Live is announced again.
 type journal struct {
-	db         lines
-	reach      *reach // of db
+	db         lineStore
+	reach      *reachability // of db
 	now        func() time.Time
 	kept, trim int64 // keptLines and trimEvery, but for tests
 
@@ -78,7 +78,7 @@ type announcement struct {
 	err  error
 }
 
-func newJournal(db lines, r *reach, now func() time.Time) *journal {
+func newJournal(db lineStore, r *reachability, now func() time.Time) *journal {
 	return &journal{db: db, reach: r, now: now, kept: keptLines, trim: trimEvery, turn: make(chan struct{}, 1)}
 }
 

@@ -139,7 +139,7 @@ type view struct {
 }
 
 func (m *model) journal(actor int) *journal {
-	j := newJournal(view{m, actor}, &reach{}, func() time.Time { return m.now })
+	j := newJournal(view{m, actor}, &reachability{}, func() time.Time { return m.now })
 	j.kept, j.trim = 12, 4
 	return j
 }

@@ -43,7 +43,7 @@ type Driver struct {
 	barrier    *mongo.Collection
 	replicated bool
 	journal    *journal
-	reach      *reach // of the client
+	reach      *reachability // of the client
 }
 
 var (
@@ -85,12 +85,12 @@ func Open(ctx context.Context, uri, database string) (*Driver, *Blobs, error) {
 }
 
 // connect returns a client, and what it knows of the servers. It does not wait for them.
-func connect(uri string) (*mongo.Client, *reach, error) {
+func connect(uri string) (*mongo.Client, *reachability, error) {
 	o, err := clientOptions(uri)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &reach{}
+	r := &reachability{}
 	client, err := mongo.Connect(o.SetServerMonitor(&event.ServerMonitor{TopologyDescriptionChanged: r.topologyChanged}))
 	if err != nil {
 		return nil, nil, errs.E(errs.Invalid, "connect", "MongoDB", withoutURI(err, uri))
@@ -98,7 +98,7 @@ func connect(uri string) (*mongo.Client, *reach, error) {
 	return client, r, nil
 }
 
-func prepare(ctx context.Context, client *mongo.Client, database string, r *reach) (*Driver, *Blobs, error) {
+func prepare(ctx context.Context, client *mongo.Client, database string, r *reachability) (*Driver, *Blobs, error) {
 	var hello struct {
 		SetName string `bson:"setName"`
 	}
@@ -117,7 +117,7 @@ func prepare(ctx context.Context, client *mongo.Client, database string, r *reac
 	return d, b, nil
 }
 
-func newDriver(client *mongo.Client, database string, replicated bool, r *reach) (*Driver, *Blobs) {
+func newDriver(client *mongo.Client, database string, replicated bool, r *reachability) (*Driver, *Blobs) {
 	journaled := true
 	o := options.Database()
 	if replicated {
@@ -275,7 +275,7 @@ func (d *Driver) Changes(ctx context.Context, mark int64) (out store.Changes, er
 	return out, classify("list", "changes", err)
 }
 
-// table implements lines.
+// table implements lineStore.
 type table struct {
 	changes, docs *mongo.Collection
 }

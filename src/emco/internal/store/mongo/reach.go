@@ -21,15 +21,15 @@ const (
 // errAway means that no server answers at all.
 var errAway = errors.New("no server of MongoDB answers; start one, or check the network; EMCO goes on when one answers")
 
-// reach ends calls when all servers are away. It does not end those that wait while a replica set elects a primary: then the client knows
+// reachability ends calls when all servers are away. It does not end those that wait while a replica set elects a primary: then the client knows
 // other members. Its zero value is ready, and no server is away.
-type reach struct {
+type reachability struct {
 	mu   sync.Mutex
 	away time.Time // since when; zero: a server is known; guarded by mu
 }
 
 // topologyChanged takes what the client knows about the servers.
-func (r *reach) topologyChanged(e *event.TopologyDescriptionChangedEvent) {
+func (r *reachability) topologyChanged(e *event.TopologyDescriptionChangedEvent) {
 	known := slices.ContainsFunc(e.NewDescription.Servers, func(s event.ServerDescription) bool { return s.Kind != "Unknown" })
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,14 +41,14 @@ func (r *reach) topologyChanged(e *event.TopologyDescriptionChangedEvent) {
 }
 
 // given reports whether calls need not wait any longer.
-func (r *reach) given() bool {
+func (r *reachability) given() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.away.IsZero() && time.Since(r.away) >= awayPatience
 }
 
 // within makes a call, and ends it if all servers are away: Unavailable.
-func (r *reach) within(ctx context.Context, op, of string, call func(context.Context) error) error {
+func (r *reachability) within(ctx context.Context, op, of string, call func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer time.AfterFunc(probe, func() { r.look(ctx, cancel) }).Stop()
@@ -60,7 +60,7 @@ func (r *reach) within(ctx context.Context, op, of string, call func(context.Con
 }
 
 // look cancels a call if all servers are away, or looks again later, until the call is over.
-func (r *reach) look(ctx context.Context, cancel context.CancelCauseFunc) {
+func (r *reachability) look(ctx context.Context, cancel context.CancelCauseFunc) {
 	switch {
 	case ctx.Err() != nil:
 	case r.given():

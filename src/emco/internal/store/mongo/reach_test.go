@@ -22,7 +22,7 @@ import (
 func TestCallsEndWhenAllServersAreAway(t *testing.T) {
 	t.Parallel()
 	const call = 8 * time.Second // of the client, which looks for a server so long
-	at := func(r *reach, when time.Duration, kinds ...string) {
+	at := func(r *reachability, when time.Duration, kinds ...string) {
 		time.AfterFunc(when, func() {
 			e := &event.TopologyDescriptionChangedEvent{}
 			for _, k := range kinds {
@@ -32,22 +32,22 @@ func TestCallsEndWhenAllServersAreAway(t *testing.T) {
 		})
 	}
 	for name, tt := range map[string]struct {
-		servers func(r *reach)
+		servers func(r *reachability)
 		begins  time.Duration
 		most    time.Duration // that the call takes; 0: no limit
 	}{
-		"nothing is known yet":           {servers: func(*reach) {}},
-		"the only server goes away":      {func(r *reach) { at(r, time.Second, "Unknown") }, 0, 4500 * time.Millisecond},
-		"it was away before the call":    {func(r *reach) { at(r, 0, "Unknown", "Unknown") }, 10 * time.Second, time.Second},
-		"it is away again and again":     {func(r *reach) { at(r, 0, "Unknown"); at(r, time.Second, "Unknown") }, time.Second, 3 * time.Second},
-		"a server answers in time":       {func(r *reach) { at(r, time.Second, "Unknown"); at(r, 3*time.Second, "Standalone") }, 0, 0},
-		"one answers before a late call": {func(r *reach) { at(r, 0, "Unknown"); at(r, 9*time.Second, "RSPrimary") }, 10 * time.Second, 0},
-		"the primary steps down":         {func(r *reach) { at(r, 0, "RSSecondary", "RSSecondary", "Unknown") }, time.Second, 0},
+		"nothing is known yet":           {servers: func(*reachability) {}},
+		"the only server goes away":      {func(r *reachability) { at(r, time.Second, "Unknown") }, 0, 4500 * time.Millisecond},
+		"it was away before the call":    {func(r *reachability) { at(r, 0, "Unknown", "Unknown") }, 10 * time.Second, time.Second},
+		"it is away again and again":     {func(r *reachability) { at(r, 0, "Unknown"); at(r, time.Second, "Unknown") }, time.Second, 3 * time.Second},
+		"a server answers in time":       {func(r *reachability) { at(r, time.Second, "Unknown"); at(r, 3*time.Second, "Standalone") }, 0, 0},
+		"one answers before a late call": {func(r *reachability) { at(r, 0, "Unknown"); at(r, 9*time.Second, "RSPrimary") }, 10 * time.Second, 0},
+		"the primary steps down":         {func(r *reachability) { at(r, 0, "RSSecondary", "RSSecondary", "Unknown") }, time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := &reach{}
+				r := &reachability{}
 				tt.servers(r)
 				time.Sleep(tt.begins) // of the bubble's clock
 				began := time.Now()

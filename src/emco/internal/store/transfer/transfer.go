@@ -81,8 +81,8 @@ func Read(ctx context.Context, r io.Reader, to store.Driver) (n int, err error) 
 	}
 }
 
-// Empty reports whether a store has no document.
-func Empty(ctx context.Context, d store.Driver) (bool, error) {
+// isEmpty reports whether a store has no document.
+func isEmpty(ctx context.Context, d store.Driver) (bool, error) {
 	for _, err := range d.List(ctx, "", store.Query{Limit: 1}) {
 		return false, err
 	}
@@ -92,7 +92,7 @@ func Empty(ctx context.Context, d store.Driver) (bool, error) {
 // Copy copies all documents and their packages into an empty store, packages first, and compares afterwards.
 // missing are packages that documents name and the store does not have.
 func Copy(ctx context.Context, from store.Driver, packages store.Blobs, to store.Driver, toPackages store.Blobs) (n int, missing []manifest.Digest, err error) {
-	empty, err := Empty(ctx, to)
+	empty, err := isEmpty(ctx, to)
 	if err == nil && !empty {
 		err = errs.New(errs.Conflict, "the store to copy to has documents already; nothing was copied")
 	}

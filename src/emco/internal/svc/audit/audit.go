@@ -23,7 +23,7 @@ import (
 
 // Log serves the audit log.
 type Log struct {
-	trail   *auditlog.Log
+	log     *auditlog.Log
 	exports *web.Streams
 }
 
@@ -50,7 +50,7 @@ func (l Log) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	authority, admit := authz.From(r.Context()), q.Admit
 	q.Admit = func(line audit.Line) bool { return admit(line) && authority.May(authz.List, "audit", line.Place) }
-	page, err := l.trail.List(r.Context(), q)
+	page, err := l.log.List(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (l Log) export(w http.ResponseWriter, r *http.Request) error {
 	}
 	return l.exports.Serve(w, r, func(ctx context.Context, send func([]byte) error) error {
 		var some []byte
-		err := l.trail.Export(ctx, func(line []byte) error {
+		err := l.log.Export(ctx, func(line []byte) error {
 			if len(some) > 0 {
 				some = append(some, '\n')
 			}

@@ -54,7 +54,7 @@ func (s Resources) Mount(r *mux.Router) *Places {
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterProvider]{
 		Kind: "ClusterProvider", Missing: "Cluster provider not found",
 		Collection: "cluster-providers", Item: "{clusterProvider}", Put: resource.PutCreated,
-		Place: v2.ProviderStoreKey,
+		Scope: v2.ProviderStoreKey,
 		Unique: func(_ resource.Place, p v2.ClusterProvider) resource.UniqueKey {
 			return resource.UniqueName(p.Metadata.Name)
 		},

@@ -7,7 +7,10 @@
 // An action answers when its operation is queued; a Worker, perhaps in another process,
 // executes it. The package never contacts a cluster or a Git repository.
 //
-// groups.go has the routes, actions.go the actions and queries.go the queries; dryrun.go answers
-// dry runs, worker.go executes operations, and sweep.go removes content without references. Package
-// plan reads the documents, and package revision renders and publishes.
+// resources.go has the documents, groups.go the routes of groups, actions.go the actions of callers,
+// act.go those that events ask for, and hooks.go the hooks around actions. prepare.go checks what an
+// action needs, plandigest.go binds it to its plan, quota.go holds it to the quotas of the project, and
+// foureyes.go to a review by another caller. queries.go and placement.go answer queries, dryrun.go
+// answers dry runs, worker.go executes operations, and sweep.go removes content without references.
+// Package plan reads the documents, and package revision renders and publishes.
 package orchestrator

@@ -48,7 +48,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Kind: "Project", Absent: "Project not found",
 		Unique:     func(_ resource.Place, p v2.Project) resource.UniqueKey { return resource.UniqueName(p.Metadata.Name) },
 		Collection: projects, Item: "{project}", Put: resource.PutOK,
-		Place: v2.ProjectStoreKey,
+		Scope: v2.ProjectStoreKey,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.Policy]{
 		Kind: "Policy", Orphan: "Project not found",

@@ -1,6 +1,6 @@
 // Package otlp posts spans to a collector by the protocol of OpenTelemetry over HTTP.
 //
-// It is apart from package tracing, which nearly all packages import: the exporter's own imports are large.
+// It is apart from package tracing because the exporter's imports are large, and package web imports tracing.
 package otlp
 
 import (

@@ -219,7 +219,7 @@ func (p Planner) addCalls(ctx context.Context, out *namedIntents, controller, in
 			return err
 		}
 	}
-	placer, action := ownController(p.Placement, controller), ownController(p.Controllers, controller)
+	placer, action := builtInController(p.Placement, controller), builtInController(p.Controllers, controller)
 	switch own := placer != nil || action != nil; {
 	case own:
 	case absent || p.External.Action == nil && p.External.Placement == nil:
@@ -240,8 +240,8 @@ func (p Planner) addCalls(ctx context.Context, out *namedIntents, controller, in
 	return nil
 }
 
-// ownController returns a controller of the program. Upstream's examples number some of them: "name-1".
-func ownController[C any](own map[string]C, name string) C {
+// builtInController returns a controller of the program. Upstream's examples number some of them: "name-1".
+func builtInController[C any](own map[string]C, name string) C {
 	if c, ok := own[name]; ok {
 		return c
 	}

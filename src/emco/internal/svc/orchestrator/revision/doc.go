@@ -3,5 +3,6 @@
 // documents.
 //
 // build.go renders and publishes, restore.go makes earlier revisions the next ones,
-// placements.go compares placements.
+// placements.go compares placements, duplicates.go finds objects that two apps place on one
+// cluster, seal.go encrypts Secrets, use.go counts what a revision puts on clusters.
 package revision

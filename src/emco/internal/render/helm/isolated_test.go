@@ -1,27 +1,26 @@
-package all_test
+package helm_test
 
 import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
-	"github.com/emco-orchestrator/emco/src/emco/internal/render/all"
+	"github.com/emco-orchestrator/emco/src/emco/internal/render/helm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/isolated"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 )
 
 // TestMain makes the test program a renderer's child when it is started as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "render-child" {
-		renderers, err := all.Renderers()
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		r, err := helm.New(helm.Default())
 		if err == nil {
-			err = isolated.Main(renderers[os.Args[2]], os.Stdin, os.Stdout)
+			err = isolated.Main(r, os.Stdin, os.Stdout)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -35,37 +34,26 @@ func TestMain(m *testing.M) {
 // patience is for charts that render at once, on a machine that is busy.
 const patience = time.Minute
 
-func renderers(t *testing.T) map[string]render.Renderer {
-	t.Helper()
-	r, err := all.Renderers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // outside returns a renderer in a child of its own, with little memory.
-func outside(name string, within time.Duration) render.Renderer {
+func outside(within time.Duration) render.Renderer {
 	l := isolated.Default()
 	l.Memory, l.Work = 384<<20, within
 	if raced {
 		l.Memory = 1 << 40
 	}
-	return isolated.New(name, []string{os.Args[0], "render-child", name}, l)
+	return isolated.New("helm", []string{os.Args[0], "render-child"}, l)
 }
 
-// samples are packages that the renderers can render.
-var samples = map[string]map[string]string{
-	all.Helm: {
-		"app/Chart.yaml":         "apiVersion: v2\nname: app\nversion: 1.0.0\n",
-		"app/values.yaml":        "text: hello\n",
-		"app/crds/c.yaml":        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c.example.com}\n",
-		"app/templates/hook.yml": "apiVersion: v1\nkind: Pod\nmetadata: {name: h, annotations: {helm.sh/hook: test}}\n",
-		"app/templates/b.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {text: {{ .Values.text }}, n: 12345678901234567890}\n",
-	},
+// sample is a package that can be rendered.
+var sample = map[string]string{
+	"app/Chart.yaml":         "apiVersion: v2\nname: app\nversion: 1.0.0\n",
+	"app/values.yaml":        "text: hello\n",
+	"app/crds/c.yaml":        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c.example.com}\n",
+	"app/templates/hook.yml": "apiVersion: v1\nkind: Pod\nmetadata: {name: h, annotations: {helm.sh/hook: test}}\n",
+	"app/templates/b.yaml":   "apiVersion: v1\nkind: Service\nmetadata: {name: b}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {text: {{ .Values.text }}, n: 12345678901234567890}\n",
 }
 
-func request(t *testing.T, files map[string]string) render.Request {
+func sampleRequest(t *testing.T, files map[string]string) render.Request {
 	t.Helper()
 	packed, err := rendertest.Pack(files)
 	if err != nil {
@@ -77,31 +65,26 @@ func request(t *testing.T, files map[string]string) render.Request {
 	}
 }
 
-// Every renderer keeps the contract, in this process and in a child; a new line in
-// Renderers is tested by being there.
+// The renderer keeps the contract, in this process and in a child.
 func TestRenderersKeepTheContract(t *testing.T) {
 	t.Parallel()
-	for name, r := range renderers(t) {
-		for where, r := range map[string]render.Renderer{"inside": r, "outside": outside(name, patience)} {
-			t.Run(name+" "+where, func(t *testing.T) {
-				t.Parallel()
-				if err := rendertest.Check(t.Context(), r, request(t, samples[name])); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+	for where, r := range map[string]render.Renderer{"inside": newRenderer(t), "outside": outside(patience)} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			if err := rendertest.Check(t.Context(), r, sampleRequest(t, sample)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 func TestAChildRendersWhatTheParentWould(t *testing.T) {
 	t.Parallel()
-	for name, r := range renderers(t) {
-		req := request(t, samples[name])
-		a, errA := r.Render(t.Context(), req)
-		b, errB := outside(name, patience).Render(t.Context(), req)
-		if errA != nil || errB != nil || fmt.Sprintf("%#v", a) != fmt.Sprintf("%#v", b) {
-			t.Errorf("%s: inside %#v, %v, outside %#v, %v", name, a, errA, b, errB)
-		}
+	req := sampleRequest(t, sample)
+	a, errA := newRenderer(t).Render(t.Context(), req)
+	b, errB := outside(patience).Render(t.Context(), req)
+	if errA != nil || errB != nil || fmt.Sprintf("%#v", a) != fmt.Sprintf("%#v", b) {
+		t.Errorf("inside %#v, %v, outside %#v, %v", a, errA, b, errB)
 	}
 }
 
@@ -137,17 +120,10 @@ func TestHostileCharts(t *testing.T) {
 			} else if strings.HasSuffix(tt.want, "ended") {
 				within = 2 * time.Second
 			}
-			_, err := outside(all.Helm, within).Render(t.Context(), request(t, files))
+			_, err := outside(within).Render(t.Context(), sampleRequest(t, files))
 			if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "app app: ") {
 				t.Errorf("Render = %v, want an Invalid error with %q", err, tt.want)
 			}
 		})
-	}
-}
-
-func TestNamesAreStable(t *testing.T) {
-	t.Parallel()
-	if got := slices.Sorted(maps.Keys(renderers(t))); !slices.Equal(got, []string{"helm"}) {
-		t.Errorf("renderers are %v", got)
 	}
 }

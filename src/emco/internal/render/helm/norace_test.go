@@ -1,6 +1,6 @@
 //go:build !race
 
-package all_test
+package helm_test
 
 // raced reports whether the race detector is built in.
 const raced = false

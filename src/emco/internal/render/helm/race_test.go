@@ -1,6 +1,6 @@
 //go:build race
 
-package all_test
+package helm_test
 
 // raced reports whether the race detector is built in. It maps far more memory than a
 // child may have, so children are not limited then.
