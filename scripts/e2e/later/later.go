@@ -28,8 +28,8 @@ var edits = []edit{
 	},
 	{"emco/internal/svc/orchestrator/resources.go", "\tDB       *store.DB\n", "\tDB       *store.DB\n\tLevel    func() int // in force\n"},
 	{
-		"emco/internal/svc/orchestrator/resources.go", "\t\tPlace: v2.ProjectStoreKey,\n",
-		"\t\tPlace: v2.ProjectStoreKey,\n\t\tCheck: func(_ context.Context, _ resource.Place, p v2.Project) error {\n\t\t\tif n := s.Level(); p.Spec.Owner != \"\" && n < 2 {\n" +
+		"emco/internal/svc/orchestrator/resources.go", "\t\tScope: v2.ProjectStoreKey,\n",
+		"\t\tScope: v2.ProjectStoreKey,\n\t\tCheck: func(_ context.Context, _ resource.Place, p v2.Project) error {\n\t\t\tif n := s.Level(); p.Spec.Owner != \"\" && n < 2 {\n" +
 			"\t\t\t\treturn errs.New(errs.Conflict, fmt.Sprintf(\"spec.owner needs stores at level 2, they are at %d: replace all processes by this version first\", n))\n\t\t\t}\n\t\t\treturn nil\n\t\t},\n",
 	},
 	{"emco/internal/svc/orchestrator/resources.go", "import (\n", "import (\n\t\"fmt\"\n"},

@@ -41,6 +41,7 @@ var groups = map[string]packageGroup{
 		"internal/authz",        // who may do what
 		"internal/tracing",      // spans of OpenTelemetry
 		"internal/tracing/otlp", // where they go
+		"internal/membertest",   // for tests: a value with one member changed
 	}},
 	"kernel": {
 		may: []string{"ground"},
