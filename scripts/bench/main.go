@@ -1,4 +1,4 @@
-// Command bench compares the orchestrator with other ways to write Git, and
+// Command bench compares the orchestrator with other ways to bring desired state to Git or to clusters, and
 // measures the costs of its program. It writes JSON, and tables made from it.
 //
 //	bench -set quick     what `make bench` runs: at most ten minutes

@@ -1,6 +1,6 @@
-// Package git is the port to Git servers. Hosts implement it. The control plane writes desired state
-// through package batch; the monitor writes its status branch directly, and operators reset branches
-// by BranchResetter.
+// Package git is the port to Git servers. Hosts implement it. The control plane, and the monitor on a
+// shared branch, write through package batch. On a branch of its own the monitor writes directly, and
+// operators reset branches by BranchResetter.
 //
 // Hosts use no work tree: they read the trees that they need and build new objects bottom-up. Commit
 // moves a branch by compare-and-swap and never forces; Replace and ResetBranch may leave its history.

@@ -1,5 +1,6 @@
-// Package agents simulates the agents of many clusters that report over HTTPS, on few connections and
-// with minimal work, because it shares the machine with the measured program.
+// Package agents posts the reports that agents of many clusters send by HTTPS, but over plain HTTP and without
+// compression, from a template: on few connections and with minimal work, because it shares the machine with the
+// measured program.
 package agents
 
 import (

@@ -1,5 +1,5 @@
 // Package fleet works with a server over REST for tests and benchmarks: it registers clusters, onboards
-// deployments with synthetic charts, runs actions and reads statuses.
+// deployments with synthetic charts, runs actions that need no body, and reads statuses.
 package fleet
 
 import (

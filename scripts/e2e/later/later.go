@@ -1,5 +1,5 @@
-// Package later makes the sources of a later release: this one with a feature whose stored values this one would lose.
-// There is no second release yet, so upgrades are tested with the two.
+// Package later makes a later release for tests of upgrades, because there is no second release yet: it changes these sources so that
+// a project has an owner, and stored data is at level 2, which the present release cannot keep.
 package later
 
 import (

@@ -1,6 +1,6 @@
 // Package client is a client of the EMCO REST API: it sends requests to one address,
-// bounds the answers, and turns refusals into errors with a kind. emcoctl, tests and
-// examples use it; it needs the standard library only.
+// bounds the answers, and turns refusals into errors with a kind. emcoctl, simfleet,
+// tests and benchmarks use it; it needs the standard library only.
 package client
 
 import (

@@ -1,4 +1,4 @@
-// Package gittest serves bare repositories for tests and demos of Git hosts: with the real git
+// Package gittest serves bare repositories for tests and benchmarks of Git hosts: with the real git
 // program, over HTTP and SSH, with switches for faults. Check is the contract that every git.Host
 // must keep.
 //

@@ -1,5 +1,5 @@
-// Package authn finds out who sends a request: from a bearer token, from a client certificate, or from the
-// header of a proxy that is known by its certificate.
+// Package authn finds out who sends a request: from a bearer token (an API token, or one of an OpenID Connect
+// provider), a client certificate, the header of a proxy that is known by its certificate, or the session of a browser.
 package authn
 
 import (

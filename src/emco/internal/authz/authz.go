@@ -1,5 +1,6 @@
 // Package authz decides who may do what: roles allow verbs on types of things, bindings give roles to
-// subjects at a place, and nothing is allowed otherwise.
+// subjects at a place, and nothing is allowed otherwise. builtin.go lists the types of the built-in roles; a new resource
+// belongs there.
 package authz
 
 import (

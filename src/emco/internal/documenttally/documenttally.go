@@ -1,4 +1,4 @@
-// Package documenttally counts the documents of the inventory by kind. It reads all of them once, and then what changes.
+// Package documenttally counts the documents of the store by kind, such as projects, apps, groups and clusters. It reads all of them once, and then what changes.
 package documenttally
 
 import (

@@ -1,6 +1,8 @@
 // Package syncer defines sync backends: pure functions from the desired objects of a
-// cluster to the exact files that a deployment owns in the cluster's directory of a Git
-// repository. Package gitwriter and the sinks do all input and output.
+// cluster to the exact files that a deployment owns in the cluster's directory of a branch, an
+// artifact or a bucket. Package gitwriter and the sinks do all input and output, with two exceptions: a
+// Bootstrapper calls a platform, and package execplugin runs a program that plans. Package all lists
+// what a new backend needs.
 //
 //	clusters/<provider>+<cluster>/                       Target.Root
 //	├── <pointer files of the backend>                   Target.Pointer

@@ -1,5 +1,6 @@
 // Package syncobjects turns the two sync objects of a cluster, which its callers read, into
-// Settings: repository and branch, credential, and options of the backend. Package clm calls it
+// Settings: repository and branch, or the registry or bucket in their place (Settings.Published),
+// credential, and options of the backend. Package clm calls it
 // at registration, so the user who makes a mistake gets the error; package route calls it for each
 // lookup.
 //

@@ -1,5 +1,5 @@
 // Package views answers questions about the whole fleet: how many clusters are ready, which
-// are the worst, what runs where. It also serves the event log, branches with their commits, and
+// are the worst, what runs where; and about one cluster. It also serves the event log, branches with their commits, and
 // search.
 //
 //	etcd ──► mirror ──record by record──► tally ──counts, letters──► /v2/views

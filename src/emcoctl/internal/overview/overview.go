@@ -1,4 +1,5 @@
-// Package overview lists clusters or deployments with their states, from the views of the server.
+// Package overview lists clusters or deployments with their states, from the views of the server: heads, wide and
+// row name the columns, SEEN the time since a cluster's last report.
 package overview
 
 import (

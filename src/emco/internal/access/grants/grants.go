@@ -1,5 +1,6 @@
 // Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so that requests are decided
-// without reading it. It also keeps the sessions of browsers and the bootstrap token.
+// without reading it. It decides which tokens and sessions are valid, and stores sessions of browsers and the bootstrap token itself. When a
+// token ends is in v2.APIToken.
 package grants
 
 import (

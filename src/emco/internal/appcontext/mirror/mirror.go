@@ -1,4 +1,4 @@
-// Package mirror keeps heads, workflow runs, pairs, reports and agents in memory, fed by one
+// Package mirror keeps heads, workflow runs, pairs, reports and the agents' last signs of life in memory, fed by one
 // watch, so that reading a deployment costs etcd no read for each pair.
 //
 //	etcd ──watch──► index: head, pairs and reports of each deployment, at one revision

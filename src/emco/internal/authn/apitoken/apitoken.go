@@ -1,4 +1,5 @@
-// Package apitoken makes and recognises API tokens, the credentials of programs.
+// Package apitoken has the text of API tokens, the credentials of programs: it makes one, checks its form and digests
+// it. Package access/grants decides whether a token is valid.
 package apitoken
 
 import (

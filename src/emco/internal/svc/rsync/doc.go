@@ -29,7 +29,7 @@
 //	 agents ─► Source ─► Service.deliverReport ─┐         to all shards
 //	 watches of direct clusters ────────────────┤
 //	                                            ▼
-//	             reportbatch ─► pairs ──► [report/…]      is it ready? what may go on?
+//	             reportbatch ─► pairs ──► [reporttable/…], [report/…]   is it ready? what may go on?
 //	                              └─► Requeue
 //
 // A pair gets to another bundle in steps, see package steps. The next step starts when a

@@ -27,7 +27,7 @@ func Backends() *syncer.Registry { return On(Platforms{}) }
 
 // On returns a fresh registry. A backend is a line here and a type in v2.gitOpsTypes. A destination
 // that is not Git also needs its keys and Published in syncobjects, a sink, a case in sink/dispatch
-// and its construction in app.
+// its construction in app, and its applier of logical clouds in svc/dcm/objects.go.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
 	syncer.Register(r, v2.Anthos, anthos.New, syncer.Options{

@@ -1,5 +1,5 @@
-// Package flux is the sync backend "fluxcd": in addition to the files of a target it writes
-// the objects that make Flux (v2.0 and later) reconcile them.
+// Package flux holds the sync backends "fluxcd", "oci" and "s3": in addition to the files of a target it
+// writes the objects that make Flux (v2.0 and later) read them from Git, a registry or a bucket.
 //
 //	clusters/<provider>+<cluster>/
 //	├── <id>.yaml                          GitRepository, read from this branch

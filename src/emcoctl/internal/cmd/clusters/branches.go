@@ -1,5 +1,6 @@
 // Package clusters holds the commands for clusters in Git: moves, the branches that the server writes
-// with their commits and operators' decisions, and report tokens.
+// with their commits and operators' decisions, and report tokens. Lists of clusters are in overview, one
+// cluster is in cmd/status.
 package clusters
 
 import (

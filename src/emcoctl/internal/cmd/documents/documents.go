@@ -1,4 +1,5 @@
 // Package documents holds the commands that work on documents: apply, update, get and delete.
+// get prints the lists of package overview, too.
 package documents
 
 import (
