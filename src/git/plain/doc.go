@@ -10,13 +10,15 @@
 //	         filter blob:none, have what is known      "have" only those that differ
 //	Commit   1 blobs and trees along the edited paths are hashed, bottom-up
 //	         2 receive-pack advertises where the branch is; if that is not
-//	           the parent, the race is lost before a byte is sent
+//	           the parent, the race is lost before a byte is sent; left out
+//	           over HTTP if Head has just read that it is the parent
 //	         3 "old new refs/heads/B", flush, pack of the new objects, streamed
 //	         4 the server unpacks into quarantine, moves the branch only if it is
 //	           still at old, and reports "unpack ok", "ok B" or "ng B why"
 //
 // A server without filters sends blobs too; they are dropped as they stream by.
-// It uses protocol version 0, which every server supports.
+// It uses protocol version 0, which every server supports. An advertisement names all branches. Over HTTP it is read
+// only by what needs them: fetches and pushes use the capabilities of an earlier one.
 //
 // The packages below internal, from the bottom up:
 //

@@ -21,14 +21,15 @@ const (
 )
 
 // Session is one conversation with a service over some transport: the service sends an
-// advertisement, gets at most one request unless the session is reusable, and replies.
+// advertisement, gets at most one request unless the session has an endpoint, and replies.
 type Session interface {
 	// Advert is the advertisement of the service; it must be read before Exchange.
 	Advert() io.Reader
 	// Exchange sends a request of size bytes, -1 if unknown, and returns the reply.
 	Exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
-	// Reusable reports whether another exchange is possible after one that was closed.
-	Reusable() bool
+	// Endpoint is where further requests go, without a new advertisement: in this session once it is closed, or in
+	// one of Resume. It is "" where a conversation takes one request.
+	Endpoint() string
 	// Close ends the conversation and waits for its goroutines and programs. clean means that the
 	// reply was read to its end, so that the server may finish on its own.
 	Close(clean bool)

@@ -45,6 +45,16 @@ func (d *Dialer) dialHTTP(ctx context.Context, r git.Repo, service string) (Sess
 	return s, nil
 }
 
+// Resume returns a session with a service whose advertisement was read before, by a session with that endpoint. It sends
+// nothing yet.
+func (d *Dialer) Resume(r git.Repo, endpoint, service string) (Session, error) {
+	client, err := d.Clients.Get(r)
+	if err != nil {
+		return nil, err
+	}
+	return &httpSession{client: client, repo: r, base: endpoint, service: service, first: strings.NewReader("")}, nil
+}
+
 func (s *httpSession) Advert() io.Reader { return s.first }
 
 func (s *httpSession) Exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error) {
@@ -88,7 +98,7 @@ func (s *httpSession) do(req *http.Request, what string) (*http.Response, error)
 	return resp, nil
 }
 
-func (s *httpSession) Reusable() bool { return true }
+func (s *httpSession) Endpoint() string { return s.base }
 
 func (s *httpSession) Explain(err error) error { return err }
 

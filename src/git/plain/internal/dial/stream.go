@@ -41,7 +41,7 @@ type streamSession struct {
 
 func (s *streamSession) Advert() io.Reader { return s.out }
 
-func (s *streamSession) Reusable() bool { return false }
+func (s *streamSession) Endpoint() string { return "" }
 
 // Exchange copies the request in the background: a service may write while it reads, and would
 // block if its output were not read.

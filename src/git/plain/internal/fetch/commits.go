@@ -52,7 +52,7 @@ func History(ctx context.Context, client *wire.Client, r git.Repo, commit plumbi
 // commits fetches commits, at most maxBytes of them, from a server that cannot leave out their
 // content at most logDepth back.
 func commits(ctx context.Context, client *wire.Client, r git.Repo, q wire.FetchRequest, maxBytes int64) (map[git.Hash]git.Commit, error) {
-	c, err := client.Open(ctx, r, dial.UploadPack)
+	c, err := client.OpenWithoutRefs(ctx, r, dial.UploadPack)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func commits(ctx context.Context, client *wire.Client, r git.Repo, q wire.FetchR
 
 // Tips fetches heads of derived branches, without their files.
 func Tips(ctx context.Context, client *wire.Client, r git.Repo, ids []plumbing.Hash) (map[plumbing.Hash]treecache.Tip, error) {
-	c, err := client.Open(ctx, r, dial.UploadPack)
+	c, err := client.OpenWithoutRefs(ctx, r, dial.UploadPack)
 	if err != nil {
 		return nil, err
 	}

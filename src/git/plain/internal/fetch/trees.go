@@ -35,7 +35,7 @@ func Trees(ctx context.Context, client *wire.Client, r git.Repo, commit plumbing
 }
 
 func treesSince(ctx context.Context, client *wire.Client, r git.Repo, commit plumbing.Hash, known *treecache.Store, have []plumbing.Hash) (out treecache.Fetched, err error) {
-	c, err := client.Open(ctx, r, dial.UploadPack)
+	c, err := client.OpenWithoutRefs(ctx, r, dial.UploadPack)
 	if err != nil {
 		return out, err
 	}

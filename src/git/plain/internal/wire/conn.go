@@ -37,12 +37,15 @@ type Client struct {
 	MaxBlob  int64      // bytes of one object
 	Log      *slog.Logger
 
+	announced announced
+	heads     recentHeads
+
 	adverts, fetches, pushes, sent, received atomic.Uint64
 }
 
 // Stats counts what a Client did.
 type Stats struct {
-	Adverts  uint64 // conversations begun
+	Adverts  uint64 // advertisements that were asked for
 	Fetches  uint64 // packs received
 	Pushes   uint64 // packs sent
 	Sent     uint64 // bytes of packs sent
@@ -58,7 +61,7 @@ func (c *Client) Stats() Stats {
 }
 
 // Open dials a service of a repository's server and reads the advertisement.
-func (c *Client) Open(ctx context.Context, r git.Repo, service string) (*Conn, error) {
+func (c *Client) Open(ctx context.Context, r git.Repo, name string) (*Conn, error) {
 	if err := git.CheckURL(r.URL, c.File); err != nil {
 		return nil, err
 	}
@@ -66,25 +69,37 @@ func (c *Client) Open(ctx context.Context, r git.Repo, service string) (*Conn, e
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Budget.Spend(ctx, r, git.Cost{Reads: 1}); err != nil {
-		return nil, transport.Fail(ctx, r, service, err)
+	of := service{r, name}
+	if err := c.pay(ctx, of); err != nil {
+		return nil, err
 	}
 	c.adverts.Add(1)
-	s, err := c.Dialer.Dial(ctx, r, a, service)
+	s, err := c.Dialer.Dial(ctx, r, a, name)
 	if err != nil {
-		return nil, c.observe(r, transport.Fail(ctx, r, service, err))
+		return nil, c.observe(r, transport.Fail(ctx, r, name, err))
 	}
 	refs, err := readAdvert(s.Advert())
 	if err != nil {
 		err = s.Explain(said(err))
 		s.Close(false)
-		return nil, transport.Fail(ctx, r, service, err)
+		return nil, transport.Fail(ctx, r, name, err)
 	}
 	if formats := refs.Capabilities.Get("object-format"); len(formats) > 0 && formats[0] != "sha1" {
 		s.Close(true)
-		return nil, errs.E(errs.Invalid, service, r.URL, errors.New("only repositories with SHA-1 object names are supported"))
+		return nil, errs.E(errs.Invalid, name, r.URL, errors.New("only repositories with SHA-1 object names are supported"))
 	}
-	return &Conn{client: c, session: s, refs: refs, repo: r}, nil
+	if s.Endpoint() != "" {
+		c.announced.add(of, announcement{s.Endpoint(), refs.Capabilities, time.Now().Add(announcedFor)})
+	}
+	return &Conn{client: c, session: s, refs: refs, repo: r, service: name}, nil
+}
+
+// pay spends a read from the budget.
+func (c *Client) pay(ctx context.Context, s service) error {
+	if err := c.Budget.Spend(ctx, s.repo, git.Cost{Reads: 1}); err != nil {
+		return transport.Fail(ctx, s.repo, s.name, err)
+	}
+	return nil
 }
 
 // observe records in the budget when a server asks for a pause.
@@ -106,6 +121,7 @@ func (c *Client) Head(ctx context.Context, r git.Repo, branch string) (plumbing.
 	if !ok {
 		return plumbing.ZeroHash, errs.E(errs.NotFound, "head", r.URL, errors.New("no branch "+branch))
 	}
+	c.heads.add(r, branch, id)
 	return id, nil
 }
 
@@ -122,12 +138,14 @@ func (c *Client) Moved(ctx context.Context, r git.Repo, branch string, id plumbi
 	return at != id
 }
 
-// Conn is a conversation whose advertisement was read.
+// Conn is a conversation with a service whose capabilities are known.
 type Conn struct {
-	client  *Client
-	session dial.Session
-	refs    *packp.AdvRefs
-	repo    git.Repo
+	client      *Client
+	session     dial.Session
+	refs        *packp.AdvRefs
+	repo        git.Repo
+	service     string
+	withoutRefs bool // refs has capabilities, but no branches
 }
 
 // Has reports whether the server has a capability.
@@ -153,7 +171,7 @@ func (c *Conn) Branches(prefix string) []string {
 
 // Again prepares another request in this conversation, and reports whether that is possible.
 func (c *Conn) Again(ctx context.Context) (bool, error) {
-	if !c.session.Reusable() {
+	if c.session.Endpoint() == "" {
 		return false, nil
 	}
 	return true, c.client.Budget.Spend(ctx, c.repo, git.Cost{Reads: 1})

@@ -101,6 +101,14 @@ func (q FetchRequest) capabilities(c *Conn) string {
 func (c *Conn) Fetch(ctx context.Context, q FetchRequest, p *pack.Reader) (unresolved int, err error) {
 	body, deepened := q.body(c)
 	reply, err := c.session.Exchange(ctx, bytes.NewReader(body.Bytes()), int64(body.Len()))
+	if c.outdated(err) {
+		fresh, err := c.client.Open(ctx, c.repo, c.service)
+		if err != nil {
+			return 0, err
+		}
+		*c = *fresh
+		return c.Fetch(ctx, q, p)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -50,9 +50,14 @@ func (p PushRequest) onlyRemoves() bool {
 // ErrObjectsLost is the cause of a Conflict: the server lost what a push builds on.
 var ErrObjectsLost = errors.New("the server lacks objects that the push builds on")
 
-// Push opens a conversation and sends a push.
+// Push sends a push. It first looks where the branches are, so that nothing is sent once the race is lost, unless Head has just
+// read that they are where the push expects them.
 func (c *Client) Push(ctx context.Context, r git.Repo, p PushRequest) error {
-	conv, err := c.Open(ctx, r, dial.ReceivePack)
+	open := c.Open
+	if c.heads.take(r, p.Updates) {
+		open = c.OpenWithoutRefs
+	}
+	conv, err := open(ctx, r, dial.ReceivePack)
 	if err != nil {
 		return err
 	}
@@ -71,6 +76,9 @@ func (c *Conn) Push(ctx context.Context, p PushRequest) error {
 	body, size, done := c.pushBody(p)
 	defer done()
 	reply, err := c.session.Exchange(ctx, body, size)
+	if c.outdated(err) {
+		return c.client.Push(ctx, c.repo, p)
+	}
 	if err != nil {
 		return c.client.observe(c.repo, transport.Fail(ctx, c.repo, "push", err))
 	}
@@ -87,7 +95,7 @@ func (c *Conn) Push(ctx context.Context, p PushRequest) error {
 // that fails.
 func (c *Conn) checkPush(ctx context.Context, p PushRequest) error {
 	for _, m := range p.Updates {
-		if at, _ := c.Branch(m.Branch); at != m.From {
+		if at, _ := c.Branch(m.Branch); at != m.From && !c.withoutRefs {
 			return c.Conflict(m.Branch)
 		}
 	}
