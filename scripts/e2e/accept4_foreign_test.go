@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	foreignPeriod   = 200 * time.Millisecond // and at least four times the duration of a commit on a busy machine
+	foreignPeriod   = 200 * time.Millisecond
 	foreignTime     = 30 * time.Second
 	foreignPatience = 5 * time.Minute // until both sides have made enough commits
 	enoughTheirs    = 120
 	enoughOurs      = 20
+	foreignAhead    = enoughTheirs / enoughOurs // the most foreign commits between two of emco, or emco never wins on a slow machine
 	foreignClusters = 10
 	foreignGroups   = 4
 )
@@ -59,7 +60,10 @@ func TestAcceptance4ForeignCommits(t *testing.T) {
 		defer cancel()
 		others.runUntilEnough(ctx)
 	})
-	all.Go(func() { others.write(ctx) })
+	all.Go(func() {
+		defer cancel()
+		others.write(ctx)
+	})
 	rounds := make([]int, foreignGroups)
 	for i, d := range groups {
 		all.Go(func() { rounds[i] = s.churn(ctx, d) })
@@ -158,44 +162,43 @@ type foreignCommitter struct {
 	stage   *testStage
 	commits []string
 	made    atomic.Int64      // the number of commits
+	ahead   atomic.Int64      // the number of commits since the last one of emco that was seen
+	ours    atomic.Int64      // the number of commits of emco that were seen
 	files   map[string]string // content by path
 }
 
-// runUntilEnough waits until both sides have written for a while, and enough.
+// runUntilEnough counts the commits of emco until both sides have written for a while, and enough.
 func (o *foreignCommitter) runUntilEnough(ctx context.Context) {
-	least := time.After(foreignTime)
-	tick := time.NewTicker(time.Second)
+	began := time.Now()
+	tick := time.NewTicker(foreignPeriod / 2)
 	defer tick.Stop()
-	select {
-	case <-least:
-	case <-ctx.Done():
-		return
-	}
-	for !o.enough(ctx) {
+	for time.Since(began) < foreignTime || o.made.Load() < enoughTheirs || o.ours.Load() < enoughOurs {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+		m, err := o.stage.emco.Metrics(ctx)
+		if ours := int64(m["emco_git_commits_total"]); err == nil && ours > o.ours.Swap(ours) {
+			o.ahead.Store(0)
+		}
 	}
 }
 
-func (o *foreignCommitter) enough(ctx context.Context) bool {
-	m, err := o.stage.emco.Metrics(ctx)
-	return err == nil && o.made.Load() >= enoughTheirs && m["emco_git_commits_total"] >= enoughOurs
-}
-
-// write commits at a steady rate: a new file elsewhere, one in emco's folders, and a change of an
-// earlier file of its own.
+// write commits at a steady rate, while it is not too far ahead of emco: a new file elsewhere, one in emco's folders, and a
+// change of an earlier file of its own.
 func (o *foreignCommitter) write(ctx context.Context) {
-	pause := foreignPeriod
-	for i := 0; ; i++ {
+	tick := time.NewTicker(foreignPeriod)
+	defer tick.Stop()
+	for i := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-tick.C:
 		}
-		began := time.Now()
+		if o.ahead.Load() >= foreignAhead {
+			continue
+		}
 		edit := map[string]string{
 			fmt.Sprintf("others/%03d.txt", i): fmt.Sprintf("number %d\n", i),
 			"others/last.txt":                 fmt.Sprintf("%d\n", i),
@@ -212,8 +215,9 @@ func (o *foreignCommitter) write(ctx context.Context) {
 		}
 		o.commits = append(o.commits, hash)
 		o.made.Add(1)
-		pause = max(foreignPeriod-time.Since(began), 4*time.Since(began))
+		o.ahead.Add(1)
 		maps.Copy(o.files, edit)
+		i++
 	}
 }
 
