@@ -49,7 +49,7 @@ var groups = map[string]packageGroup{
 			"internal/tarball", "internal/authn", "internal/config", "internal/contain", "internal/syncobjects", "internal/logs", "internal/manifest",
 			"internal/run", "internal/store/seal", "internal/tlsfiles", "internal/trailers", "internal/web",
 		},
-		outside: []string{"git", "api/nearest"}, // gitops resolves repositories, trailers reads commits; config names the setting that was meant
+		outside: []string{"git", "api/nearest"}, // syncobjects resolves repositories, trailers reads commits; config names the setting that was meant
 	},
 	"port": {
 		packages: []string{
@@ -85,7 +85,7 @@ var groups = map[string]packageGroup{
 	},
 	"driver": {
 		packages: []string{
-			"internal/appcontext/embedded", "internal/condition/opa", "internal/customize/", "internal/placement/cloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
+			"internal/appcontext/embedded", "internal/condition/opa", "internal/customize/", "internal/placement/logicalcloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
 			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/freeresources", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/", "internal/workflow/",
 			"temporal/temporalrunner", // in a module of its own, for its dependencies
@@ -182,7 +182,7 @@ var exceptions = map[string][]string{
 	// It passes jobs to the writers of their kinds.
 	"internal/sink/dispatch": {root + "git", root + "git/batch"},
 	// The clusters of the logical cloud always limit a placement.
-	"internal/svc/orchestrator/plan": {module + "/internal/placement/cloud", module + "/internal/placement/criteria"},
+	"internal/svc/orchestrator/plan": {module + "/internal/placement/logicalcloud", module + "/internal/placement/criteria"},
 	// The service alone sees its parts, and of these revision sees plan.
 	"internal/svc/orchestrator":          {module + "/internal/svc/orchestrator/plan", module + "/internal/svc/orchestrator/revision"},
 	"internal/svc/orchestrator/revision": {module + "/internal/svc/orchestrator/plan"},
@@ -373,14 +373,14 @@ func TestFaultsAreFound(t *testing.T) {
 		{"internal/app", in("svc/rsync/pair"), false, true},
 		{"internal/svc/clm", in("route"), false, false},
 		{"internal/svc/orchestrator", root + "git/batch", false, true},
-		{"internal/svc/orchestrator", in("placement/cloud"), false, true},
+		{"internal/svc/orchestrator", in("placement/logicalcloud"), false, true},
 		{"internal/svc/orchestrator", in("svc/orchestrator/plan"), false, false},
-		{"internal/svc/orchestrator/plan", in("placement/cloud"), false, false},
+		{"internal/svc/orchestrator/plan", in("placement/logicalcloud"), false, false},
 		{"internal/svc/orchestrator/plan", in("svc/orchestrator"), false, true},
 		{"internal/svc/orchestrator/plan", in("svc/orchestrator/revision"), false, true},
 		{"internal/svc/orchestrator/revision", in("svc/orchestrator/plan"), false, false},
 		{"internal/svc/dcm", in("svc/orchestrator/plan"), false, true},
-		{"internal/svc/dcm", in("placement/cloud"), false, true},
+		{"internal/svc/dcm", in("placement/logicalcloud"), false, true},
 		{"internal/app", in("store/all"), false, false},
 		{"internal/app", in("resource/resourcetest"), false, true},
 		{"cmd/emco", in("app"), false, false},

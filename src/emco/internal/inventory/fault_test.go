@@ -8,7 +8,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -33,7 +33,7 @@ func newFaultyInventory(t *testing.T) *faultyInventory {
 	t.Helper()
 	d, _ := resourcetest.Driver(t)
 	f := &faultyInventory{T: t, driver: &resourcetest.Reads{Driver: d}, db: store.New(d, nil, seal.New(seal.NewKey()))}
-	f.Inventory = inventory.New(store.New(f.driver, nil, seal.New(seal.NewKey())), cloud.New)
+	f.Inventory = inventory.New(store.New(f.driver, nil, seal.New(seal.NewKey())), logicalcloud.New)
 	return f
 }
 

@@ -12,7 +12,7 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -59,12 +59,12 @@ func TestAnInventoryThatFollowsEqualsANewOne(t *testing.T) {
 	t.Parallel()
 	db := resourcetest.DB(t) // shared by all cases: each write costs a sync
 	rapid.Check(t, func(r *rapid.T) {
-		kept := inventory.New(db, cloud.New)
+		kept := inventory.New(db, logicalcloud.New)
 		for range rapid.IntRange(1, 4).Draw(r, "looks") {
 			for range rapid.IntRange(0, 3).Draw(r, "writes") {
 				write(r, db)
 			}
-			if got, want := look(r, kept), look(r, inventory.New(db, cloud.New)); !reflect.DeepEqual(got, want) {
+			if got, want := look(r, kept), look(r, inventory.New(db, logicalcloud.New)); !reflect.DeepEqual(got, want) {
 				r.Fatalf("the inventory that has followed is\n%+v, a new one is\n%+v", got, want)
 			}
 		}
@@ -108,7 +108,7 @@ func TestWhatDidNotChangeIsTheSameValue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i := inventory.New(db, cloud.New)
+	i := inventory.New(db, logicalcloud.New)
 	look := func() (placement.Filter, []v2.ClusterKey) {
 		t.Helper()
 		fleet, err := i.Fleet(t.Context())

@@ -10,7 +10,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/seal"
@@ -22,7 +22,7 @@ func TestAFleetThatIsRegisteredIsNotListed(t *testing.T) {
 	driver, blobs := resourcetest.Driver(t)
 	reads := &resourcetest.Reads{Driver: driver}
 	db := store.New(reads, blobs, seal.New(seal.NewKey()))
-	i := inventory.New(db, cloud.New)
+	i := inventory.New(db, logicalcloud.New)
 	resourcetest.Put(t, db, "cluster-providers/edge", v2.Named{}, "")
 	look := func(clusters int, batches, read int64) {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestARequestFindsLittleToReadInAFollowedInventory(t *testing.T) {
 	resourcetest.Put(t, db, "cluster-providers/edge", v2.Named{}, "")
 	register(0, 20)
 	synctest.Test(t, func(t *testing.T) {
-		i := inventory.New(db, cloud.New)
+		i := inventory.New(db, logicalcloud.New)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { i.Follow(ctx); close(done) }()

@@ -13,7 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 )
 
 type (
@@ -65,7 +65,7 @@ func oneOf(s ...selectorDoc) termDoc {
 var everywhere = []v2.ClusterKey{"p+a", "p+b", "p+c", "p+d", "q+a"}
 
 func decide(t context.Context, i intentDoc, members []v2.ClusterKey) (placement.Decision, error) {
-	return placement.Decide(t, placement.Request{App: "web", Intent: i, Inventory: inventory()}, []placement.Filter{cloud.New("lc", members)})
+	return placement.Decide(t, placement.Request{App: "web", Intent: i, Inventory: inventory()}, []placement.Filter{logicalcloud.New("lc", members)})
 }
 
 func TestDecide(t *testing.T) {
@@ -148,7 +148,7 @@ func TestErrorsNameAFewClustersOnly(t *testing.T) {
 		all = append(all, placement.Cluster{Provider: "p", Name: fmt.Sprintf("c%03d", i), Labels: []string{"east"}})
 	}
 	req := placement.Request{Intent: intentDoc{AllOf: []termDoc{must(label("east"))}}, Inventory: all}
-	_, err := placement.Decide(t.Context(), req, []placement.Filter{cloud.New("lc", nil)})
+	_, err := placement.Decide(t.Context(), req, []placement.Filter{logicalcloud.New("lc", nil)})
 	if err == nil || !strings.HasSuffix(err.Error(), "p+c019, and 980 more") {
 		t.Errorf("Decide = %v", err)
 	}
@@ -177,8 +177,8 @@ func TestFilters(t *testing.T) {
 		want    string
 	}{
 		{"a filter without words of its own", []placement.Filter{small}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
-		{"a cluster that one refuses is not shown to the next", []placement.Filter{small, cloud.New("lc", nil)}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
-		{"the first filter that objects is quoted", []placement.Filter{cloud.New("lc", nil), small}, errs.Invalid, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a, p+b"},
+		{"a cluster that one refuses is not shown to the next", []placement.Filter{small, logicalcloud.New("lc", nil)}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
+		{"the first filter that objects is quoted", []placement.Filter{logicalcloud.New("lc", nil), small}, errs.Invalid, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a, p+b"},
 		{"a filter that cannot judge ends the decision", []placement.Filter{broken}, errs.Unavailable, "judge cluster p+a for app web: no answer"},
 		{"a verdict needs a reason", []placement.Filter{mute}, errs.Internal, "without a reason"},
 	} {
@@ -284,7 +284,7 @@ func TestEveryIntentIsMetOrRefused(t *testing.T) {
 		intents := rapid.SliceOfN(genIntent(), 1, 3).Draw(t, "intents")
 		members := rapid.SliceOfDistinct(rapid.SampledFrom(everywhere), rapid.ID[v2.ClusterKey]).Draw(t, "members")
 		req := placement.Request{App: "web", Intent: placement.Merge(intents...), Inventory: rapid.Permutation(inventory()).Draw(t, "inventory")}
-		filters := []placement.Filter{cloud.New("lc", members)}
+		filters := []placement.Filter{logicalcloud.New("lc", members)}
 		d, err := placement.Decide(t.Context(), req, filters)
 		again, errAgain := decide(t.Context(), req.Intent, members)
 		if fmt.Sprint(d, err) != fmt.Sprint(again, errAgain) {

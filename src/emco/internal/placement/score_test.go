@@ -14,7 +14,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 )
 
 // by compares clusters by a fact that is a number.
@@ -67,7 +67,7 @@ func TestPreferredClustersAreChosen(t *testing.T) {
 		"zones in turn":              {placement.Preference{Count: 3, SpreadBy: property("zone"), Scorers: []placement.Scorer{cost}}, "p+a p+b p+c"},
 		"an unknown fact comes last": {placement.Preference{Count: 4, Scorers: []placement.Scorer{cost}}, "p+a p+b p+c p+d"},
 	} {
-		d, err := placement.Decide(t.Context(), fourOf(tt.prefer), []placement.Filter{cloud.New("lc", everywhere)})
+		d, err := placement.Decide(t.Context(), fourOf(tt.prefer), []placement.Filter{logicalcloud.New("lc", everywhere)})
 		if got := strings.Trim(fmt.Sprint(d.Clusters), "[]"); err != nil || got != tt.want {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, tt.want)
 		}
@@ -78,7 +78,7 @@ func TestPreferencesSayWhy(t *testing.T) {
 	t.Parallel()
 	req := fourOf(placement.Preference{Count: 2, SpreadBy: property("zone"), Scorers: []placement.Scorer{by("cost", 1, true)}})
 	req.Intent.AllOf = []termDoc{must(name("b"))}
-	d, err := placement.Decide(t.Context(), req, []placement.Filter{cloud.New("lc", []v2.ClusterKey{"p+b", "p+c", "p+d"})})
+	d, err := placement.Decide(t.Context(), req, []placement.Filter{logicalcloud.New("lc", []v2.ClusterKey{"p+b", "p+c", "p+d"})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestPreferencesSayWhy(t *testing.T) {
 
 func TestTooFewClustersAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := placement.Decide(t.Context(), fourOf(placement.Preference{Count: 3}), []placement.Filter{cloud.New("lc", []v2.ClusterKey{"p+a", "p+b"})})
+	_, err := placement.Decide(t.Context(), fourOf(placement.Preference{Count: 3}), []placement.Filter{logicalcloud.New("lc", []v2.ClusterKey{"p+a", "p+b"})})
 	want := "an anyOf wants 3 clusters, and 2 are left: p+c (is not in logical cloud lc; add a cluster reference to use it), p+d ("
 	if !errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), want) {
 		t.Errorf("Decide = %v, want %s", err, want)

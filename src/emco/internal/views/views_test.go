@@ -18,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	w.views = New(Parts{
 		Capacity: func(context.Context, v2.ClusterKey) (*v2.ClusterCapacity, error) { return nil, nil }, // no cluster reports it
 		DB:       w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w,
-		Inventory: inventory.New(w.db, cloud.New), Streams: 3, Now: clock,
+		Inventory: inventory.New(w.db, logicalcloud.New), Streams: 3, Now: clock,
 	})
 	w.mount()
 	return w

@@ -11,8 +11,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
-	"github.com/emco-orchestrator/emco/src/emco/internal/placement/cloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/criteria"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
@@ -67,7 +67,7 @@ type Planner struct {
 // New returns a planner that reads db. ready returns why a logical cloud cannot be used, nil
 // if it can; plans return its error.
 func New(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) Planner {
-	return Planner{db: db, ready: ready, inventory: inventory.New(db, cloud.New), decisions: &placement.DecisionCache{}}
+	return Planner{db: db, ready: ready, inventory: inventory.New(db, logicalcloud.New), decisions: &placement.DecisionCache{}}
 }
 
 // Inventory returns the clusters as the planner knows them.

@@ -1,6 +1,6 @@
-// Package cloud is the placement filter that keeps an app within its logical cloud: other
+// Package logicalcloud is the placement filter that keeps an app within its logical cloud: other
 // clusters have no namespace and no credential for the app.
-package cloud
+package logicalcloud
 
 import (
 	"context"
