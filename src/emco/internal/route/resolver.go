@@ -57,7 +57,7 @@ type Lookup struct {
 	listed  map[string]*listing // by provider
 	objects map[store.Key]syncobjects.Object
 	shared  map[sharedBy]syncobjects.Settings
-	alike   map[likeness]Route      // of clusters that are fed through Git
+	alike   map[likeness]Route      // of pull-mode clusters
 	routes  map[v2.ClusterKey]Route // by cluster
 
 	known *LastKnown // of a lookup for deliveries
@@ -65,10 +65,10 @@ type Lookup struct {
 	away  error      // why the lookup asks the documents no more, and uses known
 }
 
-// sharedBy is what the clusters have in common that share settings.
+// sharedBy identifies settings: clusters with equal values share them.
 type sharedBy struct{ provider, kind, reference, resource string }
 
-// likeness is what the clusters have in common that share a route, besides their registrations and moves.
+// likeness identifies a route: clusters with equal values share it, except for registration and move.
 type likeness struct {
 	sharedBy
 	syncobjects.Slot
@@ -170,28 +170,28 @@ func SyncObjectProvider(k store.Key) (provider string, ok bool) {
 	return parts[1], true
 }
 
-// FedCluster is a cluster that is fed through Git.
-type FedCluster struct {
+// PullCluster is a pull-mode cluster.
+type PullCluster struct {
 	Name     v2.ClusterKey
 	Settings syncobjects.Settings
 	Err      error // why its settings cannot be read
 }
 
-// Fed yields all clusters that are fed through Git.
-func (l *Lookup) Fed(ctx context.Context) iter.Seq2[FedCluster, error] {
-	return l.fedAmong(ctx, l.DB.List(ctx, "cluster-providers", store.Query{Depth: 3})) // not the labels and key-value pairs of clusters, which may be many more
+// PullClusters yields all pull-mode clusters.
+func (l *Lookup) PullClusters(ctx context.Context) iter.Seq2[PullCluster, error] {
+	return l.pullAmong(ctx, l.DB.List(ctx, "cluster-providers", store.Query{Depth: 3})) // not the labels and key-value pairs of clusters, which may be many more
 }
 
-// FedOf yields those of some clusters that are registered and fed through Git.
-func (l *Lookup) FedOf(ctx context.Context, clusters []v2.ClusterKey) iter.Seq2[FedCluster, error] {
-	return l.fedAmong(ctx, l.DB.GetEach(ctx, registrationKeys(clusters)))
+// PullClustersOf yields the registered pull-mode clusters among some clusters.
+func (l *Lookup) PullClustersOf(ctx context.Context, clusters []v2.ClusterKey) iter.Seq2[PullCluster, error] {
+	return l.pullAmong(ctx, l.DB.GetEach(ctx, registrationKeys(clusters)))
 }
 
-func (l *Lookup) fedAmong(ctx context.Context, docs iter.Seq2[store.Doc, error]) iter.Seq2[FedCluster, error] {
-	return func(yield func(FedCluster, error) bool) {
+func (l *Lookup) pullAmong(ctx context.Context, docs iter.Seq2[store.Doc, error]) iter.Seq2[PullCluster, error] {
+	return func(yield func(PullCluster, error) bool) {
 		for doc, err := range docs {
 			if err != nil {
-				yield(FedCluster{}, err)
+				yield(PullCluster{}, err)
 				return
 			}
 			key, ok := v2.ClusterOf(string(doc.Key))
@@ -202,15 +202,15 @@ func (l *Lookup) fedAmong(ctx context.Context, docs iter.Seq2[store.Doc, error])
 			if err != nil || c.Direct() {
 				continue
 			}
-			if !yield(l.fed(ctx, key, c.GitOps), nil) {
+			if !yield(l.pullCluster(ctx, key, c.GitOps), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, g v2.GitOps) FedCluster {
-	f := FedCluster{Name: name}
+func (l *Lookup) pullCluster(ctx context.Context, name v2.ClusterKey, g v2.GitOps) PullCluster {
+	f := PullCluster{Name: name}
 	f.Settings, f.Err = l.Settings(ctx, name, g)
 	return f
 }
@@ -218,7 +218,7 @@ func (l *Lookup) fed(ctx context.Context, name v2.ClusterKey, g v2.GitOps) FedCl
 // Repo returns the repository of a branch, with the credential of a cluster that the branch feeds; NotFound if
 // it feeds none. It reads registrations until one fits.
 func (l *Lookup) Repo(ctx context.Context, b Branch) (git.Repo, error) {
-	for c, err := range l.Fed(ctx) {
+	for c, err := range l.PullClusters(ctx) {
 		if err != nil {
 			return git.Repo{}, err
 		}

@@ -39,9 +39,9 @@ func (r *Reader) Clusters(ctx context.Context, mark int64) (gitstatus.ClusterLis
 	}
 	list := lister{Reader: r, out: gitstatus.ClusterList{Mark: changes.Mark}}
 	changed, all := route.ChangedClusters(changes)
-	clusters := r.Routes.Lookup().Fed(ctx)
+	clusters := r.Routes.Lookup().PullClusters(ctx)
 	if !all {
-		clusters = r.Routes.Lookup().FedOf(ctx, changed)
+		clusters = r.Routes.Lookup().PullClustersOf(ctx, changed)
 	}
 	for c, err := range clusters {
 		if err != nil {
@@ -71,7 +71,7 @@ type lister struct {
 }
 
 // add adds a cluster if it reports through Git.
-func (l *lister) add(c route.FedCluster) {
+func (l *lister) add(c route.PullCluster) {
 	switch {
 	case c.Err != nil:
 		l.Log.Debug("the place of a cluster's reports is unknown", "cluster", c.Name, "err", c.Err)
