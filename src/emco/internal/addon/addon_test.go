@@ -39,7 +39,7 @@ func serve(t *testing.T) fixture {
 	t.Helper()
 	f := fixture{contexts: contexttest.New(t)}
 	f.Server = resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {
-		f.deployments = addon.New(db, f.contexts, lifecycle.Clouds(), "the thing")
+		f.deployments = addon.New(db, f.contexts, lifecycle.CloudTable(), "the thing")
 		f.deployments.Reader = statusview.New(f.contexts, mirror.New(f.contexts, slog.New(slog.DiscardHandler)), statusview.Default())
 		find := func(r *http.Request) (store.Doc, error) { return db.Get(r.Context(), thing) }
 		decide := func(_ context.Context, now lifecycle.Snapshot, ask lifecycle.Request) ([]appcontext.HeadChange, error) {

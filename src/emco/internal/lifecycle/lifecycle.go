@@ -64,12 +64,12 @@ type Transition struct {
 // Table maps each action to the states that allow it, and to the transition from each.
 type Table map[Action]map[appcontext.State]Transition
 
-// Groups returns the table of deployment intent groups. It differs from upstream's in four
+// GroupTable returns the table of deployment intent groups. It differs from upstream's in four
 // points: a group whose termination was stopped may be approved or terminated, because it
 // may also be instantiated; a rollback needs the same states as an update; a group that
 // failed may be instantiated again; and one whose termination failed may be terminated
 // again.
-func Groups() Table {
+func GroupTable() Table {
 	return Table{
 		Approve: {
 			appcontext.Created:          {To: appcontext.Approved},
@@ -111,9 +111,9 @@ func fromLive(to appcontext.State) map[appcontext.State]Transition {
 	}
 }
 
-// Clouds returns the table of logical clouds, which need no approval. Clouds of level 0
+// CloudTable returns the table of logical clouds, which need no approval. Clouds of level 0
 // change at once, so Stop has no condition.
-func Clouds() Table {
+func CloudTable() Table {
 	return Table{
 		Instantiate: {
 			appcontext.Created:          {To: appcontext.Instantiated},
@@ -131,9 +131,9 @@ func Clouds() Table {
 	}
 }
 
-// Networks returns the table of the networks of clusters. Networks that are applied may be applied again: nothing
+// NetworkTable returns the table of the networks of clusters. Networks that are applied may be applied again: nothing
 // changes, unless it failed.
-func Networks() Table {
+func NetworkTable() Table {
 	return Table{
 		Apply: {
 			appcontext.Created:          {To: appcontext.NetworksApplied},

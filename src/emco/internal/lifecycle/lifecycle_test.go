@@ -58,7 +58,7 @@ func TestEveryPairOfStateAndEvent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		table Table
 		want  string
-	}{"groups": {Groups(), groups}, "clouds": {Clouds(), clouds}, "networks": {Networks(), networks}} {
+	}{"groups": {GroupTable(), groups}, "clouds": {CloudTable(), clouds}, "networks": {NetworkTable(), networks}} {
 		rows := strings.Split(strings.TrimSpace(tt.want), "\n")
 		for i, e := range Actions() {
 			if got := strings.Fields(rows[0])[i]; got != e.String() {
@@ -95,12 +95,12 @@ func wantTransition(t *testing.T, table Table, from appcontext.State, a Action, 
 
 func TestRefusalsNameTheStatesThatWouldDo(t *testing.T) {
 	t.Parallel()
-	_, err := Groups().Next(appcontext.Created, Instantiate)
+	_, err := GroupTable().Next(appcontext.Created, Instantiate)
 	if want := "instantiate: not allowed in state Created; allowed in Approved, Terminated, TerminateStopped, Instantiated if it failed"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	for status, shown := range map[string]string{"Terminated": "", "TerminateFailed": ", with the status TerminateFailed"} {
-		err = Groups().Refuse(appcontext.Terminated, status, Stop)
+		err = GroupTable().Refuse(appcontext.Terminated, status, Stop)
 		want := "stop: not allowed in state Terminated now" + shown + "; allowed in Instantiated while it is under way, Terminated while it is under way"
 		if err.Error() != want || !errs.Is(err, errs.Conflict) {
 			t.Errorf("got %q, want %q", err, want)

@@ -69,7 +69,7 @@ type Authorities struct {
 func New(db *store.DB, contexts *appcontext.Store, issuers Issuers) *Authorities {
 	a := &Authorities{
 		db: db, contexts: contexts, issuers: issuers, fleet: inventory.New(db, nil), now: time.Now,
-		addons: addon.New(db, contexts, lifecycle.Clouds(), "the stage"),
+		addons: addon.New(db, contexts, lifecycle.CloudTable(), "the stage"),
 	}
 	return a.WithStatus(statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()))
 }

@@ -35,7 +35,7 @@ type Clouds struct {
 
 // NewClouds returns the actions over the two stores.
 func NewClouds(db *store.DB, contexts *appcontext.Store) *Clouds {
-	c := &Clouds{db: db, contexts: contexts, addons: addon.New(db, contexts, lifecycle.Clouds(), "the logical cloud"), events: eventlog.New(contexts)}
+	c := &Clouds{db: db, contexts: contexts, addons: addon.New(db, contexts, lifecycle.CloudTable(), "the logical cloud"), events: eventlog.New(contexts)}
 	return c.WithStatus(statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()))
 }
 

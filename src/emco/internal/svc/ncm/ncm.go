@@ -37,7 +37,7 @@ type Networks struct {
 
 // New returns the networks over the two stores.
 func New(db *store.DB, contexts *appcontext.Store) *Networks {
-	n := &Networks{db: db, addons: addon.New(db, contexts, lifecycle.Networks(), "the networks")}
+	n := &Networks{db: db, addons: addon.New(db, contexts, lifecycle.NetworkTable(), "the networks")}
 	return n.WithStatus(statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()))
 }
 

@@ -58,7 +58,7 @@ type Groups struct {
 // may be nil.
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
-		groupDocs: groupDocs{db}, contexts: contexts, table: lifecycle.Groups(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
+		groupDocs: groupDocs{db}, contexts: contexts, table: lifecycle.GroupTable(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
 		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), plans: planview.NewCache(time.Now), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
