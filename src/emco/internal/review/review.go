@@ -75,7 +75,7 @@ func (r *Records) Note(ctx context.Context, k store.Key, deletes bool) error {
 	if caller == "" || unit == "" || !r.Covers(k) {
 		return nil
 	}
-	ctx = store.Apart(ctx)
+	ctx = store.WithoutObservers(ctx)
 	if deletes && k == unit {
 		return r.forget(ctx, unit)
 	}
@@ -150,7 +150,7 @@ func (r *Records) Review(ctx context.Context, group store.Key, since *appcontext
 	if since == nil {
 		since = &appcontext.Reviewed{}
 	}
-	ctx = store.Apart(ctx)
+	ctx = store.WithoutObservers(ctx)
 	for range maxTries {
 		app, err := r.read(ctx, appOf(group))
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 )
 
-// Reasons why another document has a write refused. The error is a Conflict (upstream EMCO answers
+// Reasons to refuse a write because of another document. The error is a Conflict (upstream EMCO answers
 // 409 to all of them); errors.Is finds the reason, and errors.As a *Related that names the
 // other document.
 var (
@@ -17,7 +17,7 @@ var (
 	ErrReferenced  = errors.New("is referenced") // delete: another document refers to this one
 )
 
-// Related names the document that has a write refused.
+// Related names the other document because of which a write is refused.
 type Related struct {
 	Reason error // one of the reasons above
 	Key    Key   // the parent, the target, the first child or the first holder

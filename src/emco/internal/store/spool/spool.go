@@ -97,8 +97,8 @@ func (f *File) Close() error {
 	return err
 }
 
-// Keep stores received content, or renews the time of equal content. A store that takes over whole files embeds
-// it, and has Put and Receive of store.Blobs by it.
+// Keep stores received content, or renews the time of equal content. It implements Put and Receive of store.Blobs for a
+// store that takes over whole files and embeds it.
 type Keep func(ctx context.Context, f *File) error
 
 // Put implements store.Blobs.
