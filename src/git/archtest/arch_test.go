@@ -45,7 +45,6 @@ var arrows = map[string]struct{ own, modules []string }{
 	"gittest/gitlabtest": {own: []string{"githttp", "gittest"}},
 
 	"archtest": {},
-	"keepdeps": {modules: []string{"github.com/go-git/go-git/v5", "golang.org/x/crypto", "pgregory.net/rapid"}},
 }
 
 // plumbing is the part of go-git that reads and writes Git's formats.
