@@ -1,5 +1,5 @@
-// Package access admits requests: it finds out who sends one, compares what its route needs with what the
-// caller may do, and answers what is refused.
+// Package access admits requests and gRPC calls: it asks package authn for the caller, compares the permission that the
+// route needs with the caller's grants, and limits how often callers and addresses may ask.
 package access
 
 import (

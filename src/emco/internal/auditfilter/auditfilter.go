@@ -1,5 +1,5 @@
-// Package auditfilter writes what requests do to the audit log: who changed what and with which outcome, who was
-// refused, and who signed in.
+// Package auditfilter records requests in the audit log: changes with their outcomes, some reads, refusals, sign-ins and
+// sign-outs. It also records operations that the program carries out for users, and commands over the socket.
 package auditfilter
 
 import (

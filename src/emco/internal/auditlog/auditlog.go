@@ -1,5 +1,6 @@
 // Package auditlog keeps the audit log in etcd: it chains lines by hash, writes them in groups, compresses and
-// removes old ones, and reads them.
+// removes old ones, and reads them. A file, the spool, can keep lines until etcd has them. Copies of all lines can go to
+// files and to a webhook. Package src/api/audit defines the lines.
 //
 // Each process writes a stream of its own, which it owns like a shard; the next process continues it. A
 // stream is a head, lines in groups of one key, older lines in compressed segments with an index, and an
@@ -92,7 +93,8 @@ func New(o Options) (*Log, error) {
 	return t, nil
 }
 
-// Ticket is a request that may be carried out; its outcome names it.
+// Ticket allows a request to be carried out. It names the line of the request's intent, to which the outcome refers; the
+// zero Ticket names none.
 type Ticket struct {
 	stream string
 	seq    int64

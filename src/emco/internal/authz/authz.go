@@ -43,8 +43,7 @@ func Act(action string) string { return "act:" + action }
 type Permission struct {
 	Verb string
 	Type string // of the things: the name of their collection
-	// Confined means that the route leaves out what the caller may not see. It needs the permission
-	// anywhere, not everywhere.
+	// Confined: the caller needs the permission in at least one place, and the route leaves out all other places.
 	Confined bool
 }
 

@@ -1,6 +1,6 @@
-// Package grants keeps roles, bindings and API tokens in memory as they are in the document store, so that requests are decided
-// without reading it. It decides which tokens and sessions are valid, and stores sessions of browsers and the bootstrap token itself. When a
-// token ends is in v2.APIToken.
+// Package grants keeps roles, bindings and API tokens of the document store in memory, so that decisions about requests
+// do not read the store. It decides which tokens and sessions are valid. It stores the sessions of browsers and the
+// bootstrap token. v2.APIToken computes when a token ends.
 package grants
 
 import (

@@ -1,5 +1,5 @@
-// Package apitoken has the text of API tokens, the credentials of programs: it makes one, checks its form and digests
-// it. Package access/grants decides whether a token is valid.
+// Package apitoken makes API tokens, the credentials of programs, checks their form and computes their digests.
+// Package access/grants decides whether a token is valid.
 package apitoken
 
 import (

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// question is a question to a provider. One goroutine at a time asks it, and none soon after an answer, also one that
-// failed: requests that need the answer wait for one question, however slow the provider is.
+// question asks a provider for something that many requests need. One goroutine at a time asks, and the others wait
+// for its answer, however slow the provider is. After an answer or a failure, nothing asks again for a pause.
 type question struct {
 	ask func(context.Context) error // has a deadline of its own
 	now func() time.Time

@@ -1,5 +1,5 @@
-// Package websession keeps the sessions of browsers in sealed cookies: who signed in, and what a sign-in that is
-// under way must show at its end.
+// Package websession writes and reads the sealed cookies of browsers: their sessions, and their sign-ins that are under
+// way. Package access/grants decides which sessions have not ended.
 package websession
 
 import (
