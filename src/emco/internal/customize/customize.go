@@ -1,7 +1,6 @@
-// Package customize defines action controllers, which change what apps put on clusters; the packages
-// below it hold them. A controller returns edits: objects, patches and values. Clusters of an app
-// with equal edits are a class: they share one rendering and one bundle. (hpa is a placement
-// controller as well.)
+// Package customize defines action controllers, which change what apps put on clusters. Most packages
+// below it are controllers; hpa is a placement controller too. A controller returns edits: objects, patches and
+// override values. Clusters of an app with equal edits are a class: they share one rendering and one bundle.
 package customize
 
 import (

@@ -1,5 +1,5 @@
-// Package guard compares the objects of an app with the policies of its project: which of
-// them reach beyond what the project was given. It reads and writes nothing.
+// Package guard compares the objects of an app with the policies of its project and with the bounds of its
+// logical cloud, and finds the objects that break them. It calls no store and no cluster.
 package guard
 
 import (

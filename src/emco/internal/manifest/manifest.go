@@ -1,5 +1,6 @@
 // Package manifest turns text into Kubernetes objects: parsed, identified, checked
-// for shape, written canonically and sorted in apply order.
+// for shape, written canonically and sorted in apply order. It also sets their labels, stamps and default namespace, and
+// hides the values of Secrets in texts that people read.
 package manifest
 
 import (

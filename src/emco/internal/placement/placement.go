@@ -1,5 +1,5 @@
-// Package placement decides on which clusters an app runs, and explains why. Decisions are
-// pure: equal requests and filters give equal decisions.
+// Package placement decides on which clusters an app runs, and explains why. Decisions are equal
+// for equal requests, verdicts of filters and facts, which it reads through Request.Facts.
 package placement
 
 import (

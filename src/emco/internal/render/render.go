@@ -1,5 +1,6 @@
 // Package render defines renderers: they turn a package and values into Kubernetes objects,
-// without network and cluster.
+// without network and cluster. It also computes the digest of a rendering's inputs (Class), hides override values in
+// errors (Scrubbed), and limits the slow apps of a revision (Budget).
 package render
 
 import (

@@ -1,5 +1,5 @@
-// Package tarball reads the gzip-compressed tars that users upload without trusting them:
-// no entry reaches a disk, every size is bounded, and one bad entry makes the whole archive
+// Package tarball reads the gzip-compressed tars that users upload, and checks the charts and profiles in them. It does
+// not trust them: it writes no entry to a disk, every size has a limit, and one bad entry makes the whole archive
 // invalid.
 package tarball
 

@@ -1,6 +1,6 @@
-// Package hpa is the controller of hardware needs: it leaves out clusters that lack what workloads
-// must have, prefers those that have what they should have (as placement controller), and writes
-// requests, limits and node selectors into the workloads (as action controller).
+// Package hpa is the controller of hardware platform awareness: what workloads need of CPU, memory, devices and node
+// labels. It leaves out clusters that lack what workloads must have, prefers those that have what they should have (as
+// placement controller), and writes requests, limits and node selectors into the workloads (as action controller).
 package hpa
 
 import (

@@ -1,6 +1,5 @@
-// Package tac is the controller that group intents of upstream EMCO name when they have hooks. It edits nothing: all
-// hooks of a group run, and svc/workflowmgr runs them. It refuses a group intent
-// that names a hook which does not exist.
+// Package tac is the controller that group intents of upstream EMCO name if the group has hooks. It refuses a group
+// intent that names a missing hook, and edits nothing: svc/workflowmgr runs all hooks of a group.
 package tac
 
 import (

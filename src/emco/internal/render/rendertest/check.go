@@ -1,4 +1,5 @@
-// Package rendertest checks the contract of renderers: each must pass Check.
+// Package rendertest has what tests need of renderers: Check, the contract that each must pass; charts in archives;
+// and Plain, a renderer without Helm.
 package rendertest
 
 import (

@@ -1,5 +1,5 @@
-// Package hpa owns the intents of hardware needs. It stores them; customize/hpa reads them when the
-// orchestrator places apps and makes a revision.
+// Package hpa owns the intents of hardware platform awareness: what workloads need of CPU, memory, devices and node
+// labels. It stores them; customize/hpa reads them when the orchestrator places apps and makes a revision.
 package hpa
 
 import (
