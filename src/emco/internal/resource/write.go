@@ -240,8 +240,8 @@ func (h *handler[T, P]) load(ctx context.Context, key store.Key) (storedDocument
 	return s, err
 }
 
-// update replaces old. It leaves a document with equal content as it is and runs no
-// check: applying a file twice changes nothing.
+// update replaces old. It checks the document first, also one with equal content. Then it leaves a document with equal
+// content as it is, and does not ask the guard of replacements: applying a file twice changes nothing.
 func (h *handler[T, P]) update(ctx context.Context, at Place, up requestContent[T], old storedDocument[T]) (store.Doc, error) {
 	up = clone(up)
 	if err := h.adopt(&up, old); err != nil {

@@ -1,5 +1,5 @@
 // Package resourcetest runs tables of HTTP scenarios against resources on a real
-// SQLite store, as one server sees them: router, wrapper and handlers.
+// SQLite store, through router, wrapper and handlers. It also has stores that can be away (Outage) or count reads (Reads).
 package resourcetest
 
 import (
