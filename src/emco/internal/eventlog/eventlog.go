@@ -1,5 +1,6 @@
-// Package eventlog serves the events of deployments: as a list, or as a stream that follows
-// new ones. Whatever changes a deployment writes them, with the change or after it.
+// Package eventlog serves the events of one deployment: as a list, or as a stream that follows
+// new ones. The code that changes a deployment also writes its events, with the change or after it; package appcontext
+// stores them. Package views serves the events of all deployments.
 package eventlog
 
 import (

@@ -1,5 +1,5 @@
 // Package logs writes the program's log: one line per event, all with the same members, also
-// those of libraries.
+// those of libraries. It leaves out warnings and errors that repeat too often, and logs their number.
 //
 //	time, level, msg    of each line
 //	component           the library that logs: etcd, grpc, kubernetes, library; absent for EMCO itself

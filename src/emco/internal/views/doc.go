@@ -1,6 +1,6 @@
 // Package views answers questions about the whole fleet: how many clusters are ready, which
-// are the worst, what runs where; and about one cluster. It also serves the event log, branches with their commits, and
-// search.
+// are the worst, what runs where; and about one cluster. It also serves search, branches with their commits,
+// and the events of all deployments, which package appcontext stores.
 //
 //	etcd ──► mirror ──record by record──► tally ──counts, letters──► /v2/views
 //	                └──pairs of the clusters of one page────────────┘

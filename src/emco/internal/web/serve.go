@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Limits are the deadlines and sizes of a server. They keep slow and greedy clients
-// from holding connections and memory.
+// Limits are the deadlines of a server and the size of headers. They keep slow and greedy clients
+// from holding connections and memory. Handlers limit their bodies.
 type Limits struct {
 	Header      time.Duration // for the request's header to arrive
 	Read        time.Duration // for header and body; routes that take uploads extend it

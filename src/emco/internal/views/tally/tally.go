@@ -1,5 +1,5 @@
 // Package tally counts the pairs that the mirror reads, by state: for each cluster, each deployment and the
-// whole fleet. Package views answers questions about the fleet from the counts.
+// whole fleet. Package views answers questions about the fleet from the counts. Follow streams their changes.
 package tally
 
 import (
