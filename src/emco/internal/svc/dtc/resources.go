@@ -1,5 +1,6 @@
 // Package dtc owns the intents of the traffic controller: services of apps, and what may reach
-// them. It stores them; customize/dtc reads them when the orchestrator makes a revision.
+// them. It stores them; customize/dtc reads them when the orchestrator makes a revision. svc/orchestrator owns the
+// registrations dtc-controllers.
 package dtc
 
 import (

@@ -1,6 +1,6 @@
-// Package orchestrator owns composite apps and their deployment intent groups: it stores
+// Package orchestrator owns projects, their policies, composite apps and their deployment intent groups: it stores
 // their documents, places each app, renders it once per class of equal inputs, and
-// publishes revisions in the AppContext.
+// publishes revisions in the AppContext. It also stores the registrations of controllers.
 //
 //	POST action ──► Groups: check, queue an operation ──etcd──► Worker: plan, build, publish a revision
 //
@@ -10,7 +10,7 @@
 // resources.go has the documents, groups.go the routes of groups, actions.go the actions of callers,
 // act.go those that events ask for, and hooks.go the hooks around actions. prepare.go checks what an
 // action needs, plandigest.go binds it to its plan, quota.go holds it to the quotas of the project, and
-// foureyes.go to a review by another caller. queries.go and placement.go answer queries, dryrun.go
-// answers dry runs, worker.go executes operations, and sweep.go removes content without references.
+// foureyes.go to a review by another caller. dryrun.go answers dry runs, and repeats the checks of prepare.go.
+// queries.go and placement.go answer queries, worker.go executes operations, and sweep.go removes content without references.
 // Package plan reads the documents, and package revision renders and publishes.
 package orchestrator
