@@ -1,5 +1,5 @@
-// Package bytelru caches what was used last, within a number of bytes. A bundle of one object and
-// one of 50,000 differ by megabytes, and libraries bound numbers of entries.
+// Package bytelru is a least-recently-used cache with a limit in bytes. Libraries limit the number of entries, but
+// bundles of one object and of 50,000 objects differ by megabytes.
 package bytelru
 
 import (

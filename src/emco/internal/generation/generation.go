@@ -1,6 +1,6 @@
 // Package generation detects that only one of the two stores, documents or AppContext, was restored from a
 // backup. Both hold the same generation: its number and a random token. Every few minutes, and after each
-// backup, the next one begins, in both stores. So a store that comes from a backup is of an earlier generation than the other one.
+// backup, the next generation begins in both stores. So a store from a backup has an older generation than the other one.
 //
 // A generation begins in three steps. Each replaces one record if it is as it was read: the AppContext announces
 // it, the documents hold it, the AppContext holds it. After each step, the stores belong together.

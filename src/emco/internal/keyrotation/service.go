@@ -1,4 +1,5 @@
-// Package keyrotation carries on rotations of the data keys while the program serves, and answers emco keys.
+// Package keyrotation completes rotations of the data keys while the program serves: it makes the next key the current
+// one, and seals stored values with it. It also answers the command emco keys.
 package keyrotation
 
 import (

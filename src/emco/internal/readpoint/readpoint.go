@@ -1,7 +1,6 @@
-// Package readpoint lets the reads of one request, or of one round of a worker, ask a store for its
-// latest revision once. The first read asks the store for the revision of its last write, the read
-// point; a copy of the store that has reached it answers the others. So they see every write that was acknowledged before the request began, and all writes
-// of the request itself.
+// Package readpoint makes reads cheaper. The reads of one request, or of one round of a worker, ask the store only once
+// for the revision of its last write (the read point). A copy that has reached this revision answers the other reads. They
+// see every write that was acknowledged before the request began, and all writes of the request itself.
 package readpoint
 
 import (

@@ -23,7 +23,8 @@ type Pair struct {
 	Contexts  *appcontext.Store
 	Places    Places
 
-	// Apart is called with how the stores are of different times, and decides whether that is an error; nil: they are refused.
+	// Apart decides about stores of different times: it gets the error that describes them, and returns nil to go on with
+	// them as they are. If Apart is nil, Join refuses them.
 	Apart func(context.Context, error) error
 }
 

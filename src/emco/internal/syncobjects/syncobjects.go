@@ -1,7 +1,6 @@
-// Package syncobjects turns the two sync objects of a cluster, which its callers read, into
-// Settings: repository and branch, or the registry or bucket in their place (Settings.Published),
-// credential, and options of the backend. Package clm calls it
-// at registration, so the user who makes a mistake gets the error; package route calls it for each
+// Package syncobjects makes Settings from the two sync objects of a cluster: the repository and branch, or the registry
+// or bucket (Settings.Published), the credential, and options of the backend. Its callers read the sync objects. Package
+// clm calls it at registration, so that the user who makes a mistake gets the error; package route calls it for each
 // lookup.
 //
 // Upstream's design calls the reference object the provider's and the resource object
