@@ -348,36 +348,36 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(budget.Options{})
-		pushes, calls := b.Left(repo("a"))
-		if pushes != (budget.Standing{Left: 1, Of: 1}) || calls.Left != calls.Of || !calls.Full.IsZero() || b.Size() != 0 {
+		pushes, calls := b.Remaining(repo("a"))
+		if pushes != (budget.Standing{Remaining: 1, Of: 1}) || calls.Remaining != calls.Of || !calls.Full.IsZero() || b.Size() != 0 {
 			t.Errorf("before anything was spent: %+v, %+v, and %d are remembered", pushes, calls, b.Size())
 		}
-		if pushes, calls := b.Left(git.Repo{URL: "https://git.example.org/a.git"}); pushes != (budget.Standing{}) || calls != (budget.Standing{}) {
+		if pushes, calls := b.Remaining(git.Repo{URL: "https://git.example.org/a.git"}); pushes != (budget.Standing{}) || calls != (budget.Standing{}) {
 			t.Errorf("a server without limits: %+v, %+v", pushes, calls)
 		}
 		if err := b.Spend(t.Context(), repo("a"), git.Cost{Pushes: 1, Content: 10}); err != nil {
 			t.Fatal(err)
 		}
-		pushes, after := b.Left(repo("a"))
-		if pushes.Left != 0 || !pushes.Full.Equal(time.Now().Add(10*time.Second)) {
+		pushes, after := b.Remaining(repo("a"))
+		if pushes.Remaining != 0 || !pushes.Full.Equal(time.Now().Add(10*time.Second)) {
 			t.Errorf("after a push: %+v at %s", pushes, time.Now())
 		}
-		if after.Of != 12 || after.Left != 2 {
+		if after.Of != 12 || after.Remaining != 2 {
 			t.Errorf("the limit on content is nearest to its end, 2 of 12: %+v", after)
 		}
-		if other, shared := b.Left(repo("b")); other.Left != 1 || shared != after {
+		if other, shared := b.Remaining(repo("b")); other.Remaining != 1 || shared != after {
 			t.Errorf("another repository of the credential: %+v, %+v", other, shared)
 		}
 		time.Sleep(time.Until(pushes.Full))
-		if pushes, _ = b.Left(repo("a")); pushes != (budget.Standing{Left: 1, Of: 1}) {
+		if pushes, _ = b.Remaining(repo("a")); pushes != (budget.Standing{Remaining: 1, Of: 1}) {
 			t.Errorf("after it is full again: %+v", pushes)
 		}
 		b.Observe(repo("a"), git.RateStatus{Limit: 5000, Remaining: 1, Reset: time.Now().Add(time.Hour)})
-		if _, calls = b.Left(repo("a")); calls.Left != 1 || !calls.Full.Equal(time.Now().Add(time.Hour)) {
+		if _, calls = b.Remaining(repo("a")); calls.Remaining != 1 || !calls.Full.Equal(time.Now().Add(time.Hour)) {
 			t.Errorf("as the server counts: %+v", calls)
 		}
 		b.Observe(repo("a"), git.RateStatus{Until: time.Now().Add(time.Minute)})
-		if _, calls = b.Left(repo("a")); calls.Left != 0 || !calls.Full.Equal(time.Now().Add(time.Minute)) {
+		if _, calls = b.Remaining(repo("a")); calls.Remaining != 0 || !calls.Full.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("while the server wants a pause: %+v", calls)
 		}
 	})

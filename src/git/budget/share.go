@@ -13,29 +13,29 @@ import (
 type Allowance interface {
 	// Change has change alter what is left of a credential, and stores it if change returns true.
 	// When another process was faster, it reads again and calls change again. A credential that is
-	// not stored has the zero Left. What was not stored for an hour may be forgotten. The name
+	// not stored has the zero SharedTokens. What was not stored for an hour may be forgotten. The name
 	// of a credential is a digest.
-	Change(ctx context.Context, credential string, change func(*Left) bool) error
+	Change(ctx context.Context, credential string, change func(*SharedTokens) bool) error
 }
 
-// Left is what all processes together have left of a credential's limits.
-type Left struct {
-	Until   time.Time             `json:"until,omitzero"` // the server asked to come back then
-	Buckets map[string]LeftBucket `json:"buckets"`        // by limit; full if missing
+// SharedTokens are what all processes together have left of a credential's limits.
+type SharedTokens struct {
+	Until   time.Time               `json:"until,omitzero"` // the server asked to come back then
+	Buckets map[string]SharedBucket `json:"buckets"`        // by limit; full if missing
 }
 
-// LeftBucket is what is left of one limit.
-type LeftBucket struct {
+// SharedBucket is what is left of one limit.
+type SharedBucket struct {
 	Tokens float64   `json:"tokens"`
 	At     time.Time `json:"at"` // filled up to this time
 }
 
 // take takes tokens of a limit: as many as are wanted, or those that there are, unless they are too few
 // to be worth it. left is what remains.
-func (l *Left) take(p portion, now time.Time) (taken, left float64) {
+func (l *SharedTokens) take(p portion, now time.Time) (taken, left float64) {
 	b, stored := l.Buckets[p.limit]
 	if !stored {
-		b = LeftBucket{Tokens: p.burst, At: now}
+		b = SharedBucket{Tokens: p.burst, At: now}
 	}
 	if past := now.Sub(b.At); past > 0 { // the clock of another process may be ahead
 		b.Tokens, b.At = b.Tokens+past.Seconds()*p.rate, now
@@ -49,7 +49,7 @@ func (l *Left) take(p portion, now time.Time) (taken, left float64) {
 	}
 	b.Tokens -= taken
 	if l.Buckets == nil {
-		l.Buckets = map[string]LeftBucket{}
+		l.Buckets = map[string]SharedBucket{}
 	}
 	l.Buckets[p.limit] = b
 	return taken, b.Tokens
@@ -57,7 +57,7 @@ func (l *Left) take(p portion, now time.Time) (taken, left float64) {
 
 // setClock lets a bucket fill from now on if the clock that wrote it was far ahead. A bucket that is a little ahead
 // waits.
-func (l *Left) setClock(p portion, now time.Time) (changed bool) {
+func (l *SharedTokens) setClock(p portion, now time.Time) (changed bool) {
 	b, stored := l.Buckets[p.limit]
 	if !stored || b.At.Sub(now) <= p.keep {
 		return false
@@ -176,7 +176,7 @@ type request struct {
 
 // change takes the portions, unless the server asked one of the processes to come back later. It may be
 // called again.
-func (r *request) change(l *Left) (changed bool) {
+func (r *request) change(l *SharedTokens) (changed bool) {
 	r.at, r.taken, r.left = time.Now(), nil, nil
 	if remaining(r.until, r.at) > remaining(l.Until, r.at) {
 		l.Until, changed = r.until, true

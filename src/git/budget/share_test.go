@@ -29,7 +29,7 @@ type allowance struct {
 	delay    time.Duration
 }
 
-func (a *allowance) Change(ctx context.Context, credential string, change func(*budget.Left) bool) error {
+func (a *allowance) Change(ctx context.Context, credential string, change func(*budget.SharedTokens) bool) error {
 	select {
 	case <-time.After(a.delay):
 	case <-ctx.Done():
@@ -41,7 +41,7 @@ func (a *allowance) Change(ctx context.Context, credential string, change func(*
 	if a.down != nil {
 		return a.down
 	}
-	var l budget.Left
+	var l budget.SharedTokens
 	if text := cmp.Or(string(a.stored[credential]), a.all); text != "" {
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			return err
@@ -242,16 +242,16 @@ func TestAWrongClockStopsNoProcess(t *testing.T) {
 	ahead := 24 * time.Hour
 	for _, tt := range []struct {
 		name   string
-		stored func(now time.Time) budget.Left
+		stored func(now time.Time) budget.SharedTokens
 		spend  int // of 48 a minute
 		most   time.Duration
 	}{
-		{"a server's time", func(now time.Time) budget.Left { return budget.Left{Until: now.Add(ahead)} }, 1, 0},
-		{"a bucket", func(now time.Time) budget.Left {
-			return budget.Left{Buckets: map[string]budget.LeftBucket{"contentMinute": {At: now.Add(ahead)}}}
+		{"a server's time", func(now time.Time) budget.SharedTokens { return budget.SharedTokens{Until: now.Add(ahead)} }, 1, 0},
+		{"a bucket", func(now time.Time) budget.SharedTokens {
+			return budget.SharedTokens{Buckets: map[string]budget.SharedBucket{"contentMinute": {At: now.Add(ahead)}}}
 		}, 36, time.Minute},
-		{"a bucket that is a little ahead", func(now time.Time) budget.Left {
-			return budget.Left{Buckets: map[string]budget.LeftBucket{"contentMinute": {At: now.Add(3 * time.Second)}}}
+		{"a bucket that is a little ahead", func(now time.Time) budget.SharedTokens {
+			return budget.SharedTokens{Buckets: map[string]budget.SharedBucket{"contentMinute": {At: now.Add(3 * time.Second)}}}
 		}, 1, 8 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,14 +8,14 @@ import (
 
 // Standing is what is left of a limit. The zero Standing is that of no limit.
 type Standing struct {
-	Left int       // that may be spent now
-	Of   int       // the most that can be saved up
-	Full time.Time // when that much is left again; zero if it is
+	Remaining int       // that may be spent now
+	Of        int       // the most that can be saved up
+	Full      time.Time // when that much is left again; zero if it is
 }
 
-// Left returns what is left of a repository's limits: of its pushes, and of the calls of its credential by the limit that is
+// Remaining returns what is left of a repository's limits: of its pushes, and of the calls of its credential by the limit that is
 // nearest to its end. Of limits that several processes share it is what this one knows.
-func (b *Budget) Left(r git.Repo) (pushes, calls Standing) {
+func (b *Budget) Remaining(r git.Repo) (pushes, calls Standing) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, rates := time.Now(), b.rates(r)
@@ -36,18 +36,18 @@ func (g *rateGate) standing(c git.Cost, now time.Time) (out Standing) {
 		if b.costOf(c) == 0 {
 			continue
 		}
-		if s := b.standing(now); out.Of == 0 || s.Left*out.Of < out.Left*s.Of {
+		if s := b.standing(now); out.Of == 0 || s.Remaining*out.Of < out.Remaining*s.Of {
 			out = s
 		}
 	}
 	if c.Calls == 0 {
 		return out
 	}
-	if g.counted && g.reset.After(now) && (out.Of == 0 || g.left < out.Left) {
-		out = Standing{Left: g.left, Of: max(g.left, out.Of), Full: g.reset}
+	if g.counted && g.reset.After(now) && (out.Of == 0 || g.left < out.Remaining) {
+		out = Standing{Remaining: g.left, Of: max(g.left, out.Of), Full: g.reset}
 	}
 	if g.until.After(now) {
-		out.Left, out.Full = 0, g.until
+		out.Remaining, out.Full = 0, g.until
 	}
 	return out
 }
@@ -59,7 +59,7 @@ func (b *tokenBucket) standing(now time.Time) Standing {
 		have += b.share.left
 	}
 	have = min(max(have, 0), b.burst)
-	out := Standing{Left: int(have + rounding), Of: int(b.burst)}
+	out := Standing{Remaining: int(have + rounding), Of: int(b.burst)}
 	if have+rounding < b.burst {
 		out.Full = now.Add(b.arrival(b.burst - have))
 	}

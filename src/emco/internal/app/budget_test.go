@@ -42,7 +42,7 @@ func TestDeliveriesSpendASharedBudget(t *testing.T) {
 	if len(r.Kvs) != 1 || strings.Contains(string(r.Kvs[0].Value), s.token) {
 		t.Fatalf("%v, want one credential, and nothing of it", r.Kvs)
 	}
-	var left budget.Left
+	var left budget.SharedTokens
 	s.must("decode what is left", json.Unmarshal(r.Kvs[0].Value, &left))
 	for _, limit := range []string{"callsHour", "pointsMinute", "contentHour"} {
 		if left.Buckets[limit].At.IsZero() {

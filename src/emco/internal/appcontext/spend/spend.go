@@ -1,6 +1,6 @@
 // Package spend stores what processes together have left of the limits of Git hosts.
 //
-//	spend/<name of a credential>   budget.Left, on a lease: it is gone one to two hours after the last change
+//	spend/<name of a credential>   budget.SharedTokens, on a lease: it is gone one to two hours after the last change
 //	spendsecret                    a random value, sealed, which makes the names
 //
 // After an hour without a change all limits are whole again, so the missing key means the same. A
@@ -50,7 +50,7 @@ type Store struct {
 func New(kv *etcdkv.Client, sealer *seal.Sealer) *Store { return &Store{kv: kv, sealer: sealer} }
 
 // Change implements budget.Allowance.
-func (s *Store) Change(ctx context.Context, credential string, change func(*budget.Left) bool) error {
+func (s *Store) Change(ctx context.Context, credential string, change func(*budget.SharedTokens) bool) error {
 	err := s.change(ctx, credential, change)
 	if e, ok := errors.AsType[*errs.Error](err); ok { // tenants read it, so it must not hold the key
 		return errs.E(e.Kind, e.Op, "what is left of a credential's limits", e.Err)
@@ -58,7 +58,7 @@ func (s *Store) Change(ctx context.Context, credential string, change func(*budg
 	return err
 }
 
-func (s *Store) change(ctx context.Context, credential string, change func(*budget.Left) bool) error {
+func (s *Store) change(ctx context.Context, credential string, change func(*budget.SharedTokens) bool) error {
 	for range attempts {
 		key, err := s.key(ctx, credential)
 		if err != nil {
@@ -122,8 +122,8 @@ func (s *Store) loadOrCreateSecret(ctx context.Context) (seal.Secret, error) {
 }
 
 // try is one attempt; it is not done if another process was faster.
-func (s *Store) try(ctx context.Context, key string, change func(*budget.Left) bool) (done bool, err error) {
-	left, kv, err := etcdkv.Read[budget.Left](ctx, s.kv, key)
+func (s *Store) try(ctx context.Context, key string, change func(*budget.SharedTokens) bool) (done bool, err error) {
+	left, kv, err := etcdkv.Read[budget.SharedTokens](ctx, s.kv, key)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return false, err
 	}

@@ -160,7 +160,7 @@ func TestALostLeaseIsReplaced(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
 	client := cluster.Client()
 	s := spend.New(etcdkv.New(client, etcdtest.Prefix(t), etcdkv.Options{}), sealer)
-	change := func(l *budget.Left) bool { l.Until = time.Now(); return true }
+	change := func(l *budget.SharedTokens) bool { l.Until = time.Now(); return true }
 	must(t, s.Change(t.Context(), "a", change))
 	all, err := client.Leases(t.Context())
 	must(t, err)
@@ -183,7 +183,7 @@ func TestNamesOfCredentialsAreSecret(t *testing.T) {
 		for range 5 { // at once, so one of them makes the secret
 			s := spend.New(etcdkv.New(client, prefix, etcdkv.Options{}), sealer)
 			wg.Go(func() {
-				if err := s.Change(t.Context(), credential, func(l *budget.Left) bool { l.Until = time.Now(); return true }); err != nil {
+				if err := s.Change(t.Context(), credential, func(l *budget.SharedTokens) bool { l.Until = time.Now(); return true }); err != nil {
 					t.Error(err)
 				}
 			})
@@ -208,14 +208,14 @@ func TestNamesOfCredentialsAreSecret(t *testing.T) {
 		}
 	}
 	foreign := spend.New(etcdkv.New(client, prefix+"/one", etcdkv.Options{}), seal.New(seal.NewKey()))
-	if err := foreign.Change(t.Context(), credential, func(*budget.Left) bool { return true }); err == nil {
+	if err := foreign.Change(t.Context(), credential, func(*budget.SharedTokens) bool { return true }); err == nil {
 		t.Error("a process without the data key finds the name")
 	}
 
 	s := spend.New(etcdkv.New(client, prefix+"/one", etcdkv.Options{Timeout: time.Second}), sealer)
-	must(t, s.Change(t.Context(), credential, func(*budget.Left) bool { return false }))
+	must(t, s.Change(t.Context(), credential, func(*budget.SharedTokens) bool { return false }))
 	cluster.Pause(0)
-	err := s.Change(t.Context(), credential, func(*budget.Left) bool { return true })
+	err := s.Change(t.Context(), credential, func(*budget.SharedTokens) bool { return true })
 	cluster.Resume(0)
 	wantKind(t, err, errs.Unavailable)
 	for _, part := range []string{one[0], credential, "/spend"} {
