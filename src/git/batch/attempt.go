@@ -52,17 +52,17 @@ func (q *branchQueue) process(reqs []*jobRequest) {
 
 // commitUnlessCooling commits jobs, unless their repository is in a cooldown.
 func (q *branchQueue) commitUnlessCooling(ctx context.Context, reqs []*jobRequest) (git.Hash, error) {
-	repo, rests := reqs[0].job.Repo, q.owner.cooldowns
+	repo, cooldowns := reqs[0].job.Repo, q.owner.cooldowns
 	asked := slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.job.Interactive })
-	if err := rests.Check(repo, asked); err != nil {
+	if err := cooldowns.Check(repo, asked); err != nil {
 		return "", err
 	}
 	commit, err := q.commitContained(ctx, reqs)
 	if q.owner.ctx.Err() == nil && slices.ContainsFunc(reqs, func(r *jobRequest) bool { return r.ctx.Err() == nil }) {
 		if waitsForMerge(err) {
-			rests.Record(repo, nil) // the repository is well
+			cooldowns.Record(repo, nil) // the repository is well
 		} else {
-			rests.Record(repo, err)
+			cooldowns.Record(repo, err)
 		}
 	}
 	return commit, err
@@ -299,36 +299,36 @@ func whileWanted(ctx context.Context, reqs []*jobRequest) (context.Context, func
 
 // runOnce reads the head if it is unknown, checks the history, and commits on top.
 func (t *commitAttempt) runOnce(ctx context.Context) (git.Hash, error) {
-	l := t.queue
-	if !l.headKnown {
+	q := t.queue
+	if !q.headKnown {
 		if err := t.readHead(ctx); err != nil {
 			return "", err
 		}
 	}
 	if err := t.checkHistory(ctx); err != nil {
-		l.headKnown = false
+		q.headKnown = false
 		if _, rewritten := errors.AsType[*RewrittenError](err); rewritten && !t.headRead {
 			return t.runOnce(ctx) // someone may have written since the head was read
 		}
 		return "", err
 	}
-	parent := l.head
+	parent := q.head
 	commit, err := t.writeOrPropose(ctx, parent)
 	if err != nil {
-		l.headKnown = false
+		q.headKnown = false
 		t.maybeWritten = t.maybeWritten || errs.Is(err, errs.Unavailable)
 		return "", err
 	}
 	if commit == parent && !t.headRead {
-		l.headKnown = false // nothing was sent: the branch may have left parent since, and lost the edits
+		q.headKnown = false // nothing was sent: the branch may have left parent since, and lost the edits
 		return t.runOnce(ctx)
 	}
 	t.committed = commit != parent || t.maybeWritten
 	if commit == parent {
 		return t.holdingCommit(), nil
 	}
-	l.history.addOwn(commit, parent)
-	l.head, t.written = commit, commit
+	q.history.addOwn(commit, parent)
+	q.head, t.written = commit, commit
 	return commit, nil
 }
 
@@ -358,12 +358,12 @@ func basesOf(reqs []*jobRequest) []git.Hash {
 
 // readHead reads the head. A missing branch has an empty one: its first commit makes the branch.
 func (t *commitAttempt) readHead(ctx context.Context) error {
-	l := t.queue
-	head, err := l.owner.host.Head(ctx, t.repo, l.key.branch)
+	q := t.queue
+	head, err := q.owner.host.Head(ctx, t.repo, q.key.branch)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	l.head, l.headKnown, t.headRead = head, true, true
+	q.head, q.headKnown, t.headRead = head, true, true
 	return nil
 }
 

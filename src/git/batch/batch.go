@@ -112,7 +112,7 @@ type Job struct {
 	Edits       []git.Edit
 	Title       string
 	Trailers    []git.Trailer // a value may be a list, separated by commas; a long one ends in the number of missing values
-	Exact       []git.Trailer // likewise, for programs that read the values: a long list leaves out the rest silently
+	Exact       []git.Trailer // as Trailers, for programs that read the values: a long list is cut, without a number at its end
 	Fence       Fence
 	Propose     bool // where the branch is protected, propose the edits by a pull or merge request
 	Urgent      bool // overtakes jobs that share no path with it
@@ -229,14 +229,14 @@ func (w *Writers) enqueue(r *jobRequest) error {
 		return errs.E(errs.Unavailable, "write", r.job.Repo.URL, errors.New("shutting down"))
 	}
 	k := branchKey{url: r.job.Repo.URL, branch: r.job.Branch}
-	l, ok := w.queues[k]
+	q, ok := w.queues[k]
 	if !ok {
-		l = &branchQueue{owner: w, key: k, wake: make(chan struct{}, 1)}
-		w.queues[k] = l
-		w.wg.Go(l.run)
+		q = &branchQueue{owner: w, key: k, wake: make(chan struct{}, 1)}
+		w.queues[k] = q
+		w.wg.Go(q.run)
 	}
-	l.pending = append(l.pending, r)
-	l.wakeUp()
+	q.pending = append(q.pending, r)
+	q.wakeUp()
 	return nil
 }
 
@@ -244,8 +244,8 @@ func (w *Writers) enqueue(r *jobRequest) error {
 func (w *Writers) Close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, l := range w.queues {
-		l.wakeUp()
+	for _, q := range w.queues {
+		q.wakeUp()
 	}
 	w.mu.Unlock()
 	timer := time.AfterFunc(w.opt.Grace, w.stop)

@@ -245,7 +245,7 @@ func TestOnlyALaterOwnerOverruns(t *testing.T) {
 	}
 }
 
-// A fence that has fallen stops a push before anything is sent; one that cannot be asked
+// A fence that is no longer valid stops a push before anything is sent; one that cannot be asked
 // is asked again.
 func TestAFallenFenceStopsThePush(t *testing.T) {
 	t.Parallel()

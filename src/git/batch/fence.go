@@ -18,8 +18,8 @@ const FenceTrailer = "Emco-Fence"
 // comes wrapped in a Conflict.
 var ErrFenced = errors.New("another process has taken over this work")
 
-// Fence separates a writer that owns a part of the work from its successor. It falls when the
-// writer loses its ownership, which the writer may not notice. The zero Fence never falls.
+// Fence separates a writer that owns a part of the work from its successor. A Fence is valid until its writer loses its
+// ownership, which the writer may not notice. The zero Fence is always valid.
 type Fence struct {
 	Shard string // the part of the work
 	Token int64  // higher for each later owner of the shard
@@ -47,7 +47,7 @@ func fenceOf(c git.Commit) Fence {
 	return Fence{Shard: shard, Token: token}
 }
 
-// check returns an error unless the fence stands.
+// check returns an error unless the fence is valid.
 func (f Fence) check(ctx context.Context) error {
 	if f.Check == nil {
 		return nil

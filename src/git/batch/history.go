@@ -162,9 +162,9 @@ func (t *commitAttempt) checkNewCommits(ctx context.Context, host git.LogReader)
 
 // findBase fails unless a commit is in the history of the head.
 func (t *commitAttempt) findBase(ctx context.Context, host git.LogReader, base git.Hash) error {
-	l := t.queue
-	grown := l.history.contains[base] || base == l.head
-	if !grown && l.head != "" {
+	q := t.queue
+	grown := q.history.contains[base] || base == q.head
+	if !grown && q.head != "" {
 		log, err := t.since(ctx, host, base)
 		if err != nil {
 			return err
@@ -172,9 +172,9 @@ func (t *commitAttempt) findBase(ctx context.Context, host git.LogReader, base g
 		grown = log.Grown
 	}
 	if !grown {
-		return errs.E(errs.Forbidden, "write", t.repo.URL, &RewrittenError{Branch: l.key.branch, Base: base, Head: l.head})
+		return errs.E(errs.Forbidden, "write", t.repo.URL, &RewrittenError{Branch: q.key.branch, Base: base, Head: q.head})
 	}
-	l.history.add(base)
+	q.history.add(base)
 	return nil
 }
 

@@ -10,15 +10,15 @@ import (
 // Lane is what is known of a branch that was written since the start: the jobs that wait, and
 // the outcome of the last batch.
 type Lane struct {
-	URL, Branch string
-	Repo        git.Repo  // as it was reached last
-	Queued      int       // jobs that wait
-	Oldest      time.Time // when the first of them was queued; zero without one
-	Pushed      time.Time // the last commit; zero if there was none
-	Commit      git.Hash  // that commit
-	Err         error     // of the last batch; nil if it succeeded
-	Since       time.Time // when Err began, or when it ended
-	Resting     time.Time // until then the repository is left alone; zero if it is not
+	URL, Branch  string
+	Repo         git.Repo  // as it was reached last
+	Queued       int       // jobs that wait
+	Oldest       time.Time // when the first of them was queued; zero without one
+	Pushed       time.Time // the last commit; zero if there was none
+	Commit       git.Hash  // that commit
+	Err          error     // of the last batch; nil if it succeeded
+	Since        time.Time // when Err began, or when it ended
+	CoolingUntil time.Time // the end of the repository's cooldown; zero if it has none
 }
 
 // maxLanes bounds the lanes that are remembered.
@@ -66,7 +66,7 @@ func (w *Writers) Lanes() []Lane {
 	out := make([]Lane, 0, len(w.lanes)+len(w.queues))
 	for k, l := range w.lanes {
 		out = append(out, Lane{
-			URL: k.url, Branch: k.branch, Repo: l.repo, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, Resting: w.cooldowns.Until(l.repo),
+			URL: k.url, Branch: k.branch, Repo: l.repo, Pushed: l.pushed, Commit: l.commit, Err: l.err, Since: l.since, CoolingUntil: w.cooldowns.Until(l.repo),
 		}.with(w.queues[k]))
 	}
 	for k, q := range w.queues {

@@ -51,15 +51,15 @@ func TestLanesTellWhatWaitsAndWhatFailed(t *testing.T) {
 			t.Fatal("a refused credential was accepted")
 		}
 		l := only(t, w)
-		if !errs.Is(l.Err, errs.Unauthorized) || l.Since.Before(failed) || !l.Resting.After(time.Now()) || l.Queued != 0 || l.Commit == "" {
+		if !errs.Is(l.Err, errs.Unauthorized) || l.Since.Before(failed) || !l.CoolingUntil.After(time.Now()) || l.Queued != 0 || l.Commit == "" {
 			t.Errorf("after a refusal: %+v", l)
 		}
 		delete(h.why, repo)
-		time.Sleep(time.Until(l.Resting)) //nolint:forbidigo // of the bubble's clock
+		time.Sleep(time.Until(l.CoolingUntil)) //nolint:forbidigo // of the bubble's clock
 		if _, err := w.Submit(t.Context(), job(file("f", "z"))); err != nil {
 			t.Fatal(err)
 		}
-		if l := only(t, w); l.Err != nil || !l.Resting.IsZero() || l.Since.Before(failed) {
+		if l := only(t, w); l.Err != nil || !l.CoolingUntil.IsZero() || l.Since.Before(failed) {
 			t.Errorf("when it works again: %+v", l)
 		}
 	})

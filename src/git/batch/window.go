@@ -49,9 +49,9 @@ func (q *branchQueue) window() time.Duration {
 }
 
 // urgentElsewhereLocked reports whether another branch of the repository has an urgent job.
-func (w *Writers) urgentElsewhereLocked(l *branchQueue) bool {
+func (w *Writers) urgentElsewhereLocked(q *branchQueue) bool {
 	for k, other := range w.queues {
-		if other != l && k.url == l.key.url && urgent(other.pending) {
+		if other != q && k.url == q.key.url && urgent(other.pending) {
 			return true
 		}
 	}

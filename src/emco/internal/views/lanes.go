@@ -50,7 +50,7 @@ type LaneOwners interface {
 
 // LaneBudgets knows what is left of the limits of Git servers.
 type LaneBudgets interface {
-	Left(r git.Repo) (pushes, calls budget.Standing)
+	Remaining(r git.Repo) (pushes, calls budget.Standing)
 }
 
 // Lanes serves the view of the Git branches, of the process that writes them.
@@ -131,13 +131,13 @@ func (l Lanes) budget(repo git.Repo) *v2.LaneBudget {
 		if s == (budget.Standing{}) {
 			return nil
 		}
-		out := &v2.BudgetLeft{Left: s.Left, Of: s.Of}
+		out := &v2.BudgetLeft{Left: s.Remaining, Of: s.Of}
 		if !s.Full.IsZero() {
 			out.Resets = s.Full.UTC().Truncate(time.Second)
 		}
 		return out
 	}
-	pushes, calls := l.Budgets.Left(repo)
+	pushes, calls := l.Budgets.Remaining(repo)
 	out := v2.LaneBudget{Pushes: left(pushes), API: left(calls)}
 	if out == (v2.LaneBudget{}) {
 		return nil
@@ -197,8 +197,8 @@ func withLane(item v2.LaneView, known batch.Lane) v2.LaneView {
 		return item
 	}
 	item.State, item.Why = laneState(known), known.Err.Error()
-	if !known.Resting.IsZero() {
-		item.NextTry = known.Resting.UTC()
+	if !known.CoolingUntil.IsZero() {
+		item.NextTry = known.CoolingUntil.UTC()
 	}
 	return item
 }
@@ -211,7 +211,7 @@ func laneState(known batch.Lane) string {
 	if _, proposed := errors.AsType[*batch.ProposedError](known.Err); proposed {
 		return v2.LaneWaiting
 	}
-	if !known.Resting.IsZero() {
+	if !known.CoolingUntil.IsZero() {
 		return v2.LaneResting
 	}
 	return v2.LaneRefused

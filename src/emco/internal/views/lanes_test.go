@@ -78,7 +78,7 @@ func TestLanesAreListedWorstFirst(t *testing.T) {
 			{URL: url, Branch: "main", Queued: 3, Oldest: noon, Pushed: noon.Add(-time.Minute), Commit: "c0ffee", Since: noon.Add(-time.Hour)},
 			{URL: url, Branch: "protected", Err: &batch.ProposedError{Branch: "protected", Proposal: git.Proposal{URL: "https://git/pull/1"}}, Since: noon},
 			{URL: url, Branch: "lost", Err: &batch.RewrittenError{Branch: "lost", Base: "c0ffee"}, Since: noon},
-			{URL: url, Branch: "down", Err: errs.New(errs.Unavailable, "502"), Since: noon, Resting: noon.Add(time.Minute)},
+			{URL: url, Branch: "down", Err: errs.New(errs.Unavailable, "502"), Since: noon, CoolingUntil: noon.Add(time.Minute)},
 			{URL: url, Branch: "large", Err: errs.New(errs.TooLarge, "413"), Since: noon},
 		},
 	}
