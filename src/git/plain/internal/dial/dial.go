@@ -20,15 +20,15 @@ const (
 	ReceivePack = "git-receive-pack"
 )
 
-// Session is one conversation with a service over some transport: the service sends an
-// advertisement, gets at most one request unless the session has an endpoint, and replies.
-type Session interface {
+// Conversation is an exchange with a service over some transport: the service sends an
+// advertisement, gets at most one request unless the conversation has an endpoint, and replies.
+type Conversation interface {
 	// Advert is the advertisement of the service; it must be read before Exchange.
 	Advert() io.Reader
 	// Exchange sends a request of size bytes, -1 if unknown, and returns the reply.
 	Exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error)
-	// Endpoint is where further requests go, without a new advertisement: in this session once it is closed, or in
-	// one of Resume. It is "" where a conversation takes one request.
+	// Endpoint is where further requests go, without a new advertisement: in this conversation once it is closed, or in
+	// one of Resume. It is "" where the service takes one request.
 	Endpoint() string
 	// Close ends the conversation and waits for its goroutines and programs. clean means that the
 	// reply was read to its end, so that the server may finish on its own.
@@ -51,7 +51,7 @@ type Dialer struct {
 
 // Dial starts a service for a repository, whose parsed URL is a. The scheme file runs the service of
 // the git program; whether that is allowed is up to the caller.
-func (d *Dialer) Dial(ctx context.Context, r git.Repo, a git.Address, service string) (Session, error) {
+func (d *Dialer) Dial(ctx context.Context, r git.Repo, a git.Address, service string) (Conversation, error) {
 	switch {
 	case a.Scheme == "http" || a.Scheme == "https":
 		return d.dialHTTP(ctx, r, service)

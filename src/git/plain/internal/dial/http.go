@@ -13,9 +13,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/transport"
 )
 
-// httpSession speaks the stateless form of the protocol: GET the advertisement,
+// httpConversation speaks the stateless form of the protocol: GET the advertisement,
 // POST the request.
-type httpSession struct {
+type httpConversation struct {
 	client  *http.Client
 	repo    git.Repo
 	base    string
@@ -24,12 +24,12 @@ type httpSession struct {
 	first   io.Reader
 }
 
-func (d *Dialer) dialHTTP(ctx context.Context, r git.Repo, service string) (Session, error) {
+func (d *Dialer) dialHTTP(ctx context.Context, r git.Repo, service string) (Conversation, error) {
 	client, err := d.Clients.Get(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &httpSession{client: client, repo: r, base: strings.TrimRight(r.URL, "/"), service: service}
+	s := &httpConversation{client: client, repo: r, base: strings.TrimRight(r.URL, "/"), service: service}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/info/refs?service="+service, nil)
 	if err != nil {
 		return nil, err
@@ -45,19 +45,19 @@ func (d *Dialer) dialHTTP(ctx context.Context, r git.Repo, service string) (Sess
 	return s, nil
 }
 
-// Resume returns a session with a service whose advertisement was read before, by a session with that endpoint. It sends
+// Resume returns a conversation with a service whose advertisement was read before, by a conversation with that endpoint. It sends
 // nothing yet.
-func (d *Dialer) Resume(r git.Repo, endpoint, service string) (Session, error) {
+func (d *Dialer) Resume(r git.Repo, endpoint, service string) (Conversation, error) {
 	client, err := d.Clients.Get(r)
 	if err != nil {
 		return nil, err
 	}
-	return &httpSession{client: client, repo: r, base: endpoint, service: service, first: strings.NewReader("")}, nil
+	return &httpConversation{client: client, repo: r, base: endpoint, service: service, first: strings.NewReader("")}, nil
 }
 
-func (s *httpSession) Advert() io.Reader { return s.first }
+func (s *httpConversation) Advert() io.Reader { return s.first }
 
-func (s *httpSession) Exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error) {
+func (s *httpConversation) Exchange(ctx context.Context, body io.Reader, size int64) (io.Reader, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+"/"+s.service, body)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *httpSession) Exchange(ctx context.Context, body io.Reader, size int64) 
 }
 
 // do sends a request with the credentials and checks that Git answers.
-func (s *httpSession) do(req *http.Request, what string) (*http.Response, error) {
+func (s *httpConversation) do(req *http.Request, what string) (*http.Response, error) {
 	req.Header.Set("User-Agent", "emco")
 	if s.repo.Token != "" {
 		user := s.repo.User
@@ -98,11 +98,11 @@ func (s *httpSession) do(req *http.Request, what string) (*http.Response, error)
 	return resp, nil
 }
 
-func (s *httpSession) Endpoint() string { return s.base }
+func (s *httpConversation) Endpoint() string { return s.base }
 
-func (s *httpSession) Explain(err error) error { return err }
+func (s *httpConversation) Explain(err error) error { return err }
 
-func (s *httpSession) Close(clean bool) {
+func (s *httpConversation) Close(clean bool) {
 	for _, reply := range s.replies {
 		if r, ok := reply.(io.Reader); ok && clean {
 			_, _ = io.CopyN(io.Discard, r, 64<<10) // lets the connection be used again

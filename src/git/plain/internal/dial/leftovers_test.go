@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What a killed process leaves of its sessions goes with the next session, and what lives stays.
+// The folder that a killed process leaves is removed with the next conversation, and those in use stay.
 func TestLeftoversOfKilledProcessesGo(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "d") // short enough for the path of a socket
@@ -17,7 +17,7 @@ func TestLeftoversOfKilledProcessesGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	now := time.Now()
-	session := func(name string, age time.Duration, socket, killed bool) {
+	folder := func(name string, age time.Duration, socket, killed bool) {
 		t.Helper()
 		path := filepath.Join(dir, name)
 		if err := os.Mkdir(path, 0o700); err != nil {
@@ -39,12 +39,12 @@ func TestLeftoversOfKilledProcessesGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	session(sessionPrefix+"killed", time.Hour, true, true)
-	session(sessionPrefix+"lives", time.Hour, true, false)
-	session(sessionPrefix+"young", time.Second, true, true)
-	session(sessionPrefix+"without", time.Hour, false, false)
-	session(sessionPrefix+"old", 3*time.Hour, false, false)
-	session("of-others", 3*time.Hour, true, true)
+	folder(conversationPrefix+"killed", time.Hour, true, true)
+	folder(conversationPrefix+"lives", time.Hour, true, false)
+	folder(conversationPrefix+"young", time.Second, true, true)
+	folder(conversationPrefix+"without", time.Hour, false, false)
+	folder(conversationPrefix+"old", 3*time.Hour, false, false)
+	folder("of-others", 3*time.Hour, true, true)
 	var d Dialer
 	left := func(want ...string) {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 
 // dialFile runs the service of the git program on a bare repository of this machine. It is
 // for tests and demos.
-func (d *Dialer) dialFile(ctx context.Context, a git.Address, service string) (Session, error) {
+func (d *Dialer) dialFile(ctx context.Context, a git.Address, service string) (Conversation, error) {
 	if _, err := os.Stat(a.Path); err != nil {
 		return nil, errs.E(errs.NotFound, service, "", errors.New("no such repository"))
 	}
@@ -26,9 +26,9 @@ func (d *Dialer) dialFile(ctx context.Context, a git.Address, service string) (S
 }
 
 // startProgram starts a program whose standard streams are those of a service. kill ends it.
-func startProgram(cmd *exec.Cmd, kill context.CancelFunc) (*streamSession, error) {
+func startProgram(cmd *exec.Cmd, kill context.CancelFunc) (*streamConversation, error) {
 	cmd.WaitDelay = exitGrace // a child of the program may hold the error stream open
-	s := &streamSession{stderr: &tailBuffer{}, kill: kill, wait: cmd.Wait}
+	s := &streamConversation{stderr: &tailBuffer{}, kill: kill, wait: cmd.Wait}
 	cmd.Stderr = s.stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

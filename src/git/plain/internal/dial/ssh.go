@@ -26,7 +26,7 @@ var (
 // dialSSH runs a service on the server. The server must prove a key that is in KnownHosts, and is
 // asked only for the kinds of keys that are listed there for it: a server with several keys could
 // otherwise offer an unknown one.
-func (d *Dialer) dialSSH(ctx context.Context, r git.Repo, a git.Address, service string) (Session, error) {
+func (d *Dialer) dialSSH(ctx context.Context, r git.Repo, a git.Address, service string) (Conversation, error) {
 	addr := hostPort(a)
 	conf, tried, err := sshConfig(r, a, addr)
 	if err != nil {
@@ -72,13 +72,13 @@ func serviceCommand(service, path string) string {
 	return service + " " + quote(path)
 }
 
-// runSSH starts a command in a session of its own.
-func runSSH(client *ssh.Client, command string) (*streamSession, error) {
+// runSSH starts a command in an SSH session of its own.
+func runSSH(client *ssh.Client, command string) (*streamConversation, error) {
 	run, err := client.NewSession()
 	if err != nil {
 		return nil, err
 	}
-	s := &streamSession{stderr: &tailBuffer{}, wait: run.Wait, kill: func() { _ = client.Close() }}
+	s := &streamConversation{stderr: &tailBuffer{}, wait: run.Wait, kill: func() { _ = client.Close() }}
 	run.Stderr = s.stderr
 	in, err := run.StdinPipe()
 	if err != nil {
@@ -172,7 +172,7 @@ func (unknownKey) Type() string                        { return "none" }
 func (unknownKey) Marshal() []byte                     { return []byte("none") }
 func (unknownKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a real key") }
 
-// sshFailure classifies errors before a session is established.
+// sshFailure classifies errors before a connection is established.
 func sshFailure(err error, tried bool) error {
 	var changed *knownhosts.KeyError
 	var revoked *knownhosts.RevokedError

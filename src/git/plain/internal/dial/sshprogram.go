@@ -34,9 +34,9 @@ var sshEnvironment = []string{
 //
 // The repository brings the credentials. The operator's SSHConfig determines how
 // servers are reached (jump hosts, hardware keys, proxies).
-func (d *Dialer) dialSSHProgram(ctx context.Context, r git.Repo, a git.Address, service string) (Session, error) {
+func (d *Dialer) dialSSHProgram(ctx context.Context, r git.Repo, a git.Address, service string) (Conversation, error) {
 	d.sweepLeftovers(os.TempDir(), time.Now())
-	dir, err := os.MkdirTemp("", sessionPrefix)
+	dir, err := os.MkdirTemp("", conversationPrefix)
 	if err != nil {
 		return nil, err
 	}

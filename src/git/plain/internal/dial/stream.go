@@ -23,9 +23,9 @@ const (
 	maxStderr = 4 << 10 // bytes of the error stream that are kept
 )
 
-// streamSession speaks the protocol over the standard streams of a service, which runs on another
+// streamConversation speaks the protocol over the standard streams of a service, which runs on another
 // machine by ssh, or here.
-type streamSession struct {
+type streamConversation struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr *tailBuffer
@@ -39,13 +39,13 @@ type streamSession struct {
 	exit   error
 }
 
-func (s *streamSession) Advert() io.Reader { return s.out }
+func (s *streamConversation) Advert() io.Reader { return s.out }
 
-func (s *streamSession) Endpoint() string { return "" }
+func (s *streamConversation) Endpoint() string { return "" }
 
 // Exchange copies the request in the background: a service may write while it reads, and would
 // block if its output were not read.
-func (s *streamSession) Exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {
+func (s *streamConversation) Exchange(_ context.Context, body io.Reader, _ int64) (io.Reader, error) {
 	s.asked = true
 	s.writer.Go(func() {
 		_, _ = io.Copy(s.in, body) // a service that stops reading reports why on its output
@@ -56,7 +56,7 @@ func (s *streamSession) Exchange(_ context.Context, body io.Reader, _ int64) (io
 
 // Close ends an unused conversation with a flush: a receive-pack whose input stays open would wait
 // for ever.
-func (s *streamSession) Close(clean bool) {
+func (s *streamConversation) Close(clean bool) {
 	if s.closed {
 		return
 	}
@@ -77,7 +77,7 @@ func (s *streamSession) Close(clean bool) {
 }
 
 // Explain prefers what the service wrote to its error stream.
-func (s *streamSession) Explain(err error) error {
+func (s *streamConversation) Explain(err error) error {
 	if _, ok := err.(*errs.Error); ok {
 		return err
 	}

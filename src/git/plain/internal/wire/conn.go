@@ -91,7 +91,7 @@ func (c *Client) Open(ctx context.Context, r git.Repo, name string) (*Conn, erro
 	if s.Endpoint() != "" {
 		c.announced.add(of, announcement{s.Endpoint(), refs.Capabilities, time.Now().Add(announcedFor)})
 	}
-	return &Conn{client: c, session: s, refs: refs, repo: r, service: name}, nil
+	return &Conn{client: c, conversation: s, refs: refs, repo: r, service: name}, nil
 }
 
 // pay spends a read from the budget.
@@ -140,12 +140,12 @@ func (c *Client) Moved(ctx context.Context, r git.Repo, branch string, id plumbi
 
 // Conn is a conversation with a service whose capabilities are known.
 type Conn struct {
-	client      *Client
-	session     dial.Session
-	refs        *packp.AdvRefs
-	repo        git.Repo
-	service     string
-	withoutRefs bool // refs has capabilities, but no branches
+	client       *Client
+	conversation dial.Conversation
+	refs         *packp.AdvRefs
+	repo         git.Repo
+	service      string
+	withoutRefs  bool // refs has capabilities, but no branches
 }
 
 // Has reports whether the server has a capability.
@@ -171,11 +171,11 @@ func (c *Conn) Branches(prefix string) []string {
 
 // Again prepares another request in this conversation, and reports whether that is possible.
 func (c *Conn) Again(ctx context.Context) (bool, error) {
-	if c.session.Endpoint() == "" {
+	if c.conversation.Endpoint() == "" {
 		return false, nil
 	}
 	return true, c.client.Budget.Spend(ctx, c.repo, git.Cost{Reads: 1})
 }
 
 // Close ends the conversation. clean means that the last reply was read to its end.
-func (c *Conn) Close(clean bool) { c.session.Close(clean) }
+func (c *Conn) Close(clean bool) { c.conversation.Close(clean) }

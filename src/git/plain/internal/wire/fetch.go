@@ -100,7 +100,7 @@ func (q FetchRequest) capabilities(c *Conn) string {
 // of the client. It returns how many deltas lack their base.
 func (c *Conn) Fetch(ctx context.Context, q FetchRequest, p *pack.Reader) (unresolved int, err error) {
 	body, deepened := q.body(c)
-	reply, err := c.session.Exchange(ctx, bytes.NewReader(body.Bytes()), int64(body.Len()))
+	reply, err := c.conversation.Exchange(ctx, bytes.NewReader(body.Bytes()), int64(body.Len()))
 	if c.outdated(err) {
 		fresh, err := c.client.Open(ctx, c.repo, c.service)
 		if err != nil {
@@ -124,7 +124,7 @@ func (c *Conn) Fetch(ctx context.Context, q FetchRequest, p *pack.Reader) (unres
 		err = ackLines(r)
 	}
 	if err != nil {
-		return 0, c.session.Explain(said(err))
+		return 0, c.conversation.Explain(said(err))
 	}
 	if !c.Has(capability.Sideband64k) {
 		return p.Read(r)

@@ -36,7 +36,7 @@ type announced struct {
 }
 
 type announcement struct {
-	endpoint     string // see dial.Session
+	endpoint     string // see dial.Conversation
 	capabilities *capability.List
 	until        time.Time
 }
@@ -82,7 +82,7 @@ func (c *Client) OpenWithoutRefs(ctx context.Context, r git.Repo, name string) (
 	}
 	refs := packp.NewAdvRefs()
 	refs.Capabilities = n.capabilities
-	return &Conn{client: c, session: s, refs: refs, repo: r, service: name, withoutRefs: true}, nil
+	return &Conn{client: c, conversation: s, refs: refs, repo: r, service: name, withoutRefs: true}, nil
 }
 
 // outdated reports whether a request failed because the server has moved since its capabilities were read, and forgets

@@ -75,7 +75,7 @@ func (c *Conn) Push(ctx context.Context, p PushRequest) error {
 	defer func() { c.Close(clean) }()
 	body, size, done := c.pushBody(p)
 	defer done()
-	reply, err := c.session.Exchange(ctx, body, size)
+	reply, err := c.conversation.Exchange(ctx, body, size)
 	if c.outdated(err) {
 		return c.client.Push(ctx, c.repo, p)
 	}
@@ -84,7 +84,7 @@ func (c *Conn) Push(ctx context.Context, p PushRequest) error {
 	}
 	report, chat, err := c.readReport(reply)
 	if err != nil {
-		return transport.Fail(ctx, c.repo, "push", c.session.Explain(said(err)))
+		return transport.Fail(ctx, c.repo, "push", c.conversation.Explain(said(err)))
 	}
 	clean = true
 	c.client.pushes.Add(1)
