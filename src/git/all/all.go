@@ -30,7 +30,7 @@ type Options struct {
 	SSHConfig string     // file with settings for the ssh program; none when empty
 }
 
-// gitProtocol is the provider of repositories that name none that has a line.
+// gitProtocol is the key of the host for Git's own protocol. It also serves repositories whose provider has no host of its own.
 const gitProtocol = "git"
 
 // Hosts returns a new set of hosts by the provider that they serve. A new host needs one line here.
@@ -145,11 +145,11 @@ func (h *Host) Proposal(ctx context.Context, r git.Repo, from, into string) (git
 
 // SetStatus sets a commit status; Invalid if the repository's host has none.
 func (h *Host) SetStatus(ctx context.Context, r git.Repo, commit git.Hash, m git.CommitStatus) error {
-	marker, ok := h.Of(r).(git.StatusSetter)
+	setter, ok := h.Of(r).(git.StatusSetter)
 	if !ok {
-		return errs.E(errs.Invalid, "mark", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no commit statuses here"))
+		return errs.E(errs.Invalid, "set status", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no commit statuses here"))
 	}
-	return marker.SetStatus(ctx, r, commit, m)
+	return setter.SetStatus(ctx, r, commit, m)
 }
 
 func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
@@ -160,23 +160,23 @@ func (h *Host) proposer(r git.Repo) (git.Proposer, error) {
 	return p, nil
 }
 
-// ResetBranch puts a branch somewhere else, by Git's own protocol where the repository's host cannot.
+// ResetBranch moves a branch off its history, by Git's own protocol where the repository's host cannot.
 func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (git.Hash, error) {
-	mover, ok := h.Of(r).(git.BranchResetter)
+	resetter, ok := h.Of(r).(git.BranchResetter)
 	if !ok {
-		mover, ok = h.byProvider[gitProtocol].(git.BranchResetter)
+		resetter, ok = h.byProvider[gitProtocol].(git.BranchResetter)
 	}
 	if !ok {
-		return "", errs.E(errs.Invalid, "move", r.URL, errors.New("no host here puts branches elsewhere"))
+		return "", errs.E(errs.Invalid, "reset", r.URL, errors.New("no host here resets branches"))
 	}
-	return mover.ResetBranch(ctx, r, m)
+	return resetter.ResetBranch(ctx, r, m)
 }
 
 // CommitDerived commits and updates derived branches; Invalid if the repository's host keeps none.
 func (h *Host) CommitDerived(ctx context.Context, r git.Repo, s git.DerivedUpdate) (git.DerivedResult, error) {
 	v, ok := h.Of(r).(git.DerivedWriter)
 	if !ok {
-		return git.DerivedResult{}, errs.E(errs.Invalid, "show", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no derived branches here"))
+		return git.DerivedResult{}, errs.E(errs.Invalid, "derive", r.URL, errors.New("a server of type "+cmp.Or(r.Provider, gitProtocol)+" has no derived branches here"))
 	}
 	return v.CommitDerived(ctx, r, s)
 }

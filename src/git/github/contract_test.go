@@ -78,7 +78,7 @@ func TestGitHubKeepsTheContract(t *testing.T) {
 func TestH20TheAPITakesBranchesByTheirNames(t *testing.T) {
 	t.Parallel()
 	_, bare, repo := serve(t, githubtest.Limits{})
-	if err := gittest.CheckH20(t.Context(), host(t, github.Options{}), repo, bare.Dir); err != nil {
+	if err := gittest.CheckBranchNames(t.Context(), host(t, github.Options{}), repo, bare.Dir); err != nil {
 		t.Error(err)
 	}
 }

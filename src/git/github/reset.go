@@ -21,7 +21,7 @@ func (h *Host) ResetBranch(ctx context.Context, r git.Repo, m git.BranchReset) (
 			return id, blamePath(err, m.Edits)
 		}
 	}
-	if err := w.Spend(ctx, "move", api.Plus(api.WriteCost, api.ReadCost)); err != nil {
+	if err := w.Spend(ctx, "reset", api.Plus(api.WriteCost, api.ReadCost)); err != nil {
 		return "", err
 	}
 	return m.Onto, w.moveBranch(ctx, m.Onto)

@@ -146,7 +146,7 @@ func TestH47WritersAndAForeignCommitter(t *testing.T) {
 func TestH20GitLabTakesBranchesByTheirNames(t *testing.T) {
 	t.Parallel()
 	s := start(t, "", gitlab.Options{})
-	if err := gittest.CheckH20(t.Context(), s.host, s.repo, s.bare.Dir); err != nil {
+	if err := gittest.CheckBranchNames(t.Context(), s.host, s.repo, s.bare.Dir); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/git"
 )
 
-// CheckH20 checks that a host uses exactly the branch names that it is given: names that lead
+// CheckBranchNames checks hostile case H-20: a host uses exactly the branch names that it is given. Names that lead
 // elsewhere are Invalid, and neither HEAD of the repository nor a change of its default
 // branch makes a difference. The repository, whose directory is dir, must be empty.
-func CheckH20(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
+func CheckBranchNames(ctx context.Context, host git.Host, repo git.Repo, dir string) error {
 	p := contractProbe{host: host, repo: repo, bare: Bare{Dir: dir}}
 	if err := badBranch(ctx, p, ""); err != nil {
 		return err

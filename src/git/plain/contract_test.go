@@ -98,7 +98,7 @@ func TestH20BranchesAreTakenByTheirNames(t *testing.T) {
 			t.Parallel()
 			bare, repo := serve(t, transport)
 			host := newHost(t)
-			if err := gittest.CheckH20(t.Context(), host, repo, bare.Dir); err != nil {
+			if err := gittest.CheckBranchNames(t.Context(), host, repo, bare.Dir); err != nil {
 				t.Error(err)
 			}
 		})

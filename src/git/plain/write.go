@@ -109,7 +109,7 @@ func (h *Host) moveToKnown(ctx context.Context, r git.Repo, at wire.RefUpdate, m
 	}
 	err := h.push(ctx, r, wire.PushRequest{Updates: []wire.RefUpdate{at}, Guard: m.Guard})
 	if errs.Is(err, errs.Conflict) && !at.From.IsZero() && !h.client.Moved(ctx, r, at.Branch, at.From) {
-		return errs.E(errs.NotFound, "move", r.URL, fmt.Errorf("the server no longer has commit %s", at.To))
+		return errs.E(errs.NotFound, "reset", r.URL, fmt.Errorf("the server no longer has commit %s", at.To))
 	}
 	return err
 }

@@ -28,17 +28,17 @@ import (
 )
 
 // No credential leaves in a text, in whatever form a server quotes it.
-func TestScrubHidesAllForms(t *testing.T) {
+func TestRedactHidesAllForms(t *testing.T) {
 	t.Parallel()
 	r := git.Repo{User: "u", Token: "t/k n", SSHKey: "the-ssh-key", App: git.App{Key: "the-app-key"}}
 	text := "t/k n t%2Fk+n t%2Fk%20n " + base64.StdEncoding.EncodeToString([]byte("u:t/k n")) +
 		" the-ssh-key the-app-key more\x1b https://a:b@h/r"
 	got := transport.Redact(r, text, "more")
 	if want := "*** *** *** *** *** *** *** https://***@h/r"; got != want {
-		t.Errorf("Scrub = %q, want %q", got, want)
+		t.Errorf("Redact = %q, want %q", got, want)
 	}
 	if got := transport.Redact(git.Repo{}, strings.Repeat("x", 5000)); len(got) > 1010 {
-		t.Errorf("Scrub returns %d bytes of a long text", len(got))
+		t.Errorf("Redact returns %d bytes of a long text", len(got))
 	}
 }
 
