@@ -1,6 +1,8 @@
-// Package git is the port to Git servers. Hosts implement it. The control plane, and the monitor on a
-// shared branch, write through package batch. On a branch of its own the monitor writes directly, and
-// operators reset branches by BranchResetter.
+// Package git is the port to Git servers, which hosts implement. It also has what all hosts share: the rules for
+// URLs, branch names and paths of edits, and the text of commit messages and commit objects.
+//
+// The control plane, and the monitor on a shared branch, write through package batch. On a branch of its own the
+// monitor writes directly, and operators reset branches by BranchResetter.
 //
 // Hosts use no work tree: they read the trees that they need and build new objects bottom-up. Commit
 // moves a branch by compare-and-swap and never forces; Replace and ResetBranch may leave its history.
@@ -116,7 +118,7 @@ type Host interface {
 	// Blob returns a file's content; NotFound if there is no such object.
 	Blob(ctx context.Context, r Repo, id Hash) ([]byte, error)
 	// Commit puts one commit with edits on top of parent and moves branch from parent to it.
-	// When the edits change nothing it returns parent and sends no request. It returns Conflict,
+	// When the edits change nothing it returns parent and writes nothing; it may read. It returns Conflict,
 	// and leaves the branch alone, if the branch is no longer at parent. It never forces.
 	//
 	// Files outside of the edits survive. An edit whose path is, or is below, a symbolic link

@@ -1,3 +1,3 @@
-// Package archtest keeps the import arrows of the module: which package may know
-// which. It has tests only.
+// Package archtest tests rules for the whole module: which package may import which, that nothing creates
+// repositories or changes who sees them, and that mutexes name what they guard. It has tests only.
 package archtest

@@ -1,4 +1,5 @@
-// Package cooldown leaves failing repositories alone for a while.
+// Package cooldown leaves failing repositories alone for a while. Backoff is the random, growing wait before a
+// repeated try: that of the cooldowns, and of package batch between two tries of a commit.
 package cooldown
 
 import (

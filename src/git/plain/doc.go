@@ -28,6 +28,6 @@
 //	treecache  trees of the last commits in memory
 //	fetch      what is read: trees, files, files of branches, commits
 //
-// This package holds what is written: host.go makes the Host, read.go has the methods that read,
-// write.go those that move one branch, derived.go commits with derived branches.
+// This package joins them: host.go makes the Host, read.go has the methods that read, write.go those that move one
+// branch, draft.go the edits on their way to a push, derived.go commits with derived branches.
 package plain

@@ -1,6 +1,6 @@
-// Package tree holds Git's tree objects and the rules for editing them. Packages
-// plain and github build commits with it, and gitlab commits by plain, so that the same edits make the same trees and are refused for
-// the same reasons, whatever the transport:
+// Package tree holds Git's tree objects, the rules for editing them, and the trees of derived branches. Packages plain
+// and github build commits with it, and gitlab commits by plain, so that the same edits make the same trees and are
+// refused for the same reasons, whatever the transport:
 //
 //   - only what an edit names changes; all else keeps name, mode and object;
 //   - a symbolic link or a submodule at or above an edited path is refused, and so is a
