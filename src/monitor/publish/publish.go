@@ -1,6 +1,6 @@
-// Package publish sends reports about a cluster to its control plane: through Git, to a
-// branch of the cluster or to upstream's path on a shared branch, or by HTTPS,
-// where it compresses reports above 1 KiB. The simulated fleet uses it, too.
+// Package publish sends reports about a cluster to its control plane: through Git, to the cluster's own
+// branch (OwnBranch) or to upstream's path on a shared branch (SharedBranch), or by HTTPS, where it
+// compresses reports above 1 KiB. The simulated fleet uses it, too.
 //
 //	Source ──changes──► Loop (debounce, heartbeat, retry) ──report──► Writer
 //

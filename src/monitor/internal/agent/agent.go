@@ -96,9 +96,9 @@ func connect(c config.Config) (observe.Clients, error) {
 // newWriter returns the writer of reports, and a function that closes it.
 func newWriter(c config.Config, host *plain.Host, log *slog.Logger) (w publish.Writer, done func(), err error) {
 	switch c.Mode {
-	case config.Path:
+	case config.SharedBranch:
 		commits := batch.New(host, batch.Options{Author: publish.Author, Log: log})
-		return publish.NewPath(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close, nil
+		return publish.NewSharedBranch(host, commits, c.Repository, c.Branch, c.Cluster), commits.Close, nil
 	case config.HTTPS:
 		to, err := publish.NewControlPlane(c.ControlPlane)
 		if err != nil {
@@ -114,7 +114,7 @@ func newWriter(c config.Config, host *plain.Host, log *slog.Logger) (w publish.W
 		}
 		return publish.NewHTTPS(to, credentials, cluster, c.Limit), func() {}, nil
 	}
-	return publish.NewBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}, nil
+	return publish.NewOwnBranch(host, c.Repository, c.Prefix, c.Cluster, c.Limit, log), func() {}, nil
 }
 
 // admitAddress allows Git servers on any address except link-local ones, where clouds have

@@ -243,7 +243,7 @@ func TestAnAPIServerThatDoesNotAnswerIsReported(t *testing.T) {
 func TestEMCOsPath(t *testing.T) {
 	l := newLab(t)
 	l.create(configMaps, l.ns, l.ours(object("v1", "ConfigMap", "conf", nil)))
-	l.monitor(func(c *config.Config) { c.Mode, c.Branch, c.User, c.Token = config.Path, "main", "emco", "e" })
+	l.monitor(func(c *config.Config) { c.Mode, c.Branch, c.User, c.Token = config.SharedBranch, "main", "emco", "e" })
 	id, app, _ := strings.Cut(l.label, "-")
 	root := "clusters/" + l.cluster + "/status/"
 	file := root + id + "/app/" + app + "/" + l.label

@@ -85,7 +85,7 @@ func itemsOf(objects []observe.Object, short bool) []listItem {
 	var items []listItem
 	for _, o := range objects {
 		gk := schema.GroupKind{Group: o.Group, Kind: o.Kind}
-		if reconcilerstatus.IsApplied(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
+		if reconcilerstatus.ReportsApp(gk) || gk == (schema.GroupKind{Kind: "Secret"}) {
 			continue
 		}
 		if x, ok := itemOf(o, listOf[gk], short); ok {

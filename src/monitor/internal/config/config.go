@@ -1,5 +1,5 @@
-// Package config reads the settings of the monitor from flags and environment variables.
-// Variables that upstream's monitor has too keep their names.
+// Package config reads the settings of the monitor from flags and environment variables at its start, and the
+// files with credentials for each report. Variables that upstream's monitor has too keep their names.
 package config
 
 import (
@@ -20,9 +20,9 @@ import (
 
 // The ways to report.
 const (
-	Ref   = "ref"   // to a branch of the cluster
-	Path  = "path"  // to upstream's path on a shared branch
-	HTTPS = "https" // to the control plane
+	OwnBranch    = "ref"   // to the cluster's own branch
+	SharedBranch = "path"  // to upstream's path on a shared branch
+	HTTPS        = "https" // to the control plane
 )
 
 // Config has all settings.
@@ -83,7 +83,7 @@ func Read(args []string, variable func(string) string, usage io.Writer) (Config,
 	text(&c.Branch, "git.branch", "GIT_BRANCH", "main", "shared branch, for -status.mode=path")
 	text(&c.Type, "git.type", "GIT_TYPE", "", "for compatibility with upstream EMCO: with github and a repository name, the URL may be omitted")
 	text(&c.Name, "git.repo", "GIT_REPO", "", "name of the repository, for -git.type=github")
-	text(&c.Mode, "status.mode", "STATUS_MODE", Ref, "ref: a branch of the cluster; path: upstream's path on a shared branch; https: the control plane")
+	text(&c.Mode, "status.mode", "STATUS_MODE", OwnBranch, "ref: a branch of the cluster; path: upstream's path on a shared branch; https: the control plane")
 	text(&c.ControlPlane, "status.url", "STATUS_URL", "", "the control plane, for -status.mode=https: https://host")
 	text(&c.ReportTokenFile, "status.tokenFile", "STATUS_TOKEN_FILE", "", "file with the cluster's token for the control plane, read for each report. STATUS_TOKEN may hold the token itself")
 	text(&c.ReportCAFile, "status.caFile", "STATUS_CA_FILE", "", "file with certificates to trust for the control plane, in addition to the system's")
@@ -157,7 +157,7 @@ func (c *Config) validate() error {
 	}
 	_, err := v2.ParseClusterKey(c.Cluster)
 	bad(err == nil, "cluster: %q is not <provider>+<cluster>; set GIT_CLUSTERNAME", c.Cluster)
-	bad(c.Mode == Ref || c.Mode == Path || c.Mode == HTTPS, "status.mode: %q is none of %s, %s and %s", c.Mode, Ref, Path, HTTPS)
+	bad(c.Mode == OwnBranch || c.Mode == SharedBranch || c.Mode == HTTPS, "status.mode: %q is none of %s, %s and %s", c.Mode, OwnBranch, SharedBranch, HTTPS)
 	bad(c.Interval > 0, "status.interval: must be above zero")
 	bad(c.Heartbeat >= c.Interval, "status.heartbeat: must not be below status.interval")
 	bad(c.Capacity == 0 || c.Capacity >= time.Second, "capacity.interval: must be 0, or a second or more")
@@ -174,7 +174,7 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("git.url: %w", err))
 	}
 	branch := c.Branch
-	if c.Mode == Ref {
+	if c.Mode == OwnBranch {
 		branch = status.Branch(c.Prefix, c.Cluster)
 	}
 	if err := git.CheckBranch(branch); err != nil {

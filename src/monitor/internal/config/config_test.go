@@ -26,7 +26,7 @@ func TestEMCOsVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := c.Repository()
-	if err != nil || r.URL != "https://github.com/u/fleet" || r.User != "u" || r.Token.Reveal() != "s3cret" || c.Cluster != "edge+c1" || c.Mode != config.Ref {
+	if err != nil || r.URL != "https://github.com/u/fleet" || r.User != "u" || r.Token.Reveal() != "s3cret" || c.Cluster != "edge+c1" || c.Mode != config.OwnBranch {
 		t.Errorf("config = %+v, repository %+v, %v", c, r, err)
 	}
 	if c.Interval != 20*time.Second {

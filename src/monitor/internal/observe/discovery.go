@@ -95,7 +95,7 @@ func (o *Observer) classify(d *discoveryResult, gv schema.GroupVersion, r metav1
 		return
 	case gk == schema.GroupKind{Kind: "Secret"}, gk == schema.GroupKind{Kind: "ConfigMap"}:
 		s.mode = metadataOnly
-	case reconcilerstatus.IsDeployment(gk):
+	case reconcilerstatus.ReportsDeployment(gk):
 		s.mode = sourceObject
 	}
 	d.kinds = append(d.kinds, s)

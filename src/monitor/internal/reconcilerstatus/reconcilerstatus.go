@@ -78,8 +78,8 @@ func Read(u *unstructured.Unstructured) (Applied, bool) {
 	return Applied{}, false
 }
 
-// IsApplied reports whether objects of a kind are read by Read.
-func IsApplied(gk schema.GroupKind) bool { return gk == Kustomization || gk == Application }
+// ReportsApp reports whether the objects of a kind have the status of one app; Read reads them.
+func ReportsApp(gk schema.GroupKind) bool { return gk == Kustomization || gk == Application }
 
 // ReadDeployment reads an object that is about a whole deployment.
 func ReadDeployment(u *unstructured.Unstructured) DeploymentStatus {
@@ -93,8 +93,9 @@ func ReadDeployment(u *unstructured.Unstructured) DeploymentStatus {
 	return DeploymentStatus{}
 }
 
-// IsDeployment reports whether objects of a kind are read by ReadDeployment.
-func IsDeployment(gk schema.GroupKind) bool {
+// ReportsDeployment reports whether the objects of a kind have the status of a whole deployment; ReadDeployment
+// reads them. A Kubernetes Deployment is none of them.
+func ReportsDeployment(gk schema.GroupKind) bool {
 	return gk == GitRepository || gk == RootSync || gk == RepoSync
 }
 

@@ -121,7 +121,7 @@ func (f *Fleet) writer(key v2.ClusterKey) publish.Writer {
 		return publish.NewHTTPS(f.controlPlane, func() (publish.Credentials, error) { return credentials, nil }, key, 0)
 	}
 	repository := func() (git.Repo, error) { return o.Status, nil }
-	return publish.NewBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
+	return publish.NewOwnBranch(f.host, repository, o.Prefix, name, 0, slog.New(slog.DiscardHandler))
 }
 
 // Run runs the clusters until ctx ends. It waits for the goroutines that it started.

@@ -16,14 +16,14 @@ type Committer interface {
 	Submit(ctx context.Context, j batch.Job) (git.Hash, error)
 }
 
-// Path writes into upstream's path on a shared branch:
+// SharedBranch writes into upstream's path on a branch that others write too:
 //
 //	clusters/<cluster>/status/<id>/app/<app>/<id>-<app>    one app, written when it changes
 //	clusters/<cluster>/status/report.json                  the rest of the report, each time
 //
-// The credential for that branch can also write the desired state, so prefer a branch of the
-// cluster.
-type Path struct {
+// The credential for that branch can also write the desired state, so prefer
+// OwnBranch.
+type SharedBranch struct {
 	host    git.Host
 	commits Committer
 	repo    Repository
@@ -41,13 +41,13 @@ type appFile struct {
 	text   []byte
 }
 
-// NewPath returns a writer to upstream's path of a cluster.
-func NewPath(h git.Host, c Committer, repo Repository, branch, cluster string) *Path {
-	return &Path{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]appFile{}}
+// NewSharedBranch returns a writer to upstream's path of a cluster.
+func NewSharedBranch(h git.Host, c Committer, repo Repository, branch, cluster string) *SharedBranch {
+	return &SharedBranch{host: h, commits: c, repo: repo, branch: branch, cluster: cluster, apps: map[string]appFile{}}
 }
 
 // Write replaces the directory of the cluster by the report.
-func (p *Path) Write(ctx context.Context, r status.Report) error {
+func (p *SharedBranch) Write(ctx context.Context, r status.Report) error {
 	repo, err := p.repo()
 	if err != nil {
 		return err
@@ -67,10 +67,10 @@ func (p *Path) Write(ctx context.Context, r status.Report) error {
 	return err
 }
 
-func (p *Path) root() string { return "clusters/" + p.cluster + "/status" }
+func (p *SharedBranch) root() string { return "clusters/" + p.cluster + "/status" }
 
 // files splits a report. The file of an app that has not changed keeps its bytes.
-func (p *Path) files(r status.Report) (map[string][]byte, error) {
+func (p *SharedBranch) files(r status.Report) (map[string][]byte, error) {
 	fit, err := fit(r)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func fileOf(label string) string {
 }
 
 // readSequence reads the last sequence.
-func (p *Path) readSequence(ctx context.Context, repo git.Repo) error {
+func (p *SharedBranch) readSequence(ctx context.Context, repo git.Repo) error {
 	if p.sequenceKnown {
 		return nil
 	}

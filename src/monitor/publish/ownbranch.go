@@ -13,7 +13,7 @@ import (
 // Author is the author of commits.
 const Author = "EMCO monitor <monitor@localhost>"
 
-// Host is the part of a Git host that Branch needs.
+// Host is the part of a Git host that OwnBranch needs.
 type Host interface {
 	git.Host
 	git.BranchReader
@@ -23,10 +23,10 @@ type Host interface {
 // Repository returns the repository with its current credential.
 type Repository func() (git.Repo, error)
 
-// Branch writes to the cluster's own branch: one commit with one file. It keeps no history,
+// OwnBranch writes to the cluster's own branch: one commit with one file. It keeps no history,
 // because only the last report is read: it replaces the commit that it saw by a new one
 // without parents, by compare-and-swap. On a server that refuses this it appends commits.
-type Branch struct {
+type OwnBranch struct {
 	host   Host
 	repo   Repository
 	branch string
@@ -39,15 +39,15 @@ type Branch struct {
 	appendOnly bool // the server refuses to replace commits
 }
 
-// NewBranch returns a writer to the branch of a cluster. limit bounds a report in bytes;
+// NewOwnBranch returns a writer to the branch of a cluster. limit bounds a report in bytes;
 // 0 means status.MaxSize.
-func NewBranch(h Host, repo Repository, prefix, cluster string, limit int, log *slog.Logger) *Branch {
-	return &Branch{host: h, repo: repo, branch: status.Branch(prefix, cluster), limit: limit, log: log}
+func NewOwnBranch(h Host, repo Repository, prefix, cluster string, limit int, log *slog.Logger) *OwnBranch {
+	return &OwnBranch{host: h, repo: repo, branch: status.Branch(prefix, cluster), limit: limit, log: log}
 }
 
 // Write commits a report to the branch. If the branch has moved, which only another process
 // of this agent may do, it tries once more.
-func (b *Branch) Write(ctx context.Context, r status.Report) error {
+func (b *OwnBranch) Write(ctx context.Context, r status.Report) error {
 	repo, err := b.repo()
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *Branch) Write(ctx context.Context, r status.Report) error {
 	return err
 }
 
-func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error {
+func (b *OwnBranch) try(ctx context.Context, repo git.Repo, r status.Report) error {
 	if err := b.readTip(ctx, repo); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (b *Branch) try(ctx context.Context, repo git.Repo, r status.Report) error 
 }
 
 // move moves the branch to a new commit, in the way that the server allows.
-func (b *Branch) move(ctx context.Context, repo git.Repo, text []byte, m git.Message) (git.Hash, error) {
+func (b *OwnBranch) move(ctx context.Context, repo git.Repo, text []byte, m git.Message) (git.Hash, error) {
 	if !b.appendOnly {
 		tip, err := b.host.Replace(ctx, repo, b.branch, b.tip, map[string][]byte{status.File: text}, m)
 		if !errs.Is(err, errs.Forbidden) || b.tip == "" {
@@ -95,7 +95,7 @@ func (b *Branch) move(ctx context.Context, repo git.Repo, text []byte, m git.Mes
 }
 
 // readTip reads the head of the branch and the last sequence.
-func (b *Branch) readTip(ctx context.Context, repo git.Repo) error {
+func (b *OwnBranch) readTip(ctx context.Context, repo git.Repo) error {
 	if b.tipKnown {
 		return nil
 	}

@@ -45,8 +45,8 @@ func newSite(t *testing.T, growsOnly bool) *site {
 
 func (s *site) open() (git.Repo, error) { return s.repo, nil }
 
-func (s *site) writer(cluster string) *Branch {
-	return NewBranch(s.host, s.open, status.DefaultPrefix, cluster, 0, slog.New(slog.DiscardHandler))
+func (s *site) writer(cluster string) *OwnBranch {
+	return NewOwnBranch(s.host, s.open, status.DefaultPrefix, cluster, 0, slog.New(slog.DiscardHandler))
 }
 
 // read returns what a cluster's branch holds, and how many commits.
@@ -168,13 +168,13 @@ func TestRefusalsAreTold(t *testing.T) {
 		t.Errorf("a wrong token: %v, want Unauthorized", err)
 	}
 	s.repo.Token = "x"
-	other := NewBranch(s.host, s.open, "desired/", "edge+a", 0, slog.New(slog.DiscardHandler))
+	other := NewOwnBranch(s.host, s.open, "desired/", "edge+a", 0, slog.New(slog.DiscardHandler))
 	if err := other.Write(t.Context(), report("edge+a", "x")); !errs.Is(err, errs.Forbidden) {
 		t.Errorf("a branch that is not for status: %v, want Forbidden", err)
 	}
 	commits := batch.New(s.host, batch.Options{})
 	defer commits.Close()
-	if err := NewPath(s.host, commits, s.open, "main", "edge+a").Write(t.Context(), report("edge+a", "x")); !errs.Is(err, errs.Forbidden) {
+	if err := NewSharedBranch(s.host, commits, s.open, "main", "edge+a").Write(t.Context(), report("edge+a", "x")); !errs.Is(err, errs.Forbidden) {
 		t.Errorf("the branch of what is desired: %v, want Forbidden", err)
 	}
 }
