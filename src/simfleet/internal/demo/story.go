@@ -17,9 +17,9 @@ import (
 const (
 	group = "shop/till/v1/autumn"
 
-	exitOK       = 0
-	exitChanges  = 1 // plan, diff: something would change
-	exitDegraded = 7 // an app fails
+	exitOK      = 0
+	exitChanges = 1 // plan, diff: something would change
+	exitFailed  = 7 // an app fails
 )
 
 // The three versions of one line of a chart and of two lines of profiles.
@@ -118,8 +118,8 @@ func (s *stage) fault(ctx context.Context) error {
 	}
 	err = all(ctx,
 		s.edit(broken), s.edit(moreMemory), s.onboard,
-		s.ctl(exitDegraded, "plan", group),
-		s.ctl(exitDegraded, "update", group, "--reason", "more memory for the cache", "--wait"),
+		s.ctl(exitFailed, "plan", group),
+		s.ctl(exitFailed, "update", group, "--reason", "more memory for the cache", "--wait"),
 		s.eventually(s.heldBack), s.ctl(exitOK, "status", group))
 	if err != nil {
 		return err

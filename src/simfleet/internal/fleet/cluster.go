@@ -23,7 +23,7 @@ type cluster struct {
 	random   *rand.Rand    // only during turns
 	loop     *publish.Loop // only during turns; nil if the cluster does not report
 
-	lastCondition atomic.Int32 // after the last turn; Summary reads it without waiting for a turn
+	stateAfterTurn atomic.Int32 // a clusterState; Summary reads it without waiting for a turn
 
 	ordersMu sync.Mutex
 	orders   []script.Order // not taken yet; guarded by ordersMu
@@ -53,7 +53,7 @@ const offlinePause = time.Hour
 func (c *cluster) turn(ctx context.Context, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.storeCondition()
+	defer c.storeState()
 	c.takeOrders(now)
 	if c.offline {
 		return now.Add(offlinePause)
@@ -242,26 +242,27 @@ func matchesAny(patterns []string, o status.Object) bool {
 	return false
 }
 
-// condition returns the condition after the last turn.
-func (c *cluster) condition() condition { return condition(c.lastCondition.Load()) }
+// lastState returns the state after the last turn.
+func (c *cluster) lastState() clusterState { return clusterState(c.stateAfterTurn.Load()) }
 
-// storeCondition stores the condition at the end of a turn.
-func (c *cluster) storeCondition() { c.lastCondition.Store(int32(c.conditionNow())) }
+// storeState stores the state at the end of a turn.
+func (c *cluster) storeState() { c.stateAfterTurn.Store(int32(c.currentState())) }
 
-func (c *cluster) conditionNow() condition {
+// currentState returns the state as it is now. Only the cluster's turn calls it.
+func (c *cluster) currentState() clusterState {
 	switch {
 	case c.offline:
-		return isOffline
+		return stateOffline
 	case c.fetchErr != nil:
-		return isUnable
+		return stateUnable
 	case !c.polled || !c.applyAt.IsZero():
-		return isBehind
+		return stateBehind
 	case c.loop != nil && (c.reported == 0 || c.loop.Pending()):
-		return isSilent
+		return stateSilent
 	case c.hasFailed():
-		return isFailed
+		return stateFailed
 	}
-	return isCurrent
+	return stateCurrent
 }
 
 // hasFailed reports whether an object on the cluster is failed.

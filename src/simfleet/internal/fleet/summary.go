@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// condition is the state of a cluster.
-type condition int32
+// clusterState is the state of a cluster.
+type clusterState int32
 
 const (
-	isBehind  condition = iota // has not applied what it fetched, or has not polled yet
-	isCurrent                  // has applied what is in Git, is well, and has reported that
-	isFailed                   // has an object that failed
-	isOffline
-	isUnable // cannot fetch
-	isSilent // has not reported its latest state
-	conditions
+	stateBehind  clusterState = iota // has not applied what it fetched, or has not polled yet
+	stateCurrent                     // has applied what is in Git, is well, and has reported that
+	stateFailed                      // has an object that failed
+	stateOffline
+	stateUnable   // cannot fetch
+	stateSilent   // has not reported its latest state
+	clusterStates // their number
 )
 
 // Summary is the state of a fleet.
@@ -48,16 +48,16 @@ type Summary struct {
 
 // Summary counts the clusters as they are now.
 func (f *Fleet) Summary() Summary {
-	var n [conditions]int
+	var n [clusterStates]int
 	for _, c := range f.clusters {
-		n[c.condition()]++
+		n[c.lastState()]++
 	}
 	exchanges, bytes := f.fetcher.Received()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Summary{
 		Seconds: time.Since(f.started).Seconds(), Clusters: len(f.clusters),
-		Current: n[isCurrent], Behind: n[isBehind], Failed: n[isFailed], Offline: n[isOffline], Unable: n[isUnable], Silent: n[isSilent],
+		Current: n[stateCurrent], Behind: n[stateBehind], Failed: n[stateFailed], Offline: n[stateOffline], Unable: n[stateUnable], Silent: n[stateSilent],
 		Applied: f.delays.n, AppliedP50: f.delays.quantile(0.5), AppliedP99: f.delays.quantile(0.99),
 		Exchanges: exchanges, Bytes: bytes,
 		Reports: f.writes.n, ReportP50: f.writes.quantile(0.5), ReportP99: f.writes.quantile(0.99),

@@ -1,6 +1,7 @@
 // Package seed registers a fleet with the control plane through its REST API: a provider, a
 // sync object, the clusters with their labels, and a logical cloud with all of them. It
-// leaves existing documents as they are, so a second run adds what is missing.
+// leaves existing documents as they are, so a second run adds what is missing. Tokens creates the tokens for
+// reports by HTTPS, and Branches asks which branch each cluster reads.
 package seed
 
 import (
