@@ -4,8 +4,9 @@
 //
 //	nodes, pods ──► Snapshot ──► Capacity of package status
 //
-// A node counts if it takes new pods: it is ready, not cordoned, and not tainted. A taint that is named like an
-// extended resource of the node leaves it to pods that request that resource, as GPU nodes often have it.
+// A node counts if it takes new pods: it is ready, not cordoned, not being deleted, and has no taint that keeps pods
+// away. One exception: if all its taints of that kind name one resource that it has, as on GPU nodes, it counts for
+// pods that request that resource.
 package capacity
 
 import (

@@ -1,5 +1,5 @@
-// Package quantity reads amounts as Kubernetes writes them, such as 500m and 2Gi, when anybody may have written them. Kubernetes' own
-// reader may work for hours on an exponent of many digits.
+// Package quantity parses Kubernetes quantities, such as 500m and 2Gi, from untrusted text, because Kubernetes' parser
+// may work for hours on a large exponent.
 package quantity
 
 import (
@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// maxText bounds an amount.
+// maxText bounds a quantity, in bytes.
 const maxText = 128
 
-// steep is an exponent that no amount needs.
+// steep is an exponent that no quantity needs.
 var steep = regexp.MustCompile(`[eE][+-]?[0-9]{3,}`)
 
-// costly matches the texts on which Kubernetes' reader works long. It skips all spaces of Unicode around an amount.
+// costly matches the texts on which Kubernetes' parser works long. It skips all spaces of Unicode around a quantity.
 var costly = regexp.MustCompile(`^[\s\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\s\pZ\x{85}]*$|[0-9.]{200})`)
 
-// Costly reports whether Kubernetes' reader may work for hours on a text.
+// Costly reports whether Kubernetes' parser may work for hours on a text.
 func Costly(text string) bool { return costly.MatchString(text) }
 
-// Parse reads an amount. Errors give the reason and do not repeat the text.
+// Parse parses a quantity. Errors give the reason and do not repeat the text.
 func Parse(text string) (resource.Quantity, error) {
 	switch {
 	case len(text) > maxText:
