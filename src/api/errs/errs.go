@@ -1,6 +1,5 @@
 // Package errs gives errors that cross packages a kind, so that callers branch on kinds
-// and never on text. Package web maps kinds to HTTP statuses, package client maps statuses
-// back to kinds.
+// and never on text. Status maps a kind to an HTTP status, FromStatus maps a status back to a kind.
 package errs
 
 import (

@@ -1,5 +1,6 @@
 // Package v2 holds the types of the EMCO API v2: documents with their decoder and rules, and
-// answers such as statuses, plans and views. A file has one resource or a family of them.
+// answers such as statuses, plans and views. A file has one resource or a family of them. The package also
+// defines the keys of clusters, deployments and documents, and which values are secrets.
 //
 // Decoding is lenient, as in upstream EMCO: members match in any letter case, names of older
 // releases are accepted, unknown members are dropped. A member that is given twice, in
