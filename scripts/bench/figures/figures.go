@@ -1,5 +1,5 @@
-// Package figures stores the measurements of a benchmark, as JSON and as tables made from the JSON
-// alone.
+// Package figures defines the metrics of the benchmark, and stores their measurements as JSON and as tables made from
+// the JSON alone.
 package figures
 
 import (

@@ -1,5 +1,5 @@
 // Package peers has the ways to deliver a world that the benchmarks compare: a Peer writes it to Git, or to
-// an API server; an Edge brings it to real clusters.
+// an API server; an Edge brings it to real clusters. It also measures the processor time and the memory of processes.
 package peers
 
 import (

@@ -1,5 +1,5 @@
-// Package build makes the programs of a bed (Kubernetes, etcd, kwok, Flux) from the pinned wrapper
-// modules in folder parts, once per content.
+// Package build makes the programs that test beds run, from the pinned modules in folder parts, once per content. Names
+// lists the parts.
 //
 // A part is in CACHE/<part>-<hash>; the hash covers every input of the result. A folder of that name is
 // complete: the build makes it elsewhere and renames it. One lock per cache runs one build, and so one
