@@ -2,6 +2,7 @@ package dcm
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 
@@ -121,8 +122,7 @@ func (c *Clouds) checkUnused(ctx context.Context, doc store.Doc) (*appcontext.Us
 // pairs left. Upstream EMCO refuses for any group that names the cloud, even one that was never
 // instantiated.
 func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
-	project := v2.ProjectStoreKey(identity(doc).Project)
-	for user, err := range c.db.List(ctx, store.Key(project), store.Query{Refers: doc.Key}) {
+	for user, err := range c.users(ctx, doc.Key) {
 		if err != nil {
 			return err
 		}
@@ -135,6 +135,11 @@ func (c *Clouds) checkTerminable(ctx context.Context, doc store.Doc) error {
 		}
 	}
 	return nil
+}
+
+// users yields the documents that name a cloud, which are deployment intent groups.
+func (c *Clouds) users(ctx context.Context, cloud store.Key) iter.Seq2[store.Doc, error] {
+	return c.db.List(ctx, store.Key(v2.ProjectStoreKey(cloud.Project())), store.Query{Refers: cloud})
 }
 
 // hasPlacements reports whether a deployment is instantiated or has pairs left. What

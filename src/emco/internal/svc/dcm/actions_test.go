@@ -126,7 +126,7 @@ func TestACloudInUseStays(t *testing.T) {
 		to := head
 		to.UID, to.State = appcontext.HeadID(doc.UID), appcontext.Instantiated
 		change(&to)
-		if head, err = c.contexts.Step(t.Context(), head, to, nil, nil); err != nil {
+		if head, err = c.contexts.ChangeHead(t.Context(), head, to, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,8 +151,54 @@ func TestACloudInUseStays(t *testing.T) {
 			c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
 			continue
 		}
-		c.Run(t, step{Do: "DELETE " + refs + "/r", Status: 409, Text: "in use by " + group})
 	}
+}
+
+// A cluster leaves a cloud whose other clusters go on, once no deployment of the cloud has anything there, nor will have.
+func TestAClusterLeavesACloudInUse(t *testing.T) {
+	t.Parallel()
+	c := newCloudFixture(t)
+	c.refer()
+	c.Run(t, step{Do: "POST " + lc + "/instantiate", Status: 202})
+	const group, leave = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g", "DELETE " + refs + "/r"
+	doc, err := c.DB.Create(t.Context(), store.Write{Key: group, Refs: []store.Ref{{Key: "projects/p/logical-clouds/lc", Must: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, uid := t.Context(), appcontext.HeadID(doc.UID)
+	publish := func(head appcontext.Head, clusters ...v2.ClusterKey) appcontext.Head {
+		t.Helper()
+		places := func(yield func(appcontext.Placement) bool) {
+			for _, k := range clusters {
+				if !yield(appcontext.Placement{Cluster: k, Apps: map[string]appcontext.Digest{"web": "d"}}) {
+					return
+				}
+			}
+		}
+		head, err := c.contexts.Publish(ctx, head, appcontext.Revision{Number: head.LastRev + 1}, places)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return head
+	}
+	pair := appcontext.Pair{Key: appcontext.PairKey{Cluster: "edge+c1", Deployment: uid.Deployment(), App: "web"}, Applied: "d", Phase: appcontext.Applied}
+
+	head := appcontext.Head{UID: uid, State: appcontext.Instantiated, Op: &appcontext.Operation{ID: "1", UID: uid, Rev: 1}}
+	if head, err = c.contexts.ChangeHead(ctx, appcontext.Head{}, head, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.Run(t, step{Do: leave, Status: 409, Text: "in use by " + group + ", which has an operation under way; wait until it has ended"})
+	head = publish(head, "edge+c1", "edge+c2")
+	c.Run(t, step{Do: leave, Status: 409, Text: "in use by " + group + ", which has apps on cluster edge+c1; place them elsewhere and update it"})
+	if err := c.contexts.PutPairs(ctx, appcontext.Fence{}, []appcontext.Pair{pair}, nil); err != nil {
+		t.Fatal(err)
+	}
+	publish(head, "edge+c2")
+	c.Run(t, step{Do: leave, Status: 409, Text: "which has apps on cluster edge+c1"}) // they are still there
+	if err := c.contexts.PutPairs(ctx, appcontext.Fence{}, nil, []appcontext.PairKey{pair.Key}); err != nil {
+		t.Fatal(err)
+	}
+	c.Run(t, step{Do: leave, Status: 204})
 }
 
 func TestCloudsStop(t *testing.T) {
@@ -236,7 +282,7 @@ func TestACloudIsNeverTerminatedUnderADeployment(t *testing.T) {
 			gone := to
 			gone.State, gone.Gone = appcontext.Terminated, true
 			if to, err = c.contexts.Head(t.Context(), appcontext.HeadID(group.UID)); err == nil {
-				_, err = c.contexts.Step(t.Context(), to, gone, nil, nil)
+				_, err = c.contexts.ChangeHead(t.Context(), to, gone, nil, nil)
 			}
 			if err != nil {
 				t.Fatal(err)

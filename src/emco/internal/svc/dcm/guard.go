@@ -2,8 +2,12 @@ package dcm
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
@@ -17,15 +21,60 @@ func (c *Clouds) Replaceable(ctx context.Context, doc store.Doc) error {
 	return c.checkUninstantiated(ctx, doc, "terminate it before it is changed")
 }
 
-// Removable refuses to remove a cluster from an instantiated cloud while a live deployment
-// uses the cloud: the cluster may hold a part of it.
+// Removable refuses to remove a cluster from a cloud while a deployment of the cloud has something there, or may get something
+// by its revision or by an operation that is under way. So a cluster can leave a cloud whose other clusters go on: the
+// deployments leave the cluster first.
 func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
-	cloud, _, _ := strings.Cut(string(ref.Key), "/cluster-references/")
-	doc, err := c.db.Get(ctx, store.Key(cloud))
+	reference, err := store.Decode[v2.ClusterReference](ref)
 	if err != nil {
 		return err
 	}
-	return c.checkTerminable(ctx, doc)
+	cluster := v2.NewClusterKey(reference.Spec.ClusterProvider, reference.Spec.Cluster)
+	cloud, _, _ := strings.Cut(string(ref.Key), "/cluster-references/")
+	for user, err := range c.users(ctx, store.Key(cloud)) {
+		if err != nil {
+			return err
+		}
+		why, err := c.occupation(ctx, appcontext.HeadID(user.UID), cluster)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user.Key)+", "+why)
+		}
+	}
+	return nil
+}
+
+// occupation returns why a deployment keeps a cluster in its cloud; "" if it does not.
+func (c *Clouds) occupation(ctx context.Context, user appcontext.HeadID, cluster v2.ClusterKey) (string, error) {
+	head, err := c.contexts.Head(ctx, user)
+	switch {
+	case errs.Is(err, errs.NotFound) || err == nil && !head.Owns():
+		return "", nil
+	case err != nil:
+		return "", err
+	case head.Op != nil:
+		return "which has an operation under way; wait until it has ended", nil
+	}
+	has, err := c.hasOn(ctx, head, cluster)
+	if err != nil || !has {
+		return "", err
+	}
+	return "which has apps on cluster " + string(cluster) + "; place them elsewhere and update it, or terminate it, and wait until they are gone", nil
+}
+
+// hasOn reports whether the desired revision of a deployment places an app on a cluster, or the cluster has something of the
+// deployment left.
+func (c *Clouds) hasOn(ctx context.Context, head appcontext.Head, cluster v2.ClusterKey) (bool, error) {
+	if head.State.Live() && head.Rev > 0 {
+		places, err := c.contexts.DesiredPlacements(ctx, head.UID, head.Rev)
+		if err != nil || slices.ContainsFunc(places, func(p appcontext.Placement) bool { return p.Cluster == cluster && len(p.Apps) > 0 }) {
+			return true, err
+		}
+	}
+	pairs, err := c.contexts.PairsOn(ctx, cluster)
+	return slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Key.Deployment == head.Deployment() }), err
 }
 
 // Deleted removes what the AppContext holds of a cloud whose document is being deleted.

@@ -64,7 +64,7 @@ func TestACloudIsInUseWhilePairsAreLeft(t *testing.T) {
 	if err := c.contexts.PutPairs(t.Context(), appcontext.Fence{}, []appcontext.Pair{{Key: k}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), State: appcontext.Terminated, Rev: 1, Gone: true, Inherited: "inherited"}, nil, nil); err != nil {
+	if _, err := c.contexts.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), State: appcontext.Terminated, Rev: 1, Gone: true, Inherited: "inherited"}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.Run(t, step{Do: "POST " + lc + "/terminate", Status: 409, Text: "in use by " + group})
