@@ -85,7 +85,7 @@ func (e *Executor) reconcile(ctx context.Context, t documentRequest, item string
 	if collection == "clusters" {
 		t.doc.Body, moved = withLocation(t.doc.Body, now.Body)
 	}
-	like := compare(item, t.doc.Body, now.Body) // two collections are called provider-networks
+	like := compare(item, t.doc.Body, now.Body) // by path: two kinds of documents are in a collection provider-networks
 	if like != different {
 		like = max(like, e.compareFiles(ctx, t, item))
 	}

@@ -26,8 +26,8 @@ const (
 	ServerDryRun DryRun = "server" // also compares them with the server's documents
 )
 
-// rehearse returns the result that apply would have.
-func (e *Executor) rehearse(ctx context.Context, t documentRequest) output.Result {
+// dryRun returns the result that apply would have.
+func (e *Executor) dryRun(ctx context.Context, t documentRequest) output.Result {
 	item, err := anchor.Item(t.call.Path, t.doc.Names)
 	if err == nil {
 		err = check(t)
@@ -36,18 +36,18 @@ func (e *Executor) rehearse(ctx context.Context, t documentRequest) output.Resul
 		_, err = e.request(t, t.call.Method, t.call.Path) // looks at the files
 	}
 	if err != nil {
-		return e.rehearsed(e.fail(t, item, err))
+		return e.markDryRun(e.fail(t, item, err))
 	}
 	switch {
 	case e.o.DryRun == ClientDryRun:
-		return e.rehearsed(e.done(t, item, output.Valid, 0))
+		return e.markDryRun(e.done(t, item, output.Valid, 0))
 	case anchor.IsAction(item):
-		return e.rehearsed(e.rehearseAction(ctx, t))
+		return e.markDryRun(e.dryRunAction(ctx, t))
 	}
-	return e.rehearsed(e.rehearseDocument(ctx, t, item))
+	return e.markDryRun(e.dryRunDocument(ctx, t, item))
 }
 
-func (e *Executor) rehearsed(r output.Result) output.Result {
+func (e *Executor) markDryRun(r output.Result) output.Result {
 	r.DryRun = true
 	return r
 }
@@ -61,9 +61,9 @@ func check(t documentRequest) error {
 	return k.Check(t.doc.Body)
 }
 
-// rehearseDocument compares the document with the server's. A new one needs its parent, on the
+// dryRunDocument compares the document with the server's. A new one needs its parent, on the
 // server or earlier in the files.
-func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item string) output.Result {
+func (e *Executor) dryRunDocument(ctx context.Context, t documentRequest, item string) output.Result {
 	d, err := e.Compare(ctx, t.doc)
 	isCluster := anchor.Collection(item) == "clusters"
 	switch {
@@ -87,8 +87,8 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 		note = "the kubeconfig is not compared: the server does not show credentials"
 	}
 	parentIsNew := slices.Contains(e.changed, anchor.Parent(t.call.Path))
-	if d.Outcome != output.Unchanged && !parentIsNew && e.triesDocuments(ctx, t) {
-		refused := e.try(ctx, t, item, d.Outcome)
+	if d.Outcome != output.Unchanged && !parentIsNew && e.hasDryRuns(ctx, t) {
+		refused := e.sendDryRun(ctx, t, item, d.Outcome)
 		switch {
 		case refused == nil:
 		case len(e.changed) == 0 || client.StatusOf(refused) == 0:
@@ -102,24 +102,24 @@ func (e *Executor) rehearseDocument(ctx context.Context, t documentRequest, item
 	return r
 }
 
-// triesDocuments reports whether the server has dry runs of documents. Older ones ignore the
+// hasDryRuns reports whether the server has dry runs of documents. Older ones ignore the
 // parameter, and would carry the request out. So it asks for one that none can carry out: a
 // dry run of an invalid kind that deletes a document of a random name.
-func (e *Executor) triesDocuments(ctx context.Context, t documentRequest) bool {
-	if tries, known := e.tries[t.client]; known {
-		return tries
+func (e *Executor) hasDryRuns(ctx context.Context, t documentRequest) bool {
+	if has, known := e.serverDryRuns[t.client]; known {
+		return has
 	}
 	path := t.call.Path + "/" + rand.Text() + "?dryRun=probe"
 	res, err := t.client.Do(ctx, client.Request{Method: http.MethodDelete, Path: path, Accept: client.JSONType})
 	if err != nil {
 		return false
 	}
-	e.tries[t.client] = res.Status == http.StatusBadRequest && strings.Contains(string(res.Body), "dryRun")
-	return e.tries[t.client]
+	e.serverDryRuns[t.client] = res.Status == http.StatusBadRequest && strings.Contains(string(res.Body), "dryRun")
+	return e.serverDryRuns[t.client]
 }
 
-// try sends a document for a dry run. The error is the server's refusal.
-func (e *Executor) try(ctx context.Context, t documentRequest, item string, outcome output.Outcome) error {
+// sendDryRun sends a document for a dry run. The error is the server's refusal.
+func (e *Executor) sendDryRun(ctx context.Context, t documentRequest, item string, outcome output.Outcome) error {
 	method, path := http.MethodPost, t.call.Path
 	if outcome == output.Configured {
 		method, path = http.MethodPut, item
@@ -142,8 +142,8 @@ func (e *Executor) try(ctx context.Context, t documentRequest, item string, outc
 
 var errExists = errors.New("exists already")
 
-// rehearseAction returns unchanged for an action that is done already.
-func (e *Executor) rehearseAction(ctx context.Context, t documentRequest) output.Result {
+// dryRunAction returns unchanged for an action that is done already.
+func (e *Executor) dryRunAction(ctx context.Context, t documentRequest) output.Result {
 	path, base := t.call.Path, anchor.Parent(t.call.Path)
 	missing, err := e.missing(ctx, t, base)
 	if err == nil && missing {

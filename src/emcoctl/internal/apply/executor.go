@@ -1,5 +1,6 @@
 // Package apply sends documents to the server: it applies, updates, reads and deletes them
-// one after the other and reports the result of each.
+// one after the other and reports the result of each. It also makes dry runs of apply, and compares documents
+// with the server's.
 package apply
 
 import (
@@ -44,17 +45,17 @@ const tokens = "tokens"
 
 // Executor works on one list of documents. It is not for concurrent use.
 type Executor struct {
-	o       Options
-	clients map[config.Address]*client.Client
-	tries   map[*client.Client]bool // whether servers have dry runs of documents
-	changed []string                // paths created or configured so far
-	failed  map[string]bool         // paths that failed so far
-	absent  map[string]bool         // whether the server lacks a document, by its path, of those that were asked for
+	o             Options
+	clients       map[config.Address]*client.Client
+	serverDryRuns map[*client.Client]bool // whether servers have dry runs of documents
+	changed       []string                // paths created or configured so far
+	failed        map[string]bool         // paths that failed so far
+	absent        map[string]bool         // whether the server lacks a document, by its path, of those that were asked for
 }
 
 // New returns an executor.
 func New(o Options) *Executor {
-	return &Executor{o: o, clients: map[config.Address]*client.Client{}, tries: map[*client.Client]bool{}, failed: map[string]bool{}, absent: map[string]bool{}}
+	return &Executor{o: o, clients: map[config.Address]*client.Client{}, serverDryRuns: map[*client.Client]bool{}, failed: map[string]bool{}, absent: map[string]bool{}}
 }
 
 // documentRequest is a document with its request.
@@ -157,7 +158,7 @@ func (e *Executor) do(ctx context.Context, t documentRequest) output.Result {
 	switch t.verb {
 	case anchor.Apply:
 		if e.o.DryRun != NoDryRun {
-			return e.rehearse(ctx, t)
+			return e.dryRun(ctx, t)
 		}
 		return e.apply(ctx, t)
 	case anchor.Update:
