@@ -147,12 +147,12 @@ func Reasons(s v2.Status) []string {
 func Holding(s v2.Status, g Goal) []string {
 	var all []string
 	if kind, _, ok := g.condition(); ok {
-		all = append(all, "condition "+kind+" is "+saidOf(s, kind))
+		all = append(all, "condition "+kind+" is "+conditionText(s, kind))
 	}
 	all = append(all, Reasons(s)...)
 	for _, p := range Pairs(s) {
 		if p.Phase != "" && p.Phase != "Applied" && p.Error == "" {
-			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.Name(), p.Phase, Saying(p.ClusterStatus)), ": "))
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", p.Name(), p.Phase, ClusterDetail(p.ClusterStatus)), ": "))
 		}
 		all = append(all, objects(p, g)...)
 	}
@@ -170,18 +170,18 @@ func Holding(s v2.Status, g Goal) []string {
 	return cut(all)
 }
 
-// saidOf returns the condition of a type in a status.
-func saidOf(s v2.Status, kind string) string {
+// conditionText describes the condition of a type in a status.
+func conditionText(s v2.Status, kind string) string {
 	for _, c := range s.Conditions {
 		if c.Type == kind {
-			return Of(c)
+			return FormatCondition(c)
 		}
 	}
-	return "not told by the server"
+	return "not reported by the server"
 }
 
-// Of returns a condition's status with its reason and message.
-func Of(c v2.Condition) string {
+// FormatCondition returns a condition's status with its reason and message.
+func FormatCondition(c v2.Condition) string {
 	text := c.Status
 	for _, more := range []string{c.Reason, c.Message} {
 		if more != "" {

@@ -1,5 +1,6 @@
 // Package progress follows deployments and logical clouds: it waits until they reach a goal
-// or fail, and reports what blocks them.
+// or fail, and reports what blocks them. It also makes the tree of a status, and the texts of its conditions
+// and failures.
 package progress
 
 import (
@@ -135,13 +136,13 @@ func (w *waitState) look(ctx context.Context, read Source) (done bool, err error
 	s, err := read(ctx)
 	switch {
 	case errs.Is(err, errs.NotFound) && w.o.Goal == Terminated:
-		w.say("gone")
+		w.printLine("gone")
 		return true, nil
 	case ctx.Err() != nil:
 		return false, w.end(ctx)
 	case errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Throttled):
 		w.away = err
-		w.say(err.Error())
+		w.printLine(err.Error())
 		return false, nil
 	case err != nil:
 		return false, err
@@ -150,7 +151,7 @@ func (w *waitState) look(ctx context.Context, read Source) (done bool, err error
 	if w.bar != nil {
 		w.bar.draw(s, time.Now())
 	} else {
-		w.say(Summary(s))
+		w.printLine(Summary(s))
 	}
 	if kind, _, ok := w.o.Goal.condition(); ok {
 		if err := checkCondition(s, kind); err != nil {
@@ -190,8 +191,8 @@ func (w *waitState) end(ctx context.Context) error {
 	return &TimeoutError{Name: w.o.Name, Goal: w.o.Goal, Held: held, away: w.away}
 }
 
-// say prints a line if it differs from the last one.
-func (w *waitState) say(line string) {
+// printLine prints a line if it differs from the last one.
+func (w *waitState) printLine(line string) {
 	if line == w.last {
 		return
 	}

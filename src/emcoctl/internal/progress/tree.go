@@ -109,7 +109,7 @@ func appNode(a v2.AppStatus) Node {
 }
 
 func clusterNode(c v2.ClusterStatus) Node {
-	n := Node{Mark: phaseMark(c.Phase), Name: c.Key().String(), State: c.Phase, Why: Saying(c)}
+	n := Node{Mark: phaseMark(c.Phase), Name: c.Key().String(), State: c.Phase, Why: ClusterDetail(c)}
 	if n.State == "" {
 		n.State = Unknown
 	}
@@ -173,9 +173,9 @@ func objectNode(r v2.ResourceStatus) Node {
 	return n
 }
 
-// Saying returns the details of an app on a cluster: its error with the time of the next
-// attempt, what it waits for, or the time of the last report if that is old.
-func Saying(c v2.ClusterStatus) string {
+// ClusterDetail explains the state of an app on a cluster: its error with the time of the next attempt, what it waits
+// for, the time of the last report if that is old, or its findings.
+func ClusterDetail(c v2.ClusterStatus) string {
 	switch {
 	case c.Error != "":
 		var next time.Time

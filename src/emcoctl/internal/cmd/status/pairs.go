@@ -213,7 +213,7 @@ func readiness(resources []v2.ResourceStatus) string {
 // if that is old, the reason of the first object that is not ready, or the findings.
 func message(p progress.Pair) string {
 	if p.Error != "" || p.Blocked != "" || p.Stale {
-		return progress.Saying(p.ClusterStatus)
+		return progress.ClusterDetail(p.ClusterStatus)
 	}
 	for _, r := range p.Resources {
 		if r.Reason != "" && r.ReadyStatus == progress.Unknown {
