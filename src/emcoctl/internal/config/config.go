@@ -1,5 +1,5 @@
-// Package config determines the address of each anchor: one address from a flag or the
-// environment, or upstream's configuration file with a section per service.
+// Package config holds the file of contexts, and finds the address of each anchor: one address from a flag, the
+// environment or a context, or upstream's configuration file with a section per service.
 package config
 
 import (

@@ -1,5 +1,5 @@
-// Package document reads upstream's YAML files: it expands templates, splits streams into
-// documents, and builds the JSON body of each.
+// Package document reads documents in YAML or JSON from files, folders and the standard input: it expands templates,
+// splits streams into documents, finds keys that the kind of a document does not have, and builds the JSON body of each.
 package document
 
 import (

@@ -1,5 +1,5 @@
-// Package jsontree reads JSON of unknown shape: documents of resources without a type in
-// this program.
+// Package jsontree holds any JSON value as a tree that can be compared, pruned of empty members, printed, and searched
+// by the path of a member.
 package jsontree
 
 import (

@@ -1,5 +1,6 @@
 // Package kind is the table of the documents that the server keeps: where they are, what
-// they hold, and their short names.
+// they hold, and their short names. It checks documents by the server's rules, converts them to the form that
+// the server stores, and finds the kind that a short or a wrong name means.
 package kind
 
 import (

@@ -1,5 +1,5 @@
-// Package overview lists clusters or deployments with their states, from the views of the server: heads, wide and
-// row name the columns, SEEN the time since a cluster's last report.
+// Package overview reads the lists of "get clusters" and "get deployments" from the views of the server, and prints
+// them. heads and wide are the names of the columns, row fills their cells.
 package overview
 
 import (
