@@ -81,9 +81,6 @@ func TestExitCodesOfPlans(t *testing.T) {
 		}))
 		t.Cleanup(s.Close)
 		for _, legacy := range []string{"", "1"} {
-			if legacy == "1" && tt.code == 2 {
-				continue
-			}
 			env := map[string]string{"EMCO_URL": s.URL, "EMCOCTL_LEGACY_EXIT": legacy}
 			if code, out, errs := run(t.Context(), env, append(strings.Fields(tt.args), dig)...); code != tt.code {
 				t.Errorf("%s: emcoctl %s: exit code %d, want %d\n%s%s", tt.name, tt.args, code, tt.code, out, errs)

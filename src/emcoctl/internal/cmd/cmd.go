@@ -1,5 +1,6 @@
-// Package cmd is the command line of emcoctl: the tree of its commands, which are in the packages
-// below by what they do, with the help, the printing of errors, and the exit codes.
+// Package cmd is the command line of emcoctl: the tree of its commands, with the help, the printing of errors, and the
+// exit codes. The commands are in the packages below, by what they do, except for explain, api-resources and
+// exit-codes: these need no server, and are here.
 package cmd
 
 import (
@@ -43,7 +44,7 @@ func Run(ctx context.Context, args []string, sys session.System) int {
 		err = session.Usage(plainUsage(called, err))
 	}
 	printError(sys, called, err)
-	return exitCode(s, err)
+	return exitCode(s, called, err)
 }
 
 // long is the help of the program.

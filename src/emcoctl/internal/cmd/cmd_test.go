@@ -16,16 +16,22 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
-// answering is a server that gives each first segment of a name its own answer:
-// projects/404 is not found, and so on. Status queries of a deployment answer "state".
+// answering is a server that answers with the number that ends a path, or precedes /status or /update:
+// projects/404 is not found, and so on. Status queries of other deployments answer "state".
 func answering(t *testing.T, state string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/status") {
+		group, isStatus := strings.CutSuffix(r.URL.Path, "/status")
+		group, isAction := strings.CutSuffix(group, "/update")
+		status := 200
+		if _, err := fmt.Sscanf(filepath.Base(group), "%d", &status); err == nil && (isStatus || isAction) {
+			w.WriteHeader(status)
+			return
+		}
+		if isStatus {
 			fmt.Fprintf(w, `{"name":"d","states":{"actions":[]},"deployedStatus":%q}`, state)
 			return
 		}
-		status := 200
 		if _, err := fmt.Sscanf(filepath.Base(r.URL.Path), "%d", &status); err != nil && r.Method == http.MethodPost {
 			status = http.StatusAccepted
 		}
@@ -54,7 +60,12 @@ func TestExitCodes(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("a: [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const dig = "projects/p/composite-apps/a/v1/deployment-intent-groups/d"
+	const (
+		groups = "projects/p/composite-apps/a/v1/deployment-intent-groups/"
+		dig    = groups + "d"
+		gone   = groups + "404"
+		hidden = groups + "403"
+	)
 	for _, tt := range []struct {
 		name   string
 		state  string
@@ -82,6 +93,14 @@ func TestExitCodes(t *testing.T) {
 		{"a deployment that is late", "Instantiating", "wait --timeout 30ms " + dig, 6, 6},
 		{"an action whose deployment failed", "InstantiateFailed", "apply --wait-for-status " + dig + "/instantiate", 7, 0},
 		{"help", "", "help exit-codes", 0, 0},
+		{"an overview that is refused", "", "get clusters --project p", 2, 2},
+		{"the status of a deployment that does not exist", "", "status " + gone, 3, 3},
+		{"a wait for a deployment that does not exist", "", "wait " + gone, 3, 3},
+		{"an action on a deployment that does not exist", "", "update " + gone, 3, 3},
+		{"a tree without access", "", "tree " + hidden, 5, 5},
+		{"an unknown flag of a command that upstream lacks", "", "wait --frobnicate " + dig, 2, 2},
+		{"an unknown flag of version", "", "version --frobnicate", 2, 2},
+		{"no argument for a command that upstream lacks", "", "status", 2, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

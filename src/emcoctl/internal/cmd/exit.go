@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ const (
 	exitConflict = 4
 	exitAuth     = 5
 	exitTimeout  = 6
-	exitDegraded = 7
+	exitFailed   = 7
 	exitPlan     = 8 // plan and diff: 1 of other commands
 )
 
@@ -53,9 +54,10 @@ The commands of actions (instantiate, update GROUP, rollback, ...) succeed when 
 server has accepted the action; --wait waits for its result. With --dry-run they succeed
 with any plan.
 
-With EMCOCTL_LEGACY_EXIT=1 apply, update, get and delete exit as upstream's client does:
-0 for any answer of the server and if it is not reached; 1 for files that cannot be
-parsed, a missing section of the configuration, and usage errors.`,
+With EMCOCTL_LEGACY_EXIT=1 apply, delete, update -f, and get of documents exit as upstream's
+client does: 0 for any answer of the server and if it is not reached; 1 for files that
+cannot be parsed, a missing section of the configuration, and usage errors. All other
+commands keep their codes; get clusters, get deployments and update GROUP do, too.`,
 	}
 }
 
@@ -83,24 +85,31 @@ func printError(sys session.System, called *cobra.Command, err error) {
 	}
 }
 
-// exitCode returns the exit code of the process. The legacy codes ignore the server's
-// answers; commands that upstream's client does not have keep their codes.
-func exitCode(s *session.Session, err error) int {
+// exitCode returns the exit code of the process. With EMCOCTL_LEGACY_EXIT=1, the commands that upstream's client also
+// has ignore the server's answers, as it does.
+func exitCode(s *session.Session, called *cobra.Command, err error) int {
 	code := codeOf(err)
-	if code == exitOK || s.Sys.Getenv("EMCOCTL_LEGACY_EXIT") != "1" {
+	legacy := s.Sys.Getenv("EMCOCTL_LEGACY_EXIT") == "1" && isUpstreams(called) && !s.KeepsExitCodes
+	if code == exitOK || !legacy {
 		return code
 	}
 	_, documents := errors.AsType[*apply.Failures](err)
 	if _, fatal := errors.AsType[*config.MissingSection](err); documents && !fatal {
 		return exitOK
 	}
-	if _, usage := errors.AsType[session.UsageError](err); s.Honest && !usage {
-		return code
-	}
-	if _, waited := errors.AsType[*progress.TimeoutError](err); waited || code == exitDegraded {
-		return code // upstream's client has nothing like it
-	}
 	return exitError
+}
+
+// isUpstreams reports whether upstream's client also has a command. The root is what was called if the command is
+// unknown.
+func isUpstreams(called *cobra.Command) bool {
+	switch {
+	case !called.HasParent():
+		return true
+	case called.Parent().HasParent():
+		return false
+	}
+	return slices.Contains([]string{"apply", "update", "get", "delete"}, called.Name())
 }
 
 // codeOf maps an error to its exit code. Documents that failed for different reasons share
@@ -112,7 +121,7 @@ func codeOf(err error) int {
 	case errors.Is(err, lifecycle.ErrChanges):
 		return exitError
 	case errors.Is(err, lifecycle.ErrBroken):
-		return exitDegraded
+		return exitFailed
 	case errors.Is(err, identity.ErrNo):
 		return exitAuth
 	}
@@ -139,7 +148,7 @@ func codeOf(err error) int {
 		return exitTimeout
 	}
 	if _, ok := errors.AsType[*progress.FailedError](err); ok {
-		return exitDegraded
+		return exitFailed
 	}
 	switch errs.KindOf(err) {
 	case errs.NotFound:

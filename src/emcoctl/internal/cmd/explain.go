@@ -29,8 +29,8 @@ func newExplainCommand(s *session.Session) *cobra.Command {
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: s.Own(func(_ *cobra.Command, args []string) error {
-			if f, err := s.Form(); err != nil || f != output.Human {
+		RunE: s.Run(func(_ *cobra.Command, args []string) error {
+			if f, err := s.FormatOfOwnCommands(); err != nil || f != output.Human {
 				return session.Usagef("explain prints text only; leave -o out")
 			}
 			k, m, err := kind.Lookup(args[0])
@@ -95,8 +95,8 @@ func aboutMember(comments map[string]string, m v2.Member) string {
 func newResourcesCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "api-resources", Short: "List the kinds of documents with their anchors", Args: cobra.NoArgs,
-		RunE: s.Own(func(*cobra.Command, []string) error {
-			if f, err := s.Form(); err != nil || f != output.Human {
+		RunE: s.Run(func(*cobra.Command, []string) error {
+			if f, err := s.FormatOfOwnCommands(); err != nil || f != output.Human {
 				return session.Usagef("api-resources prints a table only; leave -o out")
 			}
 			t := output.NewTable(s.Sys.Out)

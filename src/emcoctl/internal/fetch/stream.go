@@ -19,8 +19,8 @@ const reconnect = time.Second
 // ErrEnough ends a stream: a function that reads lines returns it after the last requested one.
 var ErrEnough = errors.New("enough")
 
-// Enough counts a line; ErrEnough if it was the last of n; 0 is unlimited.
-func Enough(lines *int, n int) error {
+// CountLine counts a line. It returns ErrEnough if the line was the last of n; 0 is unlimited.
+func CountLine(lines *int, n int) error {
 	if *lines++; *lines == n {
 		return ErrEnough
 	}

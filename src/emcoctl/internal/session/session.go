@@ -1,5 +1,6 @@
 // Package session holds what all commands share: the environment, the flags of the root, and the
-// arguments that name deployments and clusters. From these it makes clients, printers and documents.
+// arguments that name deployments and clusters. From these it makes clients, printers and documents. It
+// chooses the credential of a request and the format of the output, and marks usage errors.
 package session
 
 import (
@@ -26,7 +27,9 @@ import (
 type Session struct {
 	Sys     System
 	Started bool // a command's own code has begun; errors before that are usage errors
-	Honest  bool // upstream's client does not have the command, so its exit codes are ours
+	// KeepsExitCodes marks a use of get or update that upstream's client lacks: EMCOCTL_LEGACY_EXIT does not
+	// change its exit codes.
+	KeepsExitCodes bool
 
 	config, Server, CAFile string
 	CertFile, KeyFile      string
@@ -48,26 +51,18 @@ func (s *Session) Run(f func(*cobra.Command, []string) error) func(*cobra.Comman
 	}
 }
 
-// Own is run for commands that upstream's client does not have: their exit codes are ours.
-func (s *Session) Own(f func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return s.Run(func(c *cobra.Command, args []string) error {
-		s.Honest = true
-		return f(c, args)
-	})
-}
-
-// Format returns the requested form of output, otherwise the form for people.
-func (s *Session) Format() output.Format {
+// RequestedFormat returns the format of output that the user requests, otherwise that for people.
+func (s *Session) RequestedFormat() output.Format {
 	return output.Format(cmp.Or(s.output, s.Sys.Getenv("EMCOCTL_OUTPUT"), string(output.Human)))
 }
 
-// DocumentFormat is format for the commands that upstream's client also has: in a pipe, the
-// scripts of those who bring upstream's configuration file read upstream's lines.
-func (s *Session) DocumentFormat(servers config.Servers) output.Format {
+// FormatOfDocuments returns the format of output of commands that upstream's client also has. It is the requested one;
+// without a request, in a pipe, with upstream's configuration file, it is that of upstream's lines.
+func (s *Session) FormatOfDocuments(servers config.Servers) output.Format {
 	if s.output == "" && s.Sys.Getenv("EMCOCTL_OUTPUT") == "" && servers.Upstream && !s.Sys.Terminal {
 		return output.Lines
 	}
-	return s.Format()
+	return s.RequestedFormat()
 }
 
 // Printer returns the printer of a format; many marks a list of results.
@@ -206,14 +201,14 @@ func (s *Session) Dial(path string) (*client.Client, error) {
 	return client.New(o)
 }
 
-// Open returns the form of output of a command that upstream's client does not have, and a client for
+// Open returns the format of output of a command that upstream's client does not have, and a client for
 // the path that it is about.
-func (s *Session) Open(path string) (form output.Format, c *client.Client, err error) {
-	if form, err = s.Form(); err != nil {
+func (s *Session) Open(path string) (format output.Format, c *client.Client, err error) {
+	if format, err = s.FormatOfOwnCommands(); err != nil {
 		return "", nil, err
 	}
 	c, err = s.Dial(path)
-	return form, c, err
+	return format, c, err
 }
 
 // Load reads the documents of -f and prints warnings.
@@ -230,10 +225,10 @@ func (s *Session) Load() ([]document.Document, error) {
 	return parsed.Documents, nil
 }
 
-// Form returns the form of output of commands that upstream's client does not have: for people,
-// unless the user wants JSON or YAML.
-func (s *Session) Form() (output.Format, error) {
-	switch f := s.Format(); f {
+// FormatOfOwnCommands returns the format of output of commands that upstream's client does not have: that for people,
+// unless the user requests a structured one. Other formats are usage errors.
+func (s *Session) FormatOfOwnCommands() (output.Format, error) {
+	switch f := s.RequestedFormat(); f {
 	case output.Human, output.Lines, output.Plain, output.Wide:
 		return output.Human, nil
 	default:

@@ -33,7 +33,7 @@ func newAuditCommand(s *session.Session) *cobra.Command {
 		Long: `The audit log says who did what, from where, when and with which outcome. Its lines are chained
 by hash, so a line that was changed or removed is found.`,
 		Args: cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error { return c.Help() }),
+		RunE: s.Run(func(c *cobra.Command, _ []string) error { return c.Help() }),
 	}
 	c.AddCommand(newAuditListCommand(s), newAuditVerifyCommand(s), newAuditExportCommand(s))
 	return c
@@ -59,7 +59,7 @@ line with its outcome; an intent alone is a request that was not finished. With 
 prints the lines as they are stored.`,
 		Example: "  emcoctl audit list --since 24h --user alice\n  emcoctl audit list --project shop -o json",
 		Args:    cobra.NoArgs,
-		RunE:    s.Own(func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }),
+		RunE:    s.Run(func(c *cobra.Command, _ []string) error { return l.run(c.Context()) }),
 	}
 	f := c.Flags()
 	f.StringVar(&l.since, "since", "", "only lines after this time, such as 2026-11-21T12:00:00Z, or of this duration, such as 10m")
@@ -182,8 +182,8 @@ where it begins and ends.
 What can write etcd can write the whole log again. Keep the output of "verify -o json" elsewhere:
 --heads FILE checks that the lines which were there then are there unchanged.`,
 		Example: "  emcoctl audit verify\n  emcoctl audit verify -o json >heads.json\n  emcoctl audit verify --heads heads.json\n  emcoctl audit verify audit.jsonl.1 audit.jsonl",
-		RunE: s.Own(func(c *cobra.Command, files []string) error {
-			form, err := s.Form()
+		RunE: s.Run(func(c *cobra.Command, files []string) error {
+			form, err := s.FormatOfOwnCommands()
 			if err != nil {
 				return err
 			}
@@ -321,7 +321,7 @@ func newAuditExportCommand(s *session.Session) *cobra.Command {
 		Long:    "Export prints all lines as they are stored, one JSON document each, with notes that prove that none is missing.",
 		Example: "  emcoctl audit export >audit.jsonl",
 		Args:    cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			return exported(c.Context(), s, func(line []byte) error {
 				_, err := s.Sys.Out.Write(append(line[:len(line):len(line)], '\n'))
 				return err

@@ -42,7 +42,7 @@ config use-context selects one for all.`,
 func newGetContextsCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get-contexts", Short: "List the contexts; the current one has a star", Args: cobra.NoArgs,
-		RunE: s.Own(func(*cobra.Command, []string) error {
+		RunE: s.Run(func(*cobra.Command, []string) error {
 			all, err := config.ReadContexts(s.ContextsFile())
 			if err != nil {
 				return err
@@ -86,7 +86,7 @@ func changeContexts(s *session.Session, change func(*config.Contexts) error) err
 func newUseContextCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "use-context NAME", Short: "Select the current context", Args: cobra.ExactArgs(1), ValidArgsFunction: complete.New(s).Context,
-		RunE: s.Own(func(_ *cobra.Command, args []string) error {
+		RunE: s.Run(func(_ *cobra.Command, args []string) error {
 			err := changeContexts(s, func(all *config.Contexts) error {
 				_, err := all.Get(args[0])
 				all.Current = args[0]
@@ -115,7 +115,7 @@ their own.`,
 	c.Flags().StringVar(&next.TokenFile, "token-file", "", "file with the bearer token")
 	c.Flags().StringVar(&next.User, "user", "", "name for the sign-in of emcoctl login, if you have several at one server")
 	c.Flags().StringVar(&next.Project, "project", "", "project of get deployments")
-	c.RunE = s.Own(func(_ *cobra.Command, args []string) error {
+	c.RunE = s.Run(func(_ *cobra.Command, args []string) error {
 		if s.Token != "" {
 			return session.Usagef("a context has no token of its own; write it to a file, and name that with --token-file")
 		}
@@ -167,7 +167,7 @@ func mergeContext(old, next config.Context) (config.Context, error) {
 func newDeleteContextCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete-context NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: complete.New(s).Context,
-		RunE: s.Own(func(_ *cobra.Command, args []string) error {
+		RunE: s.Run(func(_ *cobra.Command, args []string) error {
 			err := changeContexts(s, func(all *config.Contexts) error {
 				if _, err := all.Get(args[0]); err != nil {
 					return err
@@ -190,7 +190,7 @@ func newDeleteContextCommand(s *session.Session) *cobra.Command {
 func newConfigViewCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "view", Short: "Show the server that commands use, and why", Args: cobra.NoArgs,
-		RunE: s.Own(func(*cobra.Command, []string) error {
+		RunE: s.Run(func(*cobra.Command, []string) error {
 			servers, err := s.Servers()
 			if err != nil {
 				return err
@@ -202,7 +202,7 @@ func newConfigViewCommand(s *session.Session) *cobra.Command {
 					break
 				}
 			}
-			form, err := s.Form()
+			form, err := s.FormatOfOwnCommands()
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ removes everything, and ends. It prints the commands of emcoctl that it runs.
 It needs git, and the programs emco and simfleet of the same archive; no source and no network.`,
 		Example: "  emcoctl demo\n  emcoctl demo --keep",
 		Args:    cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			args := []string{"demo"}
 			if keep {
 				args = append(args, "-keep")

@@ -37,7 +37,7 @@ also reads the branches that it writes, five for a request, and doctor warns of 
 belong to no deployment. It prints what to do about a failed check, and exits with 1 if there
 is one. It changes nothing.`,
 		Args: cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			d := doctor{Session: s}
 			d.examine(c.Context())
 			if branches && d.connected {

@@ -35,7 +35,7 @@ A note names each collection that you may not read.`,
 		Example:           "  emcoctl dump >documents.yaml\n  emcoctl dump projects/shop",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: complete.New(s).Anchor,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			d := dump{Session: s}
 			if len(args) == 0 {
 				return d.below(c.Context(), "", "")

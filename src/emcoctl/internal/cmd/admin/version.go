@@ -85,7 +85,7 @@ func readState(ctx context.Context, c *client.Client, service string) string {
 // showVersions prints the known versions. An unreachable server is reported, but is no
 // failure: the user also asked for emcoctl's version.
 func showVersions(s *session.Session, v versionReport, unknown error) error {
-	if f := s.Format(); f.Structured() {
+	if f := s.RequestedFormat(); f.Structured() {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return err

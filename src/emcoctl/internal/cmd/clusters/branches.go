@@ -45,7 +45,7 @@ clusters, the changes that wait for a commit, the last push, and the commit that
 it prints all branches with their commits, without states.`,
 		Example: "  emcoctl branches",
 		Args:    cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			form, server, err := s.Open(gitBranches)
 			if err != nil {
 				return err
@@ -119,7 +119,7 @@ func showBranches(w io.Writer, all []v2.GitBranch) {
 	t.Flush()
 }
 
-// newDecisionCommands returns the commands for an operator's decision on external edits of a branch.
+// newDecisionCommands returns the commands for an operator's decision on a branch whose history others have rewritten.
 func newDecisionCommands(s *session.Session) []*cobra.Command {
 	return []*cobra.Command{
 		newDecisionCommand(s, "adopt", "Accept the present history of a branch", `Adopt accepts the history of a branch that others have rewritten. The server writes the
@@ -136,14 +136,14 @@ func newDecisionCommand(s *session.Session, name, short, long string) *cobra.Com
 		Example:           "  emcoctl " + name + " https://git.example/fleet.git main",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeBranch(s),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			return runDecision(c.Context(), s, name, v2.GitBranch{URL: args[0], Branch: args[1]})
 		}),
 	}
 }
 
 func runDecision(ctx context.Context, s *session.Session, name string, b v2.GitBranch) error {
-	form, err := s.Form()
+	form, err := s.FormatOfOwnCommands()
 	if err != nil {
 		return err
 	}

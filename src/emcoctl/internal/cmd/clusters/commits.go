@@ -42,7 +42,7 @@ emcoctl search COMMIT`,
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "commits to show at most, up to 200")
 	c.Flags().StringVar(&text, "find", "", "only commits with this text in their name, author, title or deployments")
-	c.RunE = s.Own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.Run(func(c *cobra.Command, args []string) error {
 		if limit < 1 || limit > maxCommits {
 			return session.Usagef("--limit %d is not between 1 and %d", limit, maxCommits)
 		}

@@ -51,7 +51,7 @@ on the error output and exit code 6 after --timeout.`,
 		Example:           "  emcoctl move edge/store-7 --to s004 --wait\n  emcoctl move edge/store-7 --finish\n  emcoctl move edge/store-7 --abort\n  emcoctl move edge/store-7 --type argocd\n  emcoctl move edge/store-7 --status",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Cluster,
-		RunE:              s.Own(func(c *cobra.Command, args []string) error { return runMove(c.Context(), s, m, args[0]) }),
+		RunE:              s.Run(func(c *cobra.Command, args []string) error { return runMove(c.Context(), s, m, args[0]) }),
 	}
 	f := c.Flags()
 	f.StringVar(&m.request.Shard, "to", "", "shard to move to, such as s004")

@@ -52,7 +52,7 @@ an hour, or for --overlap, so that you can give the new one to its monitor witho
 	}
 	f := c.Flags()
 	f.DurationVar(&overlap, "overlap", time.Hour, "how long older tokens stay valid; 0 ends them at once")
-	c.RunE = s.Own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.Run(func(c *cobra.Command, args []string) error {
 		query := ""
 		if f.Changed("overlap") { // else the server decides
 			query = "?overlap=" + overlap.String()
@@ -90,7 +90,7 @@ func newTokenListCommand(s *session.Session) *cobra.Command {
 		Example:           "  emcoctl token list edge/store-7",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Cluster,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			t, err := tokensOf(s, args[0])
 			if err != nil {
 				return err
@@ -112,7 +112,7 @@ prints the remaining tokens.`,
 		ValidArgsFunction: completeToken(s),
 	}
 	c.Flags().BoolVar(&all, "all", false, "all tokens of the cluster")
-	c.RunE = s.Own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.Run(func(c *cobra.Command, args []string) error {
 		if all == (len(args) > 1) {
 			return session.Usagef("give either the ids of tokens, as emcoctl token list shows them, or --all")
 		}
@@ -159,7 +159,7 @@ func tokensOf(s *session.Session, word string) (t clusterTokens, err error) {
 	if t.cluster, err = session.ClusterPath(word); err != nil {
 		return t, err
 	}
-	if t.form, err = s.Form(); err != nil {
+	if t.form, err = s.FormatOfOwnCommands(); err != nil {
 		return t, err
 	}
 	t.server, err = s.Dial(t.cluster)

@@ -30,7 +30,7 @@ type waitFlags struct {
 }
 
 func (f *waitFlags) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each accepted action, wait until it has succeeded or failed")
+	c.Flags().BoolVar(&f.status, "wait-for-status", false, "after each accepted action, wait until everything is applied or pushed (of a terminate: removed), or has failed")
 	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for each")
 }
 
@@ -44,7 +44,7 @@ func runDocuments(ctx context.Context, s *session.Session, verb anchor.Verb, arg
 	if err != nil {
 		return err
 	}
-	printer, err := s.Printer(s.DocumentFormat(servers), path == "" || verb != anchor.Get)
+	printer, err := s.Printer(s.FormatOfDocuments(servers), path == "" || verb != anchor.Get)
 	if err != nil {
 		return err
 	}

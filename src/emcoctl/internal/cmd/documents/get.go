@@ -73,7 +73,7 @@ func (g *getCommand) run(ctx context.Context, s *session.Session, args []string)
 	}
 	if len(args) == 1 && len(s.Files) == 0 {
 		if o, ok := overview.Of(args[0]); ok {
-			s.Honest = true
+			s.KeepsExitCodes = true
 			return g.overview(ctx, s, o)
 		}
 	}
@@ -121,7 +121,7 @@ func (g *getCommand) listing(s *session.Session, args []string) (o overview.List
 	if err != nil {
 		return o, "", false
 	}
-	format := s.DocumentFormat(servers)
+	format := s.FormatOfDocuments(servers)
 	inside = kind.Expand(args[0])
 	if (format != output.Human && format != output.Wide) || strings.Contains(inside, "?") || !anchor.IsCollection(inside) || !strings.Contains(inside, "/") {
 		return o, "", false
@@ -154,7 +154,7 @@ func (g *getCommand) collection(ctx context.Context, s *session.Session, o overv
 	if len(items) == 0 {
 		return false, nil // the anchor may not exist
 	}
-	return true, o.Show(s.Sys.Out, s.Format(), items)
+	return true, o.Show(s.Sys.Out, s.RequestedFormat(), items)
 }
 
 // overview lists clusters or deployments.
@@ -167,7 +167,7 @@ func (g *getCommand) overview(ctx context.Context, s *session.Session, o overvie
 	case g.project != "" && g.every:
 		return session.Usagef("give --project or -A, not both")
 	}
-	if _, err := s.Printer(s.Format(), true); err != nil {
+	if _, err := s.Printer(s.RequestedFormat(), true); err != nil {
 		return err // an unknown format
 	}
 	o.Query["label"], o.Query["state"] = g.labels, g.states
@@ -191,7 +191,7 @@ func (g *getCommand) overview(ctx context.Context, s *session.Session, o overvie
 	if err != nil {
 		return err
 	}
-	if err := o.Show(s.Sys.Out, s.Format(), items); err != nil || !g.watch {
+	if err := o.Show(s.Sys.Out, s.RequestedFormat(), items); err != nil || !g.watch {
 		return err
 	}
 	for known := byPath(o, items); fetch.Pause(ctx, fetch.Interval) == nil; known = byPath(o, items) {
@@ -210,7 +210,7 @@ func (g *getCommand) overview(ctx context.Context, s *session.Session, o overvie
 		if len(changed) == 0 {
 			continue
 		}
-		if err := o.Show(s.Sys.Out, s.Format(), changed); err != nil {
+		if err := o.Show(s.Sys.Out, s.RequestedFormat(), changed); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ documents on the server become the next revision of the deployment.`,
 			if _, err := session.Deployment(args[0]); err != nil || len(s.Files) > 0 {
 				return session.Usagef("update takes documents, emcoctl update -f FILE, or one deployment intent group, emcoctl update PROJECT/COMPOSITEAPP/VERSION/GROUP")
 			}
-			s.Honest = true
+			s.KeepsExitCodes = true
 			return d.Run(c.Context(), s, args[0])
 		}),
 	}

@@ -50,12 +50,12 @@ The server names the provider, the client and the audience of the token; login s
 	c.Flags().IntVar(&f.port, "port", 0, "port of 127.0.0.1 where the browser returns, if the provider knows only one; 0 is any")
 	c.Flags().BoolVar(&f.shared, "allow-shared-audience", false, "sign in although a sign-in at another server has the same audience: each server could use your token at the other")
 	c.MarkFlagsMutuallyExclusive("browser", "device")
-	c.RunE = s.Own(func(c *cobra.Command, _ []string) error { return runLogin(c.Context(), s, f) })
+	c.RunE = s.Run(func(c *cobra.Command, _ []string) error { return runLogin(c.Context(), s, f) })
 	return c
 }
 
 func runLogin(ctx context.Context, s *session.Session, f loginFlags) error {
-	form, err := s.Form()
+	form, err := s.FormatOfOwnCommands()
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func newLogoutCommand(s *session.Session) *cobra.Command {
 		Long: `Logout removes the file of emcoctl login for the server, and ends the sign-in at the provider if
 that offers it. A token that was copied is valid until its end.`,
 		Args: cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error { return runLogout(c.Context(), s) }),
+		RunE: s.Run(func(c *cobra.Command, _ []string) error { return runLogout(c.Context(), s) }),
 	}
 }
 
@@ -212,7 +212,7 @@ func newWhoamiCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "whoami", Short: "Show your subject and groups at the server", Args: cobra.NoArgs,
 		Example: "  emcoctl auth whoami\n  emcoctl auth whoami -o jsonpath='{.subject}'",
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			form, server, err := s.Open(anyPath)
 			if err != nil {
 				return err

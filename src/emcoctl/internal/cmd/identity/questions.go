@@ -35,7 +35,7 @@ func newCanICommand(s *session.Session) *cobra.Command {
 		Long:    "Can-i prints yes or no, and why. The exit code is 5 for no. " + what,
 		Example: "  emcoctl auth can-i approve shop/till/v1/autumn\n  emcoctl auth can-i create projects\n  emcoctl auth can-i delete composite-apps projects/shop",
 		Args:    cobra.RangeArgs(2, 3),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			answer, err := ask(c.Context(), s, "auth/can-i", args, func(a v2.AccessAnswer) {
 				word := map[bool]string{true: "yes", false: "no"}[a.Allowed]
 				fmt.Fprintf(s.Sys.Out, "%s: %s\n", word, printable.Line(a.Because))
@@ -54,7 +54,7 @@ func newWhoCanCommand(s *session.Session) *cobra.Command {
 		Long:    "Who-can lists the subjects that may do something, and the bindings that allow it. You must be allowed to\nlist the bindings there. " + what,
 		Example: "  emcoctl auth who-can approve shop/till/v1/autumn\n  emcoctl auth who-can create clusters cluster-providers/edge",
 		Args:    cobra.RangeArgs(2, 3),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			_, err := ask(c.Context(), s, "auth/who-can", args, func(a v2.Holders) {
 				if len(a.Items) == 0 {
 					fmt.Fprintln(s.Sys.Out, "none: no binding allows it")

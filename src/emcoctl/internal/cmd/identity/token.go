@@ -52,7 +52,7 @@ the error output. Nobody gives a token more than it has itself.`,
 	if err := c.MarkFlagRequired("role"); err != nil {
 		panic(err) // the flag exists
 	}
-	c.RunE = s.Own(func(c *cobra.Command, args []string) error {
+	c.RunE = s.Run(func(c *cobra.Command, args []string) error {
 		t.Metadata.Name = args[0]
 		ends, err := endOf(t.Spec.Expires, time.Now())
 		if err != nil {
@@ -117,7 +117,7 @@ func placeOf(t v2.APIToken) string {
 func newTokenListCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the API tokens, without what is secret of them", Args: cobra.NoArgs,
-		RunE: s.Own(func(c *cobra.Command, _ []string) error {
+		RunE: s.Run(func(c *cobra.Command, _ []string) error {
 			form, server, err := s.Open(anyPath)
 			if err != nil {
 				return err
@@ -151,7 +151,7 @@ func newTokenRevokeCommand(s *session.Session) *cobra.Command {
 		Example:           "  emcoctl auth token revoke ci",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete.New(s).Documents(collection),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			server, err := s.Dial(anyPath)
 			if err != nil {
 				return err

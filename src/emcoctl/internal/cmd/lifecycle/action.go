@@ -1,5 +1,5 @@
 // Package lifecycle holds the commands that change what runs: the actions on deployments, the plans
-// of what an action would do, and the wait for its result.
+// of what an action or the documents of files would change, and the wait for a goal.
 package lifecycle
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/preview"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -191,7 +192,7 @@ func CommandOf(name string) Command {
 func (d *Command) Flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&d.reason, "reason", "", "why, for the history of the deployment")
-	f.BoolVar(&d.wait, "wait", false, "wait until it has succeeded or failed")
+	f.BoolVar(&d.wait, "wait", false, waitText(d.name))
 	f.DurationVar(&d.timeout, "timeout", 5*time.Minute, "how long to wait")
 	if d.plannable() {
 		f.BoolVar(&d.dry, "dry-run", false, "only show what the action would do")
@@ -200,6 +201,17 @@ func (d *Command) Flags(c *cobra.Command) {
 		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements")
 	}
 	d.actionRequest.flags(c)
+}
+
+// waitText is the help text of --wait for an action.
+func waitText(action string) string {
+	switch GoalOf[action] {
+	case progress.Instantiated:
+		return "wait until everything is applied to direct clusters and pushed for the others, or has failed; emcoctl wait waits until it is ready"
+	case progress.Terminated:
+		return "wait until everything is removed from direct clusters and from where the others read, or has failed"
+	}
+	return "no effect for this action"
 }
 
 func newActionCommand(s *session.Session, name, short, long string) *cobra.Command {
@@ -215,11 +227,11 @@ GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent 
 a logical cloud. On a terminal, actions with a plan show it and ask; they carry out that
 plan or nothing. --plan does the same with the digest of emcoctl plan. The request has a
 key of its own, so that it is done once even if the answer is lost and emcoctl asks again.
-Exit codes are honest: emcoctl help exit-codes.`,
+For the exit codes see emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE:              s.Own(func(c *cobra.Command, args []string) error { return d.Run(c.Context(), s, args[0]) }),
+		RunE:              s.Run(func(c *cobra.Command, args []string) error { return d.Run(c.Context(), s, args[0]) }),
 	}
 	d.Flags(c)
 	return c

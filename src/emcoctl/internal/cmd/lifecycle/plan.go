@@ -66,7 +66,7 @@ func newPlanningCommand(s *session.Session, p planCommand, name, short, long str
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn\n  emcoctl " + name + " shop/till/v1/autumn --revision 3\n  emcoctl " + name + " -f deploy.yaml",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			return planError(runPlan(c.Context(), s, p, args))
 		}),
 	}
@@ -106,7 +106,7 @@ func runPlan(ctx context.Context, s *session.Session, p planCommand, args []stri
 	if err != nil {
 		return err
 	}
-	form, err := s.Form()
+	form, err := s.FormatOfOwnCommands()
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ Describe project shows what a project uses, and the quotas that bound it.`,
 		Example:           "  emcoctl describe cluster edge/store-7\n  emcoctl describe deployment shop/till/v1/autumn\n  emcoctl describe project shop",
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeDescribed(s),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			switch k, _ := kind.Named(args[0]); k.Collection {
 			case "clusters":
 				return describeCluster(c.Context(), s, args[1])

@@ -42,8 +42,8 @@ Without GROUP it lists the newest events of all deployments and logical clouds; 
 		Example:           "  emcoctl events shop/till/v1/autumn\n  emcoctl events shop/till/v1/autumn --since 10m --type Warning\n  emcoctl events shop/till/v1/autumn --follow\n  emcoctl events --type action --actor ann --since 24h",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) (err error) {
-			if l.form, err = s.Form(); err != nil {
+		RunE: s.Run(func(c *cobra.Command, args []string) (err error) {
+			if l.form, err = s.FormatOfOwnCommands(); err != nil {
 				return err
 			}
 			if l.since, err = session.Moment("since", since, time.Now()); err != nil {
@@ -173,14 +173,14 @@ func (l *eventLog) show(line []byte) error {
 	switch l.form {
 	case output.JSON:
 		fmt.Fprintf(l.Sys.Out, "%s\n", bytes.TrimSpace(line))
-		return fetch.Enough(&l.shown, l.lines)
+		return fetch.CountLine(&l.shown, l.lines)
 	case output.Human:
 	case output.YAML:
 		fmt.Fprintln(l.Sys.Out, "---")
-		return errors.Join(output.Encode(l.Sys.Out, output.YAML, line), fetch.Enough(&l.shown, l.lines))
+		return errors.Join(output.Encode(l.Sys.Out, output.YAML, line), fetch.CountLine(&l.shown, l.lines))
 	}
 	if l.form != output.Human {
-		return errors.Join(output.Encode(l.Sys.Out, l.form, line), fetch.Enough(&l.shown, l.lines))
+		return errors.Join(output.Encode(l.Sys.Out, l.form, line), fetch.CountLine(&l.shown, l.lines))
 	}
 	text := e.Message
 	if at := where(e); at != "" {
@@ -190,5 +190,5 @@ func (l *eventLog) show(line []byte) error {
 		text += " (" + e.Actor + ")"
 	}
 	fmt.Fprintf(l.Sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), printable.Line(e.Type), printable.Line(e.Reason), printable.Line(text))
-	return fetch.Enough(&l.shown, l.lines)
+	return fetch.CountLine(&l.shown, l.lines)
 }

@@ -26,7 +26,7 @@ that they name, whether it is chosen, its score, and the reason. It changes noth
 		Example:           "  emcoctl placement shop/till/v1/autumn\n  emcoctl placement shop/till/v1/autumn --app web --cluster edge+c1",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			path, err := session.Deployment(args[0])
 			if err != nil {
 				return err

@@ -25,7 +25,7 @@ A rollback needs a revision that the server still keeps.`,
 		Example:           "  emcoctl revisions shop/till/v1/autumn\n  emcoctl rollback shop/till/v1/autumn --revision 3",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			path, err := session.Deployment(args[0])
 			if err != nil {
 				return err

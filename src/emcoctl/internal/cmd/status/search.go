@@ -23,7 +23,7 @@ revisions that a commit carried, by at least the first four digits of its name. 
 most 20 in all, and 6 of a kind.`,
 		Example: "  emcoctl search store-7\n  emcoctl search 0242bab627ef",
 		Args:    cobra.ExactArgs(1),
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(args[0]) == "" {
 				return session.Usagef("give a part of a name, or the first four digits of a commit")
 			}

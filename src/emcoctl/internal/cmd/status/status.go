@@ -1,5 +1,5 @@
-// Package status holds the commands that read: status, describe, tree, watch, placement, events,
-// revisions, search.
+// Package status holds the commands that show the state and the history of what runs: status, describe, tree, watch,
+// placement, events, revisions, and search over all of it.
 package status
 
 import (
@@ -41,7 +41,7 @@ of these, it counts them by app, and lists those that are not as desired. --app,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
 		RunE: s.Run(func(c *cobra.Command, args []string) error {
-			form, err := s.Form()
+			form, err := s.FormatOfOwnCommands()
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ A node has the worst mark below it.`,
 		Example:           "  emcoctl tree shop/till/v1/autumn\n  emcoctl tree shop/till/v1/autumn --only-bad\n  emcoctl tree shop/till/v1/autumn --depth 2",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) error {
+		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			if depth < 0 || depth > 3 {
 				return session.Usagef("--depth: %d is not 0 to 3", depth)
 			}

@@ -39,8 +39,8 @@ the server has one; otherwise it polls every few seconds.`,
 		Example:           "  emcoctl watch shop/till/v1/autumn\n  emcoctl watch shop/till/v1/autumn status=deployed app=web -o json",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
-		RunE: s.Own(func(c *cobra.Command, args []string) (err error) {
-			if w.form, err = s.Form(); err != nil {
+		RunE: s.Run(func(c *cobra.Command, args []string) (err error) {
+			if w.form, err = s.FormatOfOwnCommands(); err != nil {
 				return err
 			}
 			if w.form != output.Human && w.form != output.JSON {
@@ -155,5 +155,5 @@ func (w *watcher) line(text string) error {
 		text = time.Now().UTC().Format(progress.Moment) + "  " + text
 	}
 	fmt.Fprintln(w.Sys.Out, text)
-	return fetch.Enough(&w.shown, w.lines)
+	return fetch.CountLine(&w.shown, w.lines)
 }
