@@ -118,7 +118,7 @@ func TestOperationsThatAreLeftOverAreCarriedOut(t *testing.T) {
 			to := head
 			to.State, to.LastRev = appcontext.Instantiated, 1
 			act := appcontext.HistoryEntry{State: to.State, Instance: doc.UID, Revision: 1}
-			_, err = contexts.Step(ctx, head, to, []appcontext.HistoryEntry{act}, &op)
+			_, err = contexts.ChangeHead(ctx, head, to, []appcontext.HistoryEntry{act}, &op)
 			s.must("queue the operation", err)
 		}
 		for _, below := range []string{"/intents/all", "/generic-placement-intents/places/app-intents/web", "/generic-placement-intents/places", ""} {

@@ -172,7 +172,7 @@ func (c *churn) change() {
 		c.records["report p+c/"+uid+"/a"] = fmt.Sprint(c.n)
 	default:
 		h := c.heads[uid]
-		next, err := c.s.Step(ctx, h, Head{UID: head}, nil, &Operation{ID: fmt.Sprint(c.n)})
+		next, err := c.s.ChangeHead(ctx, h, Head{UID: head}, nil, &Operation{ID: fmt.Sprint(c.n)})
 		must(c.t, err)
 		c.heads[uid], c.records["head /"+uid+"/"] = next, fmt.Sprint(next.Mod)
 	}

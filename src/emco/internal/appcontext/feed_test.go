@@ -48,7 +48,7 @@ func TestTapTellsThreeSpacesInOrder(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	_, err := s.Step(ctx, h, h, nil, &Operation{ID: "1"}) // operations are in the range, but are not yielded
+	_, err := s.ChangeHead(ctx, h, h, nil, &Operation{ID: "1"}) // operations are in the range, but are not yielded
 	must(t, err)
 	must(t, s.PutPairs(ctx, Fence{}, nil, []PairKey{k}))
 	for _, want := range []string{"head 7", "pair {c 7 a} gone"} {
@@ -89,7 +89,7 @@ func TestTapHoldsMarksBackUntilAListIsWhole(t *testing.T) {
 			return
 		}
 		if len(told) == 1 && changed.Mod == 0 {
-			changed, err = s.Step(ctx, *r.Head, *r.Head, nil, nil)
+			changed, err = s.ChangeHead(ctx, *r.Head, *r.Head, nil, nil)
 			must(t, err)
 			compact(t)
 			asks.Go(func() { // someone asks now and then, as a mirror does

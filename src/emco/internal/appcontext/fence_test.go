@@ -35,7 +35,7 @@ func TestEveryWriteOfAFencedStoreIsFenced(t *testing.T) {
 	must(t, s.PutBlobs(ctx, content("garbage")))
 	before := keysBelow(t, s, "")
 
-	_, stepped := view.Step(ctx, h, h, nil, nil)
+	_, stepped := view.ChangeHead(ctx, h, h, nil, nil)
 	_, published := view.Publish(ctx, h, Revision{Number: 2}, slices.Values(places(3, b)))
 	_, swept := view.Sweep(ctx, 1)
 	for name, err := range map[string]error{

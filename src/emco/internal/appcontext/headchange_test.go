@@ -73,7 +73,7 @@ func TestAUseAndTheEndOfWhatIsUsedExcludeEachOther(t *testing.T) {
 	is := func(h Head, state State) (Head, error) {
 		to := h
 		to.State = state
-		return s.Step(ctx, h, to, nil, nil)
+		return s.ChangeHead(ctx, h, to, nil, nil)
 	}
 	for _, first := range []string{"use", "end"} {
 		cloud, err := is(create(t, s, HeadID("cloud-"+first)), Instantiated)
@@ -132,7 +132,7 @@ func TestRemoveWantsTheHeadAsItWasRead(t *testing.T) {
 	wantOvertaken(t, "none was read and there is one", s.Remove(ctx, Head{UID: create(t, s, "1").UID}))
 	h, err := s.Head(ctx, "1")
 	must(t, err)
-	next, err := s.Step(ctx, h, h, []HistoryEntry{{State: Approved}}, nil)
+	next, err := s.ChangeHead(ctx, h, h, []HistoryEntry{{State: Approved}}, nil)
 	must(t, err)
 	wantOvertaken(t, "it has moved on", s.Remove(ctx, h))
 	must(t, s.Remove(ctx, next))
@@ -233,7 +233,7 @@ func TestSweepKeepsRevisionsThatPairsOfAMovedDeploymentName(t *testing.T) {
 	s, ctx := newStore(t, WithClock(func() time.Time { return now }), WithGrace(time.Minute)), t.Context()
 	d, err := s.PutBundle(ctx, Bundle{})
 	must(t, err)
-	h, err := s.Step(ctx, Head{}, Head{UID: "new", Inherited: "old"}, nil, nil)
+	h, err := s.ChangeHead(ctx, Head{}, Head{UID: "new", Inherited: "old"}, nil, nil)
 	must(t, err)
 	for n := range int64(3) {
 		h, err = s.Publish(ctx, h, Revision{Number: n + 1, At: now}, slices.Values(places(1, d)))

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxActions     = etcdkv.MaxOps - 3 // actions and events of one change: the limit leaves room for the head and two operations
-	maxHeadChanges = 2                 // in one transaction
+	maxRecordsPerChange = etcdkv.MaxOps - 3 // history entries, events and workflow runs of one change: the limit leaves room for the head and two operations
+	maxHeadChanges      = 2                 // in one transaction
 )
 
 // HeadStore stores heads, with the history and the waiting operations of deployments.
@@ -90,7 +90,7 @@ func (s *HeadStore) WatchHeads(ctx context.Context) iter.Seq2[HeadEvent, error] 
 	}
 }
 
-// History returns a deployment's history, oldest first: at least the newest MaxActions. It returns
+// History returns a deployment's history, oldest first: at least the newest KeptHistory entries. It returns
 // nothing if there is no such deployment.
 func (s *HeadStore) History(ctx context.Context, uid HeadID) ([]HistoryEntry, error) {
 	if err := etcdkv.CheckParts(string(uid)); err != nil {
@@ -261,10 +261,10 @@ func (s *HeadStore) Uses(ctx context.Context, uid HeadID) (Uses, error) {
 	return Uses{uid: uid, mod: r.Kvs[0].ModRevision}, nil
 }
 
-// Step makes one change: it replaces the head, which must still be as from was read
+// ChangeHead makes one change: it replaces the head, which must still be as from was read
 // (from.Mod; 0: it must not exist), appends acts to the history, and queues op, if given.
 // See HeadChange.
-func (s *HeadStore) Step(ctx context.Context, from, to Head, acts []HistoryEntry, op *Operation) (Head, error) {
+func (s *HeadStore) ChangeHead(ctx context.Context, from, to Head, acts []HistoryEntry, op *Operation) (Head, error) {
 	heads, err := s.ChangeHeads(ctx, HeadChange{From: from, To: to, Acts: acts, Op: op})
 	if err != nil {
 		return Head{}, err
@@ -370,10 +370,10 @@ func addPut[T any](t *headTxn, key string, v T) {
 
 func (m HeadChange) check() error {
 	if m.From.Mod != 0 && m.From.UID != m.To.UID {
-		return errs.E(errs.Invalid, "step", string(m.To.UID), fmt.Errorf("it was read as %s", m.From.UID))
+		return errs.E(errs.Invalid, "change", string(m.To.UID), fmt.Errorf("it was read as %s", m.From.UID))
 	}
-	if n := len(m.Acts) + len(m.Events) + len(m.Runs); n > maxActions {
-		return errs.E(errs.TooLarge, "step", string(m.To.UID), fmt.Errorf("%d actions, events and hooks are above the limit of %d", n, maxActions))
+	if n := len(m.Acts) + len(m.Events) + len(m.Runs); n > maxRecordsPerChange {
+		return errs.E(errs.TooLarge, "change", string(m.To.UID), fmt.Errorf("%d actions, events and hooks are above the limit of %d", n, maxRecordsPerChange))
 	}
 	for _, r := range m.Runs {
 		if err := etcdkv.CheckParts(string(r.Name)); err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-func TestStepKeepsHistoryAndOperation(t *testing.T) {
+func TestChangeHeadKeepsHistoryAndOperation(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	if _, err := s.Head(ctx, "7"); !errs.Is(err, errs.NotFound) {
 		t.Fatalf("Head of nothing: %v, want not found", err)
 	}
 	h := create(t, s, "7")
-	if _, err := s.Step(ctx, Head{}, Head{UID: "7"}, nil, nil); !errs.Is(err, errs.Conflict) {
+	if _, err := s.ChangeHead(ctx, Head{}, Head{UID: "7"}, nil, nil); !errs.Is(err, errs.Conflict) {
 		t.Errorf("creating it twice: %v, want conflict", err)
 	}
 
@@ -29,7 +29,7 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	to := h
 	to.State, to.LastRev = Instantiated, 1
 	acts := []HistoryEntry{{State: Approved, Time: at}, {State: Instantiated, Instance: "99", Revision: 1, Time: at}}
-	h2, err := s.Step(ctx, h, to, acts, &Operation{ID: "a", Kind: "instantiate", Rev: 1})
+	h2, err := s.ChangeHead(ctx, h, to, acts, &Operation{ID: "a", Kind: "instantiate", Rev: 1})
 	must(t, err)
 	if h2.Seq != 3 || h2.Op == nil || h2.Op.UID != "7" {
 		t.Errorf("after the step the head is %+v, want 3 actions and the operation", h2)
@@ -48,24 +48,24 @@ func TestStepKeepsHistoryAndOperation(t *testing.T) {
 	}
 
 	// Another operation takes the place of the first one.
-	h3, err := s.Step(ctx, h2, h2, nil, &Operation{ID: "b", Kind: "instantiate", Rev: 2})
+	h3, err := s.ChangeHead(ctx, h2, h2, nil, &Operation{ID: "b", Kind: "instantiate", Rev: 2})
 	must(t, err)
 	if keys := keysBelow(t, s, "op/"); !slices.Equal(keys, []string{"op/7/b"}) {
 		t.Errorf("operations are %q, want only b", keys)
 	}
 	done := h3
 	done.Op = nil
-	h4, err := s.Step(ctx, h3, done, nil, nil)
+	h4, err := s.ChangeHead(ctx, h3, done, nil, nil)
 	must(t, err)
 	if keys := keysBelow(t, s, "op/"); len(keys) != 0 || h4.Op != nil {
 		t.Errorf("operations are %q and %v after the end, want none", keys, h4.Op)
 	}
-	if _, err = s.Step(ctx, h3, done, nil, nil); !errs.Is(err, errs.Conflict) {
+	if _, err = s.ChangeHead(ctx, h3, done, nil, nil); !errs.Is(err, errs.Conflict) {
 		t.Errorf("a step from an old head: %v, want conflict", err)
 	}
 }
 
-func TestStepHasOneWinner(t *testing.T) {
+func TestChangeHeadHasOneWinner(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "race")
@@ -76,7 +76,7 @@ func TestStepHasOneWinner(t *testing.T) {
 		for i := range 100 {
 			wg.Go(func() {
 				op := &Operation{ID: fmt.Sprintf("%d-%d", round, i)}
-				next, err := s.Step(ctx, h, h, []HistoryEntry{{State: Instantiated, Revision: int64(i)}}, op)
+				next, err := s.ChangeHead(ctx, h, h, []HistoryEntry{{State: Instantiated, Revision: int64(i)}}, op)
 				switch {
 				case err == nil:
 					wins.Add(1)
@@ -102,7 +102,7 @@ func TestStepHasOneWinner(t *testing.T) {
 	}
 }
 
-func TestStepRefusesWhatCannotBeStored(t *testing.T) {
+func TestChangeHeadRefusesWhatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	tests := []struct {
@@ -117,15 +117,15 @@ func TestStepRefusesWhatCannotBeStored(t *testing.T) {
 		{"an operation with a slash", Head{UID: "a"}, nil, &Operation{ID: "../b"}, errs.Invalid},
 		{"a head above 256 KiB", Head{UID: "a", Failure: strings.Repeat("x", etcdkv.MaxValue)}, nil, nil, errs.TooLarge},
 		{"an action above 256 KiB", Head{UID: "a"}, []HistoryEntry{{Instance: strings.Repeat("x", etcdkv.MaxValue)}}, nil, errs.TooLarge},
-		{"more actions than a transaction holds", Head{UID: "a"}, make([]HistoryEntry, maxActions+1), nil, errs.TooLarge},
+		{"more actions than a transaction holds", Head{UID: "a"}, make([]HistoryEntry, maxRecordsPerChange+1), nil, errs.TooLarge},
 	}
 	for _, test := range tests {
-		_, err := s.Step(t.Context(), Head{}, test.head, test.acts, test.op)
+		_, err := s.ChangeHead(t.Context(), Head{}, test.head, test.acts, test.op)
 		if !errs.Is(err, test.want) {
 			t.Errorf("%s: got %v, want kind %q", test.name, err, test.want)
 		}
 	}
-	if _, err := s.Step(t.Context(), Head{}, Head{UID: "full"}, make([]HistoryEntry, maxActions), &Operation{ID: "o"}); err != nil {
+	if _, err := s.ChangeHead(t.Context(), Head{}, Head{UID: "full"}, make([]HistoryEntry, maxRecordsPerChange), &Operation{ID: "o"}); err != nil {
 		t.Errorf("the longest step: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestDeleteLeavesNothingAndDoesNotMindTwice(t *testing.T) {
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "1")
 	other := create(t, s, "10") // a uid that starts with the other's
-	h, err := s.Step(ctx, h, h, nil, &Operation{ID: "o"})
+	h, err := s.ChangeHead(ctx, h, h, nil, &Operation{ID: "o"})
 	must(t, err)
 	_, err = s.Publish(ctx, h, Revision{Number: 1}, slices.Values(places(3, "d")))
 	must(t, err)

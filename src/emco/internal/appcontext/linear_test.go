@@ -175,13 +175,13 @@ func (h *history) do(ctx context.Context, c *call, last Head) (next Head, err er
 	case "publish":
 		if last.Mod == 0 {
 			c.what = "step"
-			next, err = h.s.Step(ctx, last, last, nil, nil)
+			next, err = h.s.ChangeHead(ctx, last, last, nil, nil)
 			break
 		}
 		c.rev = last.LastRev + 1
 		next, err = h.s.Publish(ctx, last, Revision{Number: c.rev}, slices.Values(places(1, "b")))
 	default:
-		next, err = h.s.Step(ctx, last, last, make([]HistoryEntry, 1), nil)
+		next, err = h.s.ChangeHead(ctx, last, last, make([]HistoryEntry, 1), nil)
 	}
 	c.to = next.Mod
 	return next, err

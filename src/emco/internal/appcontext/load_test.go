@@ -143,7 +143,7 @@ func (l *load) step(ctx context.Context, uid HeadID, tag string) {
 		tries++
 		at := &stepped{uid: uid, tag: fmt.Sprintf("%s-%d", tag, tries), call: l.clock.Add(1)}
 		l.note(at, readSeq{uid: uid, seq: h.Seq, call: call, ret: at.call})
-		_, err = l.s.Step(ctx, h, h, []HistoryEntry{{State: h.State, Reason: at.tag}}, nil)
+		_, err = l.s.ChangeHead(ctx, h, h, []HistoryEntry{{State: h.State, Reason: at.tag}}, nil)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		at.ret = l.clock.Add(1)

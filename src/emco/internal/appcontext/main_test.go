@@ -65,7 +65,7 @@ func uncached(s *Store) *Store { return New(s.kv.Etcd(), s.kv.Key()) }
 // create makes a deployment and returns its head.
 func create(t testing.TB, s *Store, uid HeadID) Head {
 	t.Helper()
-	h, err := s.Step(t.Context(), Head{}, Head{UID: uid, Document: "p/ca/v1/" + string(uid)}, []HistoryEntry{{State: Created}}, nil)
+	h, err := s.ChangeHead(t.Context(), Head{}, Head{UID: uid, Document: "p/ca/v1/" + string(uid)}, []HistoryEntry{{State: Created}}, nil)
 	must(t, err)
 	return h
 }

@@ -86,7 +86,7 @@ func TestNobodyAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, head := s.Head(ctx, "7")
-	_, step := s.Step(ctx, Head{}, Head{UID: "7"}, nil, nil)
+	_, step := s.ChangeHead(ctx, Head{}, Head{UID: "7"}, nil, nil)
 	_, own := s.Own(ctx, "all", "one", time.Minute)
 	for _, err := range []error{head, step, own, s.Ready(ctx)} {
 		wantKind(t, err, errs.Unavailable)

@@ -22,8 +22,8 @@ type Placement struct {
 	Apps    map[string]Digest // app -> bundle
 }
 
-// Set identifies the Apps of placements that share them, while one of them is in use.
-func (p Placement) Set() uintptr { return reflect.ValueOf(p.Apps).Pointer() }
+// SetID identifies the Apps of placements that share them, while one of them is in use.
+func (p Placement) SetID() uintptr { return reflect.ValueOf(p.Apps).Pointer() }
 
 // Zip yields, in order, the two placements of each cluster that one of the lists names; a
 // list that does not name a cluster yields a Placement without Apps. Both lists are in
@@ -127,7 +127,7 @@ type chunkBuilder struct {
 	placementChunk
 	size   int             // bytes of the chunk, an upper bound
 	bySum  map[string]int  // index in Sets, by content
-	shared map[uintptr]int // index in Sets, by Placement.Set
+	shared map[uintptr]int // index in Sets, by Placement.SetID
 }
 
 func newChunkBuilder() *chunkBuilder {
@@ -136,7 +136,7 @@ func newChunkBuilder() *chunkBuilder {
 
 // find returns the index of a placement's set, if the chunk has it.
 func (b *chunkBuilder) find(p Placement) (int, bool) {
-	if n, ok := b.shared[p.Set()]; ok {
+	if n, ok := b.shared[p.SetID()]; ok {
 		return n, true
 	}
 	n, known := b.bySum[setKey(p.Apps)]
@@ -158,7 +158,7 @@ func (b *chunkBuilder) add(p Placement, size int) {
 	n, known := b.find(p)
 	if !known {
 		n = len(b.Sets)
-		b.bySum[setKey(p.Apps)], b.shared[p.Set()], b.Sets = n, n, append(b.Sets, p.Apps)
+		b.bySum[setKey(p.Apps)], b.shared[p.SetID()], b.Sets = n, n, append(b.Sets, p.Apps)
 	}
 	b.Clusters, b.Holds, b.size = append(b.Clusters, p.Cluster), append(b.Holds, n), size
 }

@@ -119,7 +119,7 @@ func TestASilentServerIsUnavailable(t *testing.T) {
 	cluster.Pause(0)
 	ctx := context.WithoutCancel(t.Context()) // it has no deadline of its own
 	_, head := hasty.Head(ctx, "7")
-	_, step := hasty.Step(ctx, h, h, nil, nil)
+	_, step := hasty.ChangeHead(ctx, h, h, nil, nil)
 	_, blob := hasty.PutBundle(ctx, Bundle{})
 	_, own := hasty.Own(ctx, "all", "one", time.Minute)
 	for _, err := range []error{head, step, blob, own, hasty.Ready(ctx)} {

@@ -17,7 +17,7 @@ func TestRelocationsGoOnAndAreReplacedByLaterOnes(t *testing.T) {
 	must(t, s.AskRelocation(ctx, ask))
 	r, err := s.Relocation(ctx, "p+c")
 	must(t, err)
-	if r.Stage != gitstate.MoveAsked || r.Finish || !r.Of("r", 1) || r.Of("r", 2) || r.Of("q", 1) || r.At.IsZero() {
+	if r.Stage != gitstate.MoveAsked || r.Finish || !r.IsAtLeast("r", 1) || r.IsAtLeast("r", 2) || r.IsAtLeast("q", 1) || r.At.IsZero() {
 		t.Errorf("asked: %+v", r)
 	}
 

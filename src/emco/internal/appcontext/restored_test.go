@@ -13,7 +13,7 @@ import (
 func TestH39NumbersOfLostRevisionsAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	_, err := s.Step(t.Context(), Head{}, Head{UID: "7", LastRev: 3}, nil, nil)
+	_, err := s.ChangeHead(t.Context(), Head{}, Head{UID: "7", LastRev: 3}, nil, nil)
 	must(t, err)
 	note := func(wantJumped int) Head {
 		t.Helper()
@@ -61,7 +61,7 @@ func TestH39NumbersOfLostRevisionsAreNotGivenAgain(t *testing.T) {
 	to.LastRev = h.NextRevision()
 	h, err = s.Head(t.Context(), "7")
 	must(t, err)
-	_, err = s.Step(t.Context(), h, to, nil, nil)
+	_, err = s.ChangeHead(t.Context(), h, to, nil, nil)
 	must(t, err)
 	check(note(0), 1002, 1, 3, 1001)
 	must(t, s.SkipRevisions(t.Context(), "7", 1500)) // a commit on a branch carries it

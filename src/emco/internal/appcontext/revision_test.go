@@ -33,7 +33,7 @@ func TestPublishMakesARevisionVisibleAtOnce(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "7")
-	h, err := s.Step(ctx, h, Head{UID: "7", State: Instantiated, Gone: true, Failure: "before"}, nil, &Operation{ID: "o", Rev: 3})
+	h, err := s.ChangeHead(ctx, h, Head{UID: "7", State: Instantiated, Gone: true, Failure: "before"}, nil, &Operation{ID: "o", Rev: 3})
 	must(t, err)
 	want := places(2*maxClusters+1, "d")
 	next, err := s.Publish(ctx, h, Revision{Number: 3, Instance: "42", Apps: []App{{Name: "app", Bundles: []Digest{"d"}}}}, slices.Values(want))
@@ -74,7 +74,7 @@ func TestADesiredRevisionIsReadOnce(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	s := newStore(t, WithOnOp(func(string, int) { requests.Add(1) }))
-	h, err := s.Step(t.Context(), create(t, s, "7"), Head{UID: "7", State: Instantiated}, nil, &Operation{ID: "o", Rev: 1})
+	h, err := s.ChangeHead(t.Context(), create(t, s, "7"), Head{UID: "7", State: Instantiated}, nil, &Operation{ID: "o", Rev: 1})
 	must(t, err)
 	_, err = s.Publish(t.Context(), h, Revision{Number: 1, Apps: []App{{Name: "app"}}}, slices.Values(places(3, "d")))
 	must(t, err)
@@ -104,7 +104,7 @@ func TestPublishThatLosesLeavesNothing(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "7")
-	_, err := s.Step(ctx, h, h, nil, nil) // someone else
+	_, err := s.ChangeHead(ctx, h, h, nil, nil) // someone else
 	must(t, err)
 	_, err = s.NoteProgress(ctx) // as a start does
 	must(t, err)

@@ -60,7 +60,7 @@ func TestSweepKeepsTheDesiredRevision(t *testing.T) {
 	}
 	back := h
 	back.Rev = 2 // as a stopped rollback leaves it
-	_, err := s.Step(ctx, h, back, nil, nil)
+	_, err := s.ChangeHead(ctx, h, back, nil, nil)
 	must(t, err)
 	sweepAll(t, s, 1)
 	var left []int64

@@ -17,8 +17,10 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// MaxActions is how many of the newest actions of a deployment Sweep keeps.
-const MaxActions = 200
+// KeptHistory is how many of the newest entries of a deployment's history Sweep keeps. What is looked up in the
+// history is found only there: idempotency keys of requests (package lifecycle), what the last review covers
+// (orchestrator), and the instance ids of revisions (package statusview).
+const KeptHistory = 200
 
 // removeAttempts is how often a sweep tries to remove a revision while the head changes.
 const removeAttempts = 3
@@ -114,7 +116,7 @@ func (w *sweeper) need(bundles ...Digest) {
 type deploymentKeys struct {
 	uid  HeadID
 	revs []int64  // ascending
-	acts []string // keys of actions, the oldest first
+	acts []string // keys of the history, the oldest first
 	try  []publishTry
 }
 
@@ -182,7 +184,7 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 	if err := w.sweepTries(ctx, d); err != nil {
 		return err
 	}
-	if err := w.s.removeOldest(ctx, "actions", d.acts, MaxActions); err != nil {
+	if err := w.s.removeOldest(ctx, "actions", d.acts, KeptHistory); err != nil {
 		return err
 	}
 	var replaced time.Time // when the revision at hand was replaced; zero for the newest

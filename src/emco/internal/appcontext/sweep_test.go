@@ -75,7 +75,7 @@ func (w *world) head(t *rapid.T, uid HeadID) Head {
 	h, ok := w.heads[uid]
 	if !ok {
 		var err error
-		h, err = w.s.Step(t.Context(), Head{}, Head{UID: uid}, []HistoryEntry{{State: Created}}, nil)
+		h, err = w.s.ChangeHead(t.Context(), Head{}, Head{UID: uid}, []HistoryEntry{{State: Created}}, nil)
 		must(t, err)
 		w.heads[uid], w.holds[uid] = h, map[int64][]Digest{}
 	}
@@ -134,7 +134,7 @@ func (w *world) back(t *rapid.T) {
 	}
 	to := w.heads[uid]
 	to.Rev = rapid.SampledFrom(w.revs[uid]).Draw(t, "revision").Number
-	next, err := w.s.Step(t.Context(), w.heads[uid], to, nil, nil)
+	next, err := w.s.ChangeHead(t.Context(), w.heads[uid], to, nil, nil)
 	must(t, err)
 	w.heads[uid] = next
 }
@@ -276,15 +276,15 @@ func TestSweepWaitsForOlderOperations(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	must(t, s.PutBlobs(ctx, content("found")))
-	older, err := s.Step(ctx, create(t, s, "1"), Head{UID: "1"}, nil, &Operation{ID: "older"})
+	older, err := s.ChangeHead(ctx, create(t, s, "1"), Head{UID: "1"}, nil, &Operation{ID: "older"})
 	must(t, err)
 	sweepAll(t, s, 1)
 	if _, err := uncached(s).GetBlob(ctx, manifest.DigestOf([]byte("found"))); err != nil {
 		t.Errorf("content that a waiting operation may have found: %v", err)
 	}
-	_, err = s.Step(ctx, create(t, s, "2"), Head{UID: "2"}, nil, &Operation{ID: "later"})
+	_, err = s.ChangeHead(ctx, create(t, s, "2"), Head{UID: "2"}, nil, &Operation{ID: "later"})
 	must(t, err)
-	_, err = s.Step(ctx, older, Head{UID: "1"}, nil, nil)
+	_, err = s.ChangeHead(ctx, older, Head{UID: "1"}, nil, nil)
 	must(t, err)
 	swept, err := s.Sweep(ctx, 1)
 	must(t, err)
@@ -318,7 +318,7 @@ func TestF66SweepsEndUnderConstantChange(t *testing.T) {
 		h, err = s.Publish(ctx, h, Revision{Number: next}, slices.Values(places(1, b)))
 		must(t, err)
 		to := h
-		h, err = s.Step(ctx, h, to, []HistoryEntry{{State: Instantiated}}, &Operation{ID: fmt.Sprint("update ", next+1)})
+		h, err = s.ChangeHead(ctx, h, to, []HistoryEntry{{State: Instantiated}}, &Operation{ID: fmt.Sprint("update ", next+1)})
 		must(t, err)
 	}
 	for n := range 20 {
@@ -434,7 +434,7 @@ func TestSweepKeepsTheRevisionOfARollback(t *testing.T) {
 		h, err = s.Publish(ctx, h, Revision{Number: n + 1}, slices.Values(places(1, b)))
 		must(t, err)
 	}
-	_, err = s.Step(ctx, h, h, nil, &Operation{ID: "back", From: 2})
+	_, err = s.ChangeHead(ctx, h, h, nil, &Operation{ID: "back", From: 2})
 	must(t, err)
 	sweepAll(t, s, 1)
 	var left []int64
@@ -451,15 +451,15 @@ func TestF67OldActionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	s, ctx := newStore(t), t.Context()
 	h := create(t, s, "1")
-	for n := range MaxActions + 30 {
+	for n := range KeptHistory + 30 {
 		var err error
-		h, err = s.Step(ctx, h, h, []HistoryEntry{{State: Instantiated, Reason: fmt.Sprint(n)}}, nil)
+		h, err = s.ChangeHead(ctx, h, h, []HistoryEntry{{State: Instantiated, Reason: fmt.Sprint(n)}}, nil)
 		must(t, err)
 	}
 	sweepAll(t, s, 1)
 	acts, err := s.History(ctx, "1")
 	must(t, err)
-	if last := acts[len(acts)-1]; len(acts) != MaxActions || last.Seq != h.Seq || last.Reason != fmt.Sprint(MaxActions+29) {
+	if last := acts[len(acts)-1]; len(acts) != KeptHistory || last.Seq != h.Seq || last.Reason != fmt.Sprint(KeptHistory+29) {
 		t.Errorf("%d actions are left, the last is %+v", len(acts), last)
 	}
 }
@@ -500,7 +500,7 @@ func TestSweepLeavesRevisionsOfWhatChanges(t *testing.T) {
 	stale.Mod--
 	back := h
 	back.Rev = 1
-	back, err = s.Step(ctx, h, back, nil, nil)
+	back, err = s.ChangeHead(ctx, h, back, nil, nil)
 	must(t, err)
 	for _, c := range []struct {
 		head   Head // as it was read

@@ -111,7 +111,7 @@ func TestWatchHeadsSurvivesCompaction(t *testing.T) {
 	for !etcdtest.Receive(t, events, "synced").Synced {
 	}
 	w.Lose(func() {
-		_, err := s.Step(t.Context(), changed, Head{UID: "changed", State: Approved}, nil, nil)
+		_, err := s.ChangeHead(t.Context(), changed, Head{UID: "changed", State: Approved}, nil, nil)
 		must(t, err)
 		must(t, s.Delete(t.Context(), "gone"))
 		create(t, s, "new")
@@ -124,7 +124,7 @@ func TestWatchHeadsSurvivesCompaction(t *testing.T) {
 			t.Errorf("event %q, want %q", got, text)
 		}
 	}
-	next, err := s.Step(t.Context(), kept, kept, nil, nil)
+	next, err := s.ChangeHead(t.Context(), kept, kept, nil, nil)
 	must(t, err)
 	if e := etcdtest.Receive(t, events, "kept"); e.Head.Mod != next.Mod {
 		t.Errorf("event %+v, want %+v", e, next)
@@ -173,7 +173,7 @@ func TestWatchHeadsMissesNothing(t *testing.T) {
 		if h, ok := heads[uid]; ok && r.IntN(3) == 0 {
 			must(t, s.Delete(ctx, uid))
 			delete(heads, uid)
-		} else if next, err := s.Step(ctx, h, Head{UID: uid}, nil, nil); err != nil {
+		} else if next, err := s.ChangeHead(ctx, h, Head{UID: uid}, nil, nil); err != nil {
 			t.Fatal(err)
 		} else {
 			heads[uid] = next
@@ -216,7 +216,7 @@ func TestWatchHeadsMissesNothingWhileItLists(t *testing.T) {
 	for e, err := range s.WatchHeads(ctx) {
 		must(t, err)
 		if changed.Mod == 0 {
-			changed, err = s.Step(ctx, e.Head, e.Head, nil, nil)
+			changed, err = s.ChangeHead(ctx, e.Head, e.Head, nil, nil)
 			must(t, err)
 			compact(t)
 		} else if told = e.Head.Mod == changed.Mod; told {
@@ -249,7 +249,7 @@ func TestWatchHeadsMissesNothingWhenItLags(t *testing.T) {
 			h := create(t, s, later)
 			wg.Go(func() { // a watch that has lost something arrives here all the same
 				for ctx.Err() == nil {
-					if next, err := s.Step(ctx, h, h, nil, nil); err == nil {
+					if next, err := s.ChangeHead(ctx, h, h, nil, nil); err == nil {
 						h = next
 					}
 					select {
@@ -292,19 +292,19 @@ func TestWatchOperationsListsThenFollows(t *testing.T) {
 	t.Parallel()
 	s, w := newCutStore(t)
 	h := create(t, s, "1")
-	h, err := s.Step(t.Context(), h, h, nil, &Operation{ID: "a", Kind: "instantiate"})
+	h, err := s.ChangeHead(t.Context(), h, h, nil, &Operation{ID: "a", Kind: "instantiate"})
 	must(t, err)
 	ops := started(t, func(ctx context.Context) func(func(Operation, error) bool) { return s.WatchOperations(ctx) })
 	if op := etcdtest.Receive(t, ops, "a"); op.ID != "a" || op.UID != "1" || op.Kind != "instantiate" {
 		t.Errorf("operation %+v, want a", op)
 	}
-	h, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "b"})
+	h, err = s.ChangeHead(t.Context(), h, h, nil, &Operation{ID: "b"})
 	must(t, err)
 	if op := etcdtest.Receive(t, ops, "b"); op.ID != "b" {
 		t.Errorf("operation %+v, want b", op)
 	}
 	w.Lose(func() {
-		_, err = s.Step(t.Context(), h, h, nil, &Operation{ID: "c"})
+		_, err = s.ChangeHead(t.Context(), h, h, nil, &Operation{ID: "c"})
 		must(t, err)
 		compact(t)
 	})

@@ -159,7 +159,7 @@ func TestH39NumbersOfRevisionsJumpWhereTheAppContextIsOlder(t *testing.T) {
 	onEveryDriver(t, func(b *bed) {
 		documents := b.documents()
 		contexts, prefix := b.contexts()
-		_, err := contexts.Step(b.Context(), appcontext.Head{}, appcontext.Head{UID: "7", LastRev: 3}, nil, nil)
+		_, err := contexts.ChangeHead(b.Context(), appcontext.Head{}, appcontext.Head{UID: "7", LastRev: 3}, nil, nil)
 		b.must(err)
 		now := generation.Stores{Documents: documents, Contexts: contexts}
 		b.advance(now)

@@ -23,7 +23,7 @@ func TestHistoryOfADocumentBeginsWithItsCreation(t *testing.T) {
 	}
 	to := head
 	to.State, to.LastRev = appcontext.Instantiated, 1
-	if _, err := contexts.Step(t.Context(), head, to, append(unwritten, appcontext.HistoryEntry{State: to.State, Instance: "7", Revision: 1, Time: noon}), nil); err != nil {
+	if _, err := contexts.ChangeHead(t.Context(), head, to, append(unwritten, appcontext.HistoryEntry{State: to.State, Instance: "7", Revision: 1, Time: noon}), nil); err != nil {
 		t.Fatal(err)
 	}
 

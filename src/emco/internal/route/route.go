@@ -59,7 +59,7 @@ func (l *Lookup) move(ctx context.Context, cluster v2.ClusterKey, g v2.GitOps, r
 		return nil, err
 	}
 	m := &Move{Cluster: cluster, Number: moved.Number, Stage: gitstate.MoveAsked}
-	if known.Of(registration, moved.Number) {
+	if known.IsAtLeast(registration, moved.Number) {
 		m.Stage = known.Stage
 	}
 	if m.Stage == gitstate.MoveDone {

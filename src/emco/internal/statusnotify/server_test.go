@@ -157,7 +157,7 @@ func (s *serverFixture) publish() {
 	s.bundle, err = s.store.PutBundle(s.Context(), appcontext.Bundle{Objects: []appcontext.Ref{{ID: s.object.ID, Digest: s.object.Digest, Stamp: s.object.Stamp()}}})
 	s.must(err)
 	act := appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: uid, Revision: 1}
-	head, err := s.store.Step(s.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Document: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
+	head, err := s.store.ChangeHead(s.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Document: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
 	s.must(err)
 	apps := map[string]appcontext.Digest{"a": s.bundle}
 	_, err = s.store.Publish(s.Context(), head, appcontext.Revision{Number: 1, Instance: uid, Apps: []appcontext.App{{Name: "a"}}},
@@ -261,7 +261,7 @@ func TestCloudsAreToldOf(t *testing.T) {
 	stream := s.register(&pb.StatusRegistration{ClientId: "c", Output: pb.StatusRegistration_ALL, Key: &pb.StatusRegistration_LcKey{LcKey: &pb.LcKey{Project: "p", LogicalCloud: "lc"}}})
 	s.until(stream, is(pb.StatusValue_NOT_READY))
 	act := appcontext.HistoryEntry{State: appcontext.Instantiated, Instance: "9", Revision: 1}
-	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "9", Document: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
+	_, err := s.store.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: "9", Document: "x", State: appcontext.Instantiated, LastRev: 1}, []appcontext.HistoryEntry{act}, nil)
 	s.must(err)
 	got, _ := s.until(stream, is(pb.StatusValue_READY))
 	if got.GetDeployedStatus() != "Instantiated" || len(got.GetDetails()) != 1 || got.GetDetails()[0].GetCluster() != "edge+c1" {

@@ -167,7 +167,7 @@ func (g *testGroup) step(change func(h *appcontext.Head), acts ...appcontext.His
 	to := g.head
 	to.Document = groupKey
 	change(&to)
-	next, err := g.store.Step(g.Context(), g.head, to, acts, nil)
+	next, err := g.store.ChangeHead(g.Context(), g.head, to, acts, nil)
 	g.must(err)
 	g.head = next
 }

@@ -75,7 +75,7 @@ func TestDataOutlivesARestart(t *testing.T) {
 				t.Fatalf("life %d: the head is %+v, %v; want %d actions", life, from, err, life)
 			}
 		}
-		if _, err := s.Step(t.Context(), from, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), nil); err != nil {
+		if _, err := s.ChangeHead(t.Context(), from, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.PutBlobs(t.Context(), map[manifest.Digest][]byte{d: content}); err != nil {
@@ -362,7 +362,7 @@ func runChild(dir string) {
 	}
 	s, h := appcontext.New(server.Client(), "/emco"), appcontext.Head{UID: "7"}
 	for err == nil {
-		if h, err = s.Step(ctx, h, h, make([]appcontext.HistoryEntry, 1), nil); err == nil {
+		if h, err = s.ChangeHead(ctx, h, h, make([]appcontext.HistoryEntry, 1), nil); err == nil {
 			_, err = fmt.Println(h.Seq)
 		}
 	}

@@ -28,8 +28,8 @@ type Relocation struct {
 	Cleared      string            `json:"cleared,omitempty"`     // commit that removed it from the old place
 	Error        string            `json:"error,omitempty"`       // why the last attempt to continue failed
 	Left         LeftPlace         `json:"left,omitzero"`         // of a deregistered cluster
-	At           time.Time         `json:"at"`
-	Mod          int64             `json:"-"` // etcd revision at which it was read; used for compare-and-swap
+	At           time.Time         `json:"at"`                    // when this record was last written, not when the stage began
+	Mod          int64             `json:"-"`                     // etcd revision at which it was read; used for compare-and-swap
 }
 
 // LeftPlace is the place in Git of a deregistered cluster, as its registration named it.
@@ -54,8 +54,8 @@ const (
 	MoveLeft    MoveStage = "left"    // the cluster was deregistered: nothing reads its branch
 )
 
-// Of reports whether r is about this move of a registration, or a later one.
-func (r Relocation) Of(registration string, number int64) bool {
+// IsAtLeast reports whether r is about this move of a registration, or a later one.
+func (r Relocation) IsAtLeast(registration string, number int64) bool {
 	return r.Registration == registration && r.Number >= number
 }
 
@@ -113,7 +113,7 @@ func (s *RelocationStore) PutRelocation(ctx context.Context, own etcdkv.Fence, r
 // continues unchanged.
 func (s *RelocationStore) AskRelocation(ctx context.Context, ask Relocation) error {
 	return s.changeRelocation(ctx, ask.Cluster, func(r Relocation) (Relocation, bool) {
-		if !r.Of(ask.Registration, ask.Number) {
+		if !r.IsAtLeast(ask.Registration, ask.Number) {
 			r = Relocation{Cluster: ask.Cluster, Registration: ask.Registration, Number: ask.Number, Stage: MoveAsked, Finish: ask.Finish, Mod: r.Mod}
 			return r, true
 		}
@@ -127,7 +127,7 @@ func (s *RelocationStore) AskRelocation(ctx context.Context, ask Relocation) err
 // or is cleared, and while pairs are handed over.
 func (r Relocation) CheckTurnBack(registration string, number int64) error {
 	switch {
-	case !r.Of(registration, number) || r.Stage == MoveAsked:
+	case !r.IsAtLeast(registration, number) || r.Stage == MoveAsked:
 		return nil
 	case r.Stage == MoveWritten:
 		return errs.New(errs.Conflict, "the cluster is just being handed over; abort the move in a moment")
@@ -143,7 +143,7 @@ func (r Relocation) CheckTurnBack(registration string, number int64) error {
 func (s *RelocationStore) TurnBack(ctx context.Context, cluster v2.ClusterKey, registration string, number int64) error {
 	var refusal error
 	err := s.changeRelocation(ctx, cluster, func(r Relocation) (Relocation, bool) {
-		if refusal = r.CheckTurnBack(registration, number); r.Of(registration, number+1) {
+		if refusal = r.CheckTurnBack(registration, number); r.IsAtLeast(registration, number+1) {
 			return r, false
 		}
 		next := Relocation{Cluster: cluster, Registration: registration, Number: number + 1, Stage: MoveAsked, Mod: r.Mod}

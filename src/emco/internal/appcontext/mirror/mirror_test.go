@@ -205,7 +205,7 @@ func TestAnswersAreFreshAndCheap(t *testing.T) {
 			t.Fatalf("after %d pairs the answer has %d", i+1, snap.Pairs.Len())
 		}
 	}
-	head, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Document: "x", Inherited: "7"}, nil, nil)
+	head, err := s.store.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: "8", Document: "x", Inherited: "7"}, nil, nil)
 	s.must(err)
 	snap := s.snapshot("8")
 	if snap.Head == nil || *snap.Head != head || snap.Pairs.Len() != 300 {
@@ -326,7 +326,7 @@ func TestH35CompactionWhileTheWatchIsCut(t *testing.T) {
 			delete(heads, id)
 		case 2:
 			to := appcontext.Head{UID: id, Rev: r.Int64()}
-			next, err := s.store.Step(t.Context(), heads[id], to, nil, nil)
+			next, err := s.store.ChangeHead(t.Context(), heads[id], to, nil, nil)
 			s.must(err)
 			heads[id] = next
 		case 3, 4:
@@ -461,7 +461,7 @@ func TestSubscriptions(t *testing.T) {
 	told(false)
 	s.must(s.store.PutReports(t.Context(), appcontext.Fence{}, []appcontext.Report{{Key: key("c", "9", "a")}}, nil))
 	told(true)
-	_, err := s.store.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
+	_, err := s.store.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
 	s.must(err)
 	told(true)
 	report := func(r appcontext.Report) {
@@ -515,7 +515,7 @@ func TestADeploymentHasTheNameOfItsLastGroup(t *testing.T) {
 	step := func(to appcontext.Head) {
 		t.Helper()
 		to.Document = "group " + string(to.UID)
-		next, err := s.store.Step(t.Context(), heads[to.UID], to, nil, nil)
+		next, err := s.store.ChangeHead(t.Context(), heads[to.UID], to, nil, nil)
 		s.must(err)
 		heads[to.UID] = next
 	}

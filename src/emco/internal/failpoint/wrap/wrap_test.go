@@ -126,12 +126,12 @@ func TestEtcdWritesAreToldApart(t *testing.T) {
 
 	var h appcontext.Head
 	step := func() (err error) {
-		h, err = s.Step(ctx, h, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), &appcontext.Operation{ID: "op"})
+		h, err = s.ChangeHead(ctx, h, appcontext.Head{UID: "7"}, make([]appcontext.HistoryEntry, 1), &appcontext.Operation{ID: "op"})
 		return err
 	}
 	trial.fails(writeStep.before(), step)
 	trial.passes(step, "etcd.step.after", "etcd.step.before")
-	trial.fails(writeStep.after(), func() error { _, err := s.Step(ctx, h, h, nil, nil); return err })
+	trial.fails(writeStep.after(), func() error { _, err := s.ChangeHead(ctx, h, h, nil, nil); return err })
 	trial.passes(func() (err error) { h, err = s.Head(ctx, "7"); return err }, EtcdRead)
 
 	var bundle appcontext.Digest

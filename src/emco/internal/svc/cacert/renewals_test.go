@@ -236,7 +236,7 @@ func TestRenewalsForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	distributed, err := f.contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Document: string(held.Key), State: appcontext.Instantiated}, nil, nil)
+	distributed, err := f.contexts.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Document: string(held.Key), State: appcontext.Instantiated}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestTheFirstEndIsThatOfCertificatesOnClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	distributed, err := f.contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Document: string(held.Key), State: appcontext.Instantiated}, nil, nil)
+	distributed, err := f.contexts.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(held.UID), Document: string(held.Key), State: appcontext.Instantiated}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

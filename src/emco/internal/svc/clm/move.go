@@ -295,7 +295,7 @@ func (n moveHandler) arrived(ctx context.Context, m movingCluster) (bool, error)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return false, err
 	}
-	return r.Of(m.doc.UID, moved.Number) && r.Stage == gitstate.MoveDone, nil
+	return r.IsAtLeast(m.doc.UID, moved.Number) && r.Stage == gitstate.MoveDone, nil
 }
 
 // hasDeployments reports whether a deployment desires something on a cluster or has
@@ -323,7 +323,7 @@ func (n moveHandler) progress(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
 	}
-	if !rec.Of(m.doc.UID, g.Moved.Number) {
+	if !rec.IsAtLeast(m.doc.UID, g.Moved.Number) {
 		rec = gitstate.Relocation{Stage: gitstate.MoveAsked}
 	}
 	return web.JSON(w, http.StatusOK, moveStatus(g, rec))

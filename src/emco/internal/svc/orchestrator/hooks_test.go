@@ -160,7 +160,7 @@ func TestAnAbortedTerminationTellsWhatFailedBefore(t *testing.T) {
 	g.hook(v2.PreTermination)
 	failed := g.head()
 	failed.Failure = "render: no such file"
-	_, err := p.contexts.Step(t.Context(), g.head(), failed, nil, nil)
+	_, err := p.contexts.ChangeHead(t.Context(), g.head(), failed, nil, nil)
 	p.must(err)
 	g.acts("terminate")
 	g.abort(v2.PreTermination)

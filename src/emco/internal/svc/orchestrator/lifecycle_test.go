@@ -561,7 +561,7 @@ func TestDeletionAndInstantiationExcludeEachOther(t *testing.T) {
 		g.clear()
 		asked := make(chan error, 1)
 		go func() {
-			_, err := p.contexts.Step(t.Context(), head, to, nil, &op)
+			_, err := p.contexts.ChangeHead(t.Context(), head, to, nil, &op)
 			asked <- err
 		}()
 		status := p.send(apiRequest{do: "DELETE " + g.path()}).status

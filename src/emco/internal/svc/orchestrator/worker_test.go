@@ -74,7 +74,7 @@ func (p workerFixture) rollBack(name string) appcontext.Operation {
 	ctx := p.Context()
 	doc, err := p.db.Create(ctx, store.Write{Key: store.Key("groups/" + name), Body: []byte("{}")})
 	p.must(err)
-	head, err := p.contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), Document: string(doc.Key)}, nil, nil)
+	head, err := p.contexts.ChangeHead(ctx, appcontext.Head{}, appcontext.Head{UID: appcontext.HeadID(doc.UID), Document: string(doc.Key)}, nil, nil)
 	p.must(err)
 	bundle, err := p.contexts.PutBundle(ctx, appcontext.Bundle{})
 	p.must(err)
@@ -84,7 +84,7 @@ func (p workerFixture) rollBack(name string) appcontext.Operation {
 	to := head
 	to.LastRev = 2
 	op := appcontext.Operation{ID: "op-" + name, UID: appcontext.HeadID(doc.UID), Kind: "rollback", Rev: 2, From: 1}
-	_, err = p.contexts.Step(ctx, head, to, nil, &op)
+	_, err = p.contexts.ChangeHead(ctx, head, to, nil, &op)
 	p.must(err)
 	return op
 }
@@ -258,7 +258,7 @@ func TestASupersededOperationIsNotExecuted(t *testing.T) {
 	to := head
 	to.LastRev = 3
 	next := appcontext.Operation{ID: "next", UID: old.UID, Kind: "rollback", Rev: 3, From: 1}
-	_, err := p.contexts.Step(t.Context(), head, to, nil, &next)
+	_, err := p.contexts.ChangeHead(t.Context(), head, to, nil, &next)
 	p.must(err)
 
 	collector := tracingtest.Serve(t)

@@ -171,7 +171,7 @@ func (y *yard) wish(bundle appcontext.Digest) {
 
 func (y *yard) step(to appcontext.Head, op *appcontext.Operation) {
 	y.Helper()
-	head, err := y.contexts.Step(y.Context(), y.head, to, nil, op)
+	head, err := y.contexts.ChangeHead(y.Context(), y.head, to, nil, op)
 	if err != nil {
 		y.Fatal(err)
 	}

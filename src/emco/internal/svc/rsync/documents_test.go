@@ -112,7 +112,7 @@ func TestF05AFailedRemovalIsTriedWhenItIsAskedForAgain(t *testing.T) {
 	head := w.heads["7"]
 	to := head
 	to.Terminated = time.Now()
-	_, err := w.contexts.Step(t.Context(), head, to, nil, nil)
+	_, err := w.contexts.ChangeHead(t.Context(), head, to, nil, nil)
 	w.must(err)
 	w.until("the removal", func(pairs map[string]appcontext.Pair) bool { return len(pairs) == 0 })
 }

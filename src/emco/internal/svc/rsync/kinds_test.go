@@ -39,7 +39,7 @@ func (w *works) deploy(uid appcontext.HeadID, apps map[string]string) {
 		w.must(err)
 		rev.Apps = append(rev.Apps, appcontext.App{Name: name, Bundles: []appcontext.Digest{place.Apps[name]}})
 	}
-	head, err := w.contexts.Step(w.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Document: "the group", LastRev: 1}, nil, &appcontext.Operation{ID: "op" + string(uid), Rev: 1})
+	head, err := w.contexts.ChangeHead(w.Context(), appcontext.Head{}, appcontext.Head{UID: uid, Document: "the group", LastRev: 1}, nil, &appcontext.Operation{ID: "op" + string(uid), Rev: 1})
 	w.must(err)
 	_, err = w.contexts.Publish(w.Context(), head, rev, slices.Values([]appcontext.Placement{place}))
 	w.must(err)

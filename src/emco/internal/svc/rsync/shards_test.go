@@ -163,7 +163,7 @@ func (w *works) wish(uid appcontext.HeadID, content string, clusters ...v2.Clust
 	to := head
 	if len(clusters) == 0 {
 		to.Gone = true
-		next, err := w.contexts.Step(w.Context(), head, to, nil, nil)
+		next, err := w.contexts.ChangeHead(w.Context(), head, to, nil, nil)
 		w.must(err)
 		w.heads[uid] = next
 		return
@@ -179,7 +179,7 @@ func (w *works) wish(uid appcontext.HeadID, content string, clusters ...v2.Clust
 		places = append(places, appcontext.Placement{Cluster: c, Apps: map[string]appcontext.Digest{"web": bundle}})
 	}
 	to.UID, to.Document, to.LastRev, to.Gone = uid, "the group", head.LastRev+1, false
-	to, err = w.contexts.Step(w.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	to, err = w.contexts.ChangeHead(w.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	w.must(err)
 	rev := appcontext.Revision{Number: to.LastRev, Namespace: "default", Apps: []appcontext.App{{Name: "web", Bundles: []appcontext.Digest{bundle}}}}
 	w.heads[uid], err = w.contexts.Publish(w.Context(), to, rev, slices.Values(places))

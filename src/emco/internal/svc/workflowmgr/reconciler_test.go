@@ -35,7 +35,7 @@ func TestHooksAreJudgedByTheirOwnHead(t *testing.T) {
 	must(err)
 	t.Cleanup(func() { must(server.Close()) })
 	users := appcontext.New(server.Client(), "/emco/")
-	head, err := users.Step(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, Rev: 1, LastRev: 1}, nil, nil)
+	head, err := users.ChangeHead(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, Rev: 1, LastRev: 1}, nil, nil)
 	must(err)
 
 	update := func() {
@@ -95,7 +95,7 @@ func TestRunsThatAreOverWakeNothing(t *testing.T) {
 		{UID: "gated", State: appcontext.Instantiated, Rev: 1, LastRev: 2, Op: &appcontext.Operation{ID: "now", UID: "gated", Kind: "update", Rev: 2, Hooks: true}},
 	} {
 		var err error
-		if last, err = contexts.Step(t.Context(), appcontext.Head{}, h, nil, nil); err != nil {
+		if last, err = contexts.ChangeHead(t.Context(), appcontext.Head{}, h, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestOnlyHooksThatWaitForTheStatusFollowReports(t *testing.T) {
 	t.Parallel()
 	for state, follows := range map[string]bool{v2.RunWaiting: true, v2.RunFailed: false} {
 		ctx, contexts := t.Context(), contexttest.New(t)
-		head, err := contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
+		head, err := contexts.ChangeHead(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestWhatWasReadBeforeAnEndStartsNothing(t *testing.T) {
 	t.Parallel()
 	ctx, contexts, db := t.Context(), contexttest.New(t), resourcetest.DB(t)
 	const group = "projects/p/composite-apps/ca/v1/deployment-intent-groups/g"
-	head, err := contexts.Step(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
+	head, err := contexts.ChangeHead(ctx, appcontext.Head{}, appcontext.Head{UID: "1", State: appcontext.Instantiated, LastRev: 1}, nil, nil)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -58,7 +58,7 @@ func (s fixture) wait(head appcontext.Head, rev int64) appcontext.Head {
 	s.Helper()
 	to := head
 	to.UID, to.State, to.LastRev = "7", appcontext.Instantiated, rev
-	next, err := s.Contexts.Step(s.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", rev), Instance: "7", Rev: rev})
+	next, err := s.Contexts.ChangeHead(s.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", rev), Instance: "7", Rev: rev})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestWhatFailsStaysWhereItWas(t *testing.T) {
 
 	gone := head
 	gone.Gone = true
-	gone, err := s.Contexts.Step(t.Context(), head, gone, nil, nil)
+	gone, err := s.Contexts.ChangeHead(t.Context(), head, gone, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestARevisionThatWasOvertakenIsDropped(t *testing.T) {
 	head := s.wait(appcontext.Head{}, 1)
 	to := head
 	to.State, to.Op, to.Gone = appcontext.Terminated, nil, true
-	if _, err := s.Contexts.Step(t.Context(), head, to, nil, nil); err != nil {
+	if _, err := s.Contexts.ChangeHead(t.Context(), head, to, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Publish(t.Context(), head, plan.Plan{Apps: []plan.App{s.app("a", sound, "p+a")}})

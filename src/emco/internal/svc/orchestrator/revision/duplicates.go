@@ -91,7 +91,7 @@ func (b Builder) duplicates(ctx context.Context, from bundleReader, head appcont
 		if len(is.Apps) == 0 {
 			continue
 		}
-		key := [2]uintptr{was.Set(), is.Set()}
+		key := [2]uintptr{was.SetID(), is.SetID()}
 		l, known := looks[key]
 		if !known {
 			l.changed = map[string]bool{}

@@ -168,7 +168,7 @@ func tooMany(gone, all int) bool {
 func countRemoved(now, next []appcontext.Placement) (gone, all int) {
 	counts := map[[2]uintptr]int{} // clusters that share their maps share the count
 	for was, is := range appcontext.Zip(now, next) {
-		key := [2]uintptr{was.Set(), is.Set()}
+		key := [2]uintptr{was.SetID(), is.SetID()}
 		n, known := counts[key]
 		if !known {
 			for app := range was.Apps {

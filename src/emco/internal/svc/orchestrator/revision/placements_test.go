@@ -55,7 +55,7 @@ func placementsOf(pairs map[appcontext.PairKey]bool, bundle appcontext.Digest) [
 func TestH61LargeRemovalsAreConfirmed(t *testing.T) {
 	t.Parallel()
 	contexts := contexttest.New(t)
-	head, err := contexts.Step(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
+	head, err := contexts.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (b Builder) use(ctx context.Context, d Draft) (out appcontext.Use, err erro
 		if len(p.Apps) == 0 {
 			continue
 		}
-		sum, known := shared[p.Set()]
+		sum, known := shared[p.SetID()]
 		if !known {
 			for _, bundle := range p.Apps {
 				size, measured := sizes[bundle]
@@ -35,7 +35,7 @@ func (b Builder) use(ctx context.Context, d Draft) (out appcontext.Use, err erro
 				}
 				sum.Objects, sum.Bytes = sum.Objects+size.Objects, sum.Bytes+size.Bytes
 			}
-			shared[p.Set()] = sum
+			shared[p.SetID()] = sum
 		}
 		out.Clusters++
 		out.Objects, out.Bytes = out.Objects+sum.Objects, out.Bytes+sum.Bytes

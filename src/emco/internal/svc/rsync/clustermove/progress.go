@@ -65,7 +65,7 @@ func (p *Progress) Advance(ctx context.Context, own appcontext.Fence, next gitst
 			return err
 		}
 		same := r.Registration == next.Registration && r.Number == next.Number
-		if r.Of(next.Registration, next.Number+1) || same && stageOrder[r.Stage] > stageOrder[next.Stage] {
+		if r.IsAtLeast(next.Registration, next.Number+1) || same && stageOrder[r.Stage] > stageOrder[next.Stage] {
 			return nil
 		}
 		next.Mod = r.Mod

@@ -33,7 +33,7 @@ func (h *history) revise(bundles []int) {
 	h.Helper()
 	to := h.head
 	to.UID, to.Document, to.LastRev, to.Gone = "7", "the group", h.head.LastRev+1, false
-	to, err := h.contexts.Step(h.Context(), h.head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	to, err := h.contexts.ChangeHead(h.Context(), h.head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -36,13 +36,13 @@ type RevisionCache struct {
 // be changed.
 type placements struct {
 	bundles map[v2.ClusterKey]map[string]appcontext.Digest // by cluster and app
-	ofShard map[int][]v2.ClusterKey                        // where a shard starts if none has
+	ofShard map[int][]v2.ClusterKey                        // by shard: the clusters it must start on, unless another shard has started there
 }
 
 // changes is where two revisions want different things. It is shared: nothing in it may be changed.
 type changes struct {
 	clusters map[v2.ClusterKey]bool
-	ofShard  map[int][]v2.ClusterKey // where a shard starts if none has
+	ofShard  map[int][]v2.ClusterKey // as in placements
 }
 
 // NewRevisionCache returns an empty cache. shards returns the shards of clusters by their
@@ -125,7 +125,7 @@ func (c *RevisionCache) changes(ctx context.Context, head appcontext.HeadID, fro
 func changedClusters(before, after []appcontext.Placement) (out []v2.ClusterKey) {
 	compared := map[[2]uintptr]bool{}
 	for was, is := range appcontext.Zip(before, after) {
-		k := [2]uintptr{was.Set(), is.Set()}
+		k := [2]uintptr{was.SetID(), is.SetID()}
 		equal, known := compared[k]
 		if !known {
 			equal = maps.Equal(was.Apps, is.Apps)

@@ -60,7 +60,7 @@ func publish(t *testing.T, contexts *appcontext.Store, head appcontext.Head, clu
 	t.Helper()
 	to := head
 	to.UID, to.Document, to.LastRev = "7", "the group", head.LastRev+1
-	to, err := contexts.Step(t.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
+	to, err := contexts.ChangeHead(t.Context(), head, to, nil, &appcontext.Operation{ID: fmt.Sprint("op", to.LastRev), Rev: to.LastRev})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func change(t *testing.T, contexts *appcontext.Store, head appcontext.Head, how 
 	t.Helper()
 	to := head
 	how(&to)
-	next, err := contexts.Step(t.Context(), head, to, nil, nil)
+	next, err := contexts.ChangeHead(t.Context(), head, to, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
