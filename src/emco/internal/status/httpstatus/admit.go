@@ -78,12 +78,12 @@ func (d *ReportWriter) lookUp(ctx context.Context, cluster v2.ClusterKey, now ti
 	if gone {
 		return d.removeAgent(ctx, a)
 	}
-	d.cacheLocked(a, c, now)
+	d.cacheAgent(a, c, now)
 	return nil
 }
 
-// cacheLocked stores the agent of a cluster that has tokens, unless the cache holds a newer version.
-func (d *ReportWriter) cacheLocked(a agents.Agent, c Cluster, now time.Time) {
+// cacheAgent stores the agent of a cluster that has tokens, unless the cache holds a newer version.
+func (d *ReportWriter) cacheAgent(a agents.Agent, c Cluster, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.queues[a.Cluster]
