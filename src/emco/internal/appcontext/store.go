@@ -5,7 +5,7 @@
 //	blob/<sha256>/<chunk>               compressed content, sealed, in chunks of at most 256 KiB
 //	blob/<sha256>/unused                a sweep found that nothing refers to the content
 //	head/<uid>                          Head; the only contended key of a deployment
-//	dep/<uid>/act/<seq>                 Action; the newest few hundred of a deployment
+//	dep/<uid>/act/<seq>                 HistoryEntry; the newest few hundred of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once; the list of clusters is content
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync
@@ -44,7 +44,8 @@
 //
 // Each kind of record has a type with its operations: HeadStore, RevisionStore,
 // WorkflowStore and EventStore here, and those of packages agents, blobstore, gitstate and pairstore.
-// Store joins them.
+// Store joins them. Sweep removes what nothing needs, CheckContent finds content that is needed and
+// missing or damaged, and NoteProgress notices that etcd was restored from a backup.
 package appcontext
 
 import (

@@ -1,11 +1,12 @@
-// Package agents stores the agents that report for clusters, with their tokens, their last documents and
-// what was refused.
+// Package agents stores the agents that report for clusters: their tokens, their last documents, what was
+// refused, and what the nodes of their clusters have free. It also passes webhook calls of Git servers on
+// to all processes.
 //
 //	heard/<cluster>         Agent
 //	said/<cluster>/<part>   Document, in values of at most 256 KiB
 //	capacity/<cluster>      Capacity
 //	denied/<cluster>        Refusals
-//	announced/push          Push
+//	announced/push          Push: the last webhook call
 package agents
 
 import (
@@ -36,7 +37,7 @@ type Agent struct {
 	Cluster      v2.ClusterKey `json:"-"`
 	Seq          uint64        `json:"seq,omitempty"`      // of its last report
 	At           time.Time     `json:"at,omitzero"`        // when its last report was received
-	Sent         uint64        `json:"sent,omitempty"`     // when it sent that report, by the cluster's clock, in milliseconds since 1970; 0 if the document has it
+	Sent         uint64        `json:"sent,omitempty"`     // when it sent that report, by the cluster's clock, in milliseconds since 1970; 0 if the stored document contains this time
 	DocumentID   string        `json:"said,omitempty"`     // identifies the content of its document; empty if none is kept
 	Parts        int           `json:"parts,omitempty"`    // values that the document takes
 	Registration string        `json:"identity,omitempty"` // of the registration that the tokens were made for

@@ -9,7 +9,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Push reports that Git servers announced pushes to one process, for the processes that read these repositories.
+// Push is a webhook call of a Git server, which announces pushes. One process got it, and passes it on to the
+// processes that read these repositories.
 type Push struct {
 	By    string   `json:"by"`              // the process that got the call
 	Paths []string `json:"paths,omitempty"` // of the URLs of the repositories; empty: any

@@ -1,4 +1,5 @@
-// Package blobstore stores content by its digest: objects, and bundles, which refer to objects.
+// Package blobstore stores content by its digest: objects, bundles, which refer to objects, and long lists
+// of clusters. It compresses and seals content, and removes content that nothing refers to (SweepContent).
 //
 //	blob/<sha256>/<chunk>   compressed content, sealed, in chunks of at most 256 KiB
 //	blob/<sha256>/unused    a mark: the last sweep found no reference to it

@@ -9,8 +9,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-// Bundle is what one app puts on a cluster: its objects, in the order they are
-// applied. It is stored as a blob, under its digest.
+// Bundle is what one app puts on a cluster. On direct clusters its objects are applied in
+// their order, after definitions and namespaces; backends ignore the order. It is stored
+// as a blob, under its digest.
 type Bundle struct {
 	Objects []Ref     `json:"objects"`
 	CRDs    []Ref     `json:"crds,omitempty"`

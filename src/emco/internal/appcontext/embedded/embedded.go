@@ -4,6 +4,10 @@
 // It listens nowhere: neither clients nor peers can reach it from outside of the
 // process, so its data needs no password and no certificates. Its only client is the
 // one it hands out, which calls the server's functions directly.
+//
+// Before the start it checks whether the files are damaged. It keeps a reserve of the
+// disk for what etcd writes while the disk is full, and refuses writes while
+// Options.Refuse returns an error. It writes snapshots, and restores them.
 package embedded
 
 import (

@@ -1,6 +1,8 @@
-// Package etcdkv reads, writes and watches JSON records in etcd, below one prefix. It
-// bounds each request, gives errors a kind, fences writes by an ownership, and keeps a
-// watch going over lost connections and compactions. It does not know the content of records.
+// Package etcdkv reads, writes and watches values in etcd, below one prefix. It bounds each
+// request, gives errors a kind, fences writes by an ownership, and keeps a watch going over
+// lost connections and compactions. Each transaction drops the read point of its context.
+// Encode, Decode, Read and Records are for records in JSON. The package does not know the
+// content of records.
 //
 // Errors carry a kind: NotFound, Conflict (with ErrFenced), Invalid and TooLarge for what
 // cannot be stored, Unavailable when etcd did not answer in time (a write may have been

@@ -38,7 +38,8 @@ func (c *Client) Txn(ctx context.Context, subject string, cmps []clientv3.Cmp, t
 	return c.send(ctx, transaction{subject: subject, cmps: cmps, then: then})
 }
 
-// send also drops the read point: who reads after a transaction, whatever became of it, sees what others wrote before it.
+// send drops the read point, even after an error, so that later reads see what others wrote before
+// the transaction.
 func (c *Client) send(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
 	defer readpoint.Drop(ctx)
 	ctx, cancel := c.Bounded(ctx)

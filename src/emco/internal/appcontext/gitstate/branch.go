@@ -27,9 +27,9 @@ type Branch struct {
 	URL        string `json:"url"`
 	Name       string `json:"branch"`
 	Commit     string `json:"commit,omitempty"`  // our last one, which the branch must contain; empty: any history will do
-	Adopted    int64  `json:"adopted,omitempty"` // counts how often an operator adopted the history as it is, or restored it
-	Rewritten  int64  `json:"renewed,omitempty"` // the value of Adopted that rsync has carried out: it wrote everything desired again
-	Decided    int64  `json:"judged,omitempty"`  // counts how often an operator decided on held edits
+	Adopted    int64  `json:"adopted,omitempty"` // how many times an operator has adopted the history as it is, or restored it
+	Rewritten  int64  `json:"renewed,omitempty"` // the value of Adopted that rsync has carried out: it made everything on the branch due again
+	Decided    int64  `json:"judged,omitempty"`  // how many times an operator has decided on held edits
 	Keep       bool   `json:"keep,omitempty"`    // the last of these decisions: the edits stay; else they are overwritten
 	CarriedOut int64  `json:"heeded,omitempty"`  // the value of Decided that rsync has carried out
 	Mod        int64  `json:"-"`                 // etcd revision at which it was read; used for compare-and-swap

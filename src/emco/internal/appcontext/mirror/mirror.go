@@ -1,5 +1,6 @@
 // Package mirror keeps heads, workflow runs, pairs, reports and the agents' last signs of life in memory, fed by one
-// watch, so that reading a deployment costs etcd no read for each pair.
+// watch, so that reading a deployment costs etcd no read for each pair. It also signals changes: of agents
+// (Agents), of heads and deployments (Subscribe), and to each Observer those of all heads, pairs and agents.
 //
 //	etcd ──watch──► index: head, pairs and reports of each deployment, at one revision
 //	  ▲                │

@@ -54,8 +54,8 @@ type locations[T tableValue[T, M], M tableMove] struct {
 // records of their own.
 type location[T any] struct {
 	table  T
-	alone  map[v2.ClusterKey]bool // those that may have a record of their own; of pairs, those that have one
-	unsure map[v2.ClusterKey]bool // those whose last write was not answered: etcd must be asked
+	alone  map[v2.ClusterKey]bool // clusters that have a record of their own; for reports: that may have one
+	unsure map[v2.ClusterKey]bool // clusters whose last write was not answered: etcd must be asked
 }
 
 // of returns the location of a table; it creates one if there is none.

@@ -10,8 +10,9 @@
 // Pairs with equal state form a group, if enough of them come together: the state and a set of
 // cluster numbers. Other pairs have a record each. Only the owner of a shard writes its pairs, by a
 // Writer, which moves them between records and tables; a transaction leaves each pair in exactly one
-// place. Store reads the pairs of all shards. Reports are stored in the same way, with the same numbers; ReportStore reads them. A
-// number is free for another cluster only when neither kind of table uses it, so both are in this package.
+// place. Store reads the pairs of all shards. Reports are stored in the same way, with the same numbers;
+// ReportStore reads them. A number is free for another cluster only when neither kind of table uses it, so
+// both are in this package. PutPairs and PutReports, which write records without a Writer, are for tests.
 package pairstore
 
 import (
@@ -41,8 +42,9 @@ func (k Key) Compare(other Key) int {
 func ComparePairs(a, b Pair) int { return a.Key.Compare(b.Key) }
 
 // Pair is the state of one app on one cluster. It is written before the cluster is changed,
-// so Held always covers what the cluster may hold. Pairs with equal members share one value in
-// etcd, but for Key and Registration, see State: a member must be equal for pairs that change together, and must be in valuesOf.
+// so Held always covers what the cluster may hold. Pairs that differ only in Key and Registration
+// share one value in etcd, see State. So a new member must get equal values in pairs that change
+// together, and valuesOf must contain it.
 type Pair struct {
 	Key          Key       `json:"-"`
 	Rev          int64     `json:"rev"`                // revision that requires Desired
@@ -68,7 +70,7 @@ type Pair struct {
 
 	Edit *ExternalEdit `json:"edit,omitempty"` // the last one since the last revision; nil: none
 
-	Waiting string `json:"waiting,omitempty"` // for whose answer a delivery has waited for seconds, for users
+	Waiting string `json:"waiting,omitempty"` // the server that a delivery has waited for, and since when; text for users
 
 	Outcome *Outcome `json:"outcome,omitempty"` // of the objects, if the last attempt failed; nil: the error concerns all
 

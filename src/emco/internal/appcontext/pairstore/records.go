@@ -79,7 +79,7 @@ func (s *Store) records(ctx context.Context, prefix string, rev int64) iter.Seq2
 	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix, Revision: rev}), s.parseRecord)
 }
 
-// PutPairs writes a record for each pair and removes others, in transactions of at most 128
+// PutPairs, which is for tests, writes a record for each pair and removes others, in transactions of at most 128
 // operations; each is refused with ErrFenced if own is lost. The zero Fence fences
 // nothing. A Writer of the pairs' shard must not run. A key that is both put and removed is put.
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// ReportStore reads what clusters report of their apps, of all shards, and writes records of reports.
-// It is safe for use by many goroutines.
+// ReportStore reads what clusters report of their apps, of all shards. It is safe for use by many
+// goroutines.
 type ReportStore struct {
 	pairs  *Store
 	agents *agents.Store
@@ -25,7 +25,7 @@ func NewReports(pairs *Store, agents *agents.Store) *ReportStore {
 	return &ReportStore{pairs, agents}
 }
 
-// PutReports writes a record for each report and removes others, fenced by own. A Writer of the
+// PutReports, which is for tests, writes a record for each report and removes others, fenced by own. A Writer of the
 // pairs' shard must not run. A report too large for one value is cut, see cutReport.
 func (s *ReportStore) PutReports(ctx context.Context, own etcdkv.Fence, put []Report, remove []Key) error {
 	ops := make(map[string]clientv3.Op, len(put)+len(remove))

@@ -10,8 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 )
 
-// Store reads the pairs of all shards, and writes records of pairs. It is safe for use by many
-// goroutines.
+// Store reads the pairs of all shards. It is safe for use by many goroutines.
 type Store struct{ kv *etcdkv.Client }
 
 // New returns a store of the pairs below the client's prefix.

@@ -1,7 +1,7 @@
 // Package shards divides work among processes. The work of a group is cut into shards,
 // and each shard has at most one owner, by a key on a lease in etcd. An Ownership carries
-// an etcdkv.Fence, which every write of its owner must carry: a lease alone excludes no
-// former owner that does not know yet that it lost.
+// an etcdkv.Fence, which every write of its owner must carry: the lease alone does not stop a
+// former owner that has not noticed the loss.
 //
 //	member/<kind>/<holder>   a process that takes part, on its lease
 //	own/<shard>              the owner of a shard, on a lease
