@@ -1,7 +1,8 @@
 // Package api serves the requests that only rsync can answer: kubeconfigs for users of logical clouds, whose
-// certificates the clusters sign, and decisions of operators about Git branches. Adopt keeps what others did to a
-// branch, and restore undoes it. If edits are held, the decision is about these; otherwise it is
-// about a rewritten history. Any process answers; the shard that writes the branch acts on it.
+// certificates the clusters sign, the list of Git branches, and decisions of operators about these. Adopt keeps what
+// others did to a branch, and restore undoes it. If edits are held, the decision is about these; otherwise it is
+// about a rewritten history. Any process answers, and resets the branch if a rewritten history is restored; the
+// shard that writes the branch does the rest.
 package api
 
 import (

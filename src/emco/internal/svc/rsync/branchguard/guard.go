@@ -1,6 +1,9 @@
 // Package branchguard watches over the branches that a shard writes: it finds edits by
 // others and has them overwritten or held, carries out what operators decide about them and
-// about rewritten history, and repairs the branches that single clusters read.
+// about rewritten history, and repairs the branches that single clusters read. It notices
+// that the AppContext is older than a branch (InspectOwn), and knows which targets use
+// which branch. Records is the only reader and writer of git/<hash> in rsync, except
+// package api.
 package branchguard
 
 import (
@@ -150,8 +153,8 @@ func (g *Guard) followDecisions(ctx context.Context, what string, next func(ctx 
 	}
 }
 
-// writeAgain makes everything on an adopted branch due. That is stored before it is
-// recorded as done, so a crash in between makes it due twice.
+// writeAgain makes everything on an adopted branch due. It first stores the pairs as
+// undelivered, then marks the decision as carried out. A crash between the two repeats both.
 func (g *Guard) writeAgain(ctx context.Context, b gitstate.Branch) error {
 	at := branchOf(b)
 	targets, err := g.targetsOn(ctx, at)

@@ -14,8 +14,8 @@ import (
 )
 
 // Records are what is stored of each branch: the commit that was written last, and what
-// operators decided. It is the one reader and writer of git/<hash> in rsync; gitwriter sees
-// it as Branches. The shards of a process share it.
+// operators decided. It is the only reader and writer of git/<hash> in rsync, except package
+// api; gitwriter sees it as Branches. The shards of a process share it.
 type Records struct {
 	cache *watchcache.Cache[route.Branch, gitstate.Branch]
 	store *appcontext.Store

@@ -53,7 +53,7 @@ type Options struct {
 
 	HoldRepairs  func() (release func()) // delays repairs of cluster branches
 	HeadsOf      func(deployment v2.DeploymentID) []appcontext.HeadID
-	Recheck      func(head appcontext.HeadID) // compares everything that a head wants again
+	Recheck      func(head appcontext.HeadID) // compares again everything that a head wants
 	Requeue      func(ctx context.Context, targets []pair.Target)
 	RequeueAfter func(t pair.Target, d time.Duration)
 	Release      func(ctx context.Context, t pair.Target) // the shard no longer has the target

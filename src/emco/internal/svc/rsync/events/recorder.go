@@ -1,5 +1,6 @@
-// Package events records what happens to the pairs of a deployment, one event for each app
-// and kind of news however many clusters it concerns.
+// Package events collects in memory what happens to the pairs of a deployment, one event for
+// each app and kind of news however many clusters it concerns. It stores nothing: the shard
+// drains the recorder and stores the events (Shard.writeEvents).
 package events
 
 import (

@@ -176,20 +176,20 @@ func (g *Gates) leaveLast(a appcontext.App) Gate {
 	return Gate{}
 }
 
-// appProgress is how far an app is. The slices describe the first n clusters, for each n.
+// appProgress is how far an app is. Element n of unapplied and unready describes the first n clusters.
 type appProgress struct {
 	wanted    []appcontext.Pair // in order of cluster
 	unapplied []lag
 	unready   []lag
 }
 
-// lag is what some pairs of an app lack; with a count of 0 they lack nothing.
+// lag counts the pairs, among the first n, that are not applied or not ready, and names the first of them.
 type lag struct {
 	count      int
-	first      int       // index of the first pair that lacks something
-	why        string    // what it lacks
+	first      int       // index of the first of them
+	why        string    // why that one is not applied or not ready
 	unreported bool      // because nothing was reported on it
-	since      time.Time // when the last of the others got it
+	since      time.Time // when the last of the other pairs became applied or ready
 }
 
 func (g *Gates) of(app string) *appProgress {

@@ -18,8 +18,8 @@ const (
 )
 
 // Retry determines when a failed delivery is tried again: after First, then after twice the time
-// of the attempt before. A permanent failure is tried every Longest, because whatever
-// refused the delivery may change.
+// of the attempt before. A permanent failure (see Permanent) is tried every Longest, because
+// whatever refused the delivery may change.
 type Retry struct{ First, Longest time.Duration }
 
 // Fail notes a failure in a pair, and when to try again. spread, from 0 to 1, is how much of the
@@ -85,7 +85,8 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// Permanent reports whether another attempt fails too unless something else changes.
+// Permanent reports whether another attempt fails too unless something else changes: the error is
+// Invalid, Forbidden, Unauthorized, NotFound or TooLarge, or it is a panic.
 func Permanent(err error) bool {
 	switch errs.KindOf(err) {
 	case errs.Invalid, errs.Forbidden, errs.Unauthorized, errs.NotFound, errs.TooLarge:

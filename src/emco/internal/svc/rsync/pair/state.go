@@ -3,7 +3,7 @@
 // what a report means for a step. It also words errors and waits for users. It reads and
 // writes nothing.
 //
-// A pair that is not Applied is due: something must still happen. It is then one of:
+// A pair that is not Applied is unfinished: something must still happen. It is then one of:
 //
 //	deliverable  its current step can be delivered now, or after its next retry
 //	at a gate    it waits for other pairs before its first step; Blocked names them
@@ -92,7 +92,7 @@ func compareKeys(a, b appcontext.PairKey) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Deployment, b.Deployment), cmp.Compare(a.App, b.App))
 }
 
-// Tried reports whether a pair was tried without success since it became due.
+// Tried reports whether one of the pairs has failed since its last change.
 func Tried(pairs []appcontext.Pair) bool {
 	return slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Attempt > 0 && Deliverable(p) })
 }

@@ -57,9 +57,9 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	return targets, nil
 }
 
-// concerned returns the pairs that w speaks of, and those that may have been created. Unless all are
-// asked for, it leaves out pairs that hold what is desired: they are most of them. The caller holds
-// writing.
+// concerned returns the pairs in the scope of w; without a scope, also pairs whose creation etcd did not
+// confirm. Unless all are asked for, it leaves out pairs that hold what is desired: they are most of
+// them. The caller holds writing.
 func (s *Store) concerned(w pair.Desired, all bool) []appcontext.Pair {
 	which := func(k appcontext.PairKey, p *indexed) bool {
 		return all || !w.Holds(k, p.registration, p.state.Common())
@@ -145,8 +145,8 @@ func (s *Store) fail(p appcontext.Pair, err error, now time.Time, spread float64
 	return out
 }
 
-// NoteWaiting notes for whose answer the deliveries of targets wait, in pairs that have no
-// other reason yet.
+// NoteWaiting stores in pairs which server their delivery waits for, unless they have another
+// reason already.
 func (s *Store) NoteWaiting(ctx context.Context, targets []pair.Target, why string) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()

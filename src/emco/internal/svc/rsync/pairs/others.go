@@ -25,8 +25,8 @@ type otherPairs struct {
 	reports map[appcontext.PairKey]*mirror.Report // of all pairs; nil where there is none
 }
 
-// otherPairs returns a deployment's pairs in other shards. With an order, a pair whose
-// shard has not processed the revision yet is as it will be then: on its way.
+// otherPairs returns a deployment's pairs in other shards. With an order, a pair whose shard
+// lags behind is returned as if that shard had processed the revision: Pending or Deleting.
 func (g *gateChecker) otherPairs(ctx context.Context, uid v2.DeploymentID, o *order) (otherPairs, error) {
 	out := otherPairs{reports: map[appcontext.PairKey]*mirror.Report{}}
 	if g.cfg.Others == nil {

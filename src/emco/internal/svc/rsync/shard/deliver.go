@@ -264,7 +264,7 @@ func (s *Shard) recordPart(ctx context.Context, results []pair.Result) error {
 	return err
 }
 
-// scheduleRetry sets when a target is requeued: when the first of its pairs is due, or soon
+// scheduleRetry sets when a target is requeued: at the earliest NextRetry of its pairs, or soon
 // if its results could not be recorded.
 func (s *Shard) scheduleRetry(t pair.Target, unrecorded error) {
 	if unrecorded != nil {

@@ -9,6 +9,10 @@
 // reconcile.go holds the first half, deliver.go the second. Both are level-triggered: they
 // compare what is desired with what is recorded, so a crash anywhere is repaired by
 // comparing again.
+//
+// Beside that path the shard starts what no shard has started (rechecks.go), tries targets
+// again when their documents have changed (documents.go), notes in pairs what a slow delivery
+// waits for (slow.go), and finds objects that several deployments place (overlaps.go).
 package shard
 
 import (

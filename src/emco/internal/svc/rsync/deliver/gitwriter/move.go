@@ -13,7 +13,7 @@ import (
 
 // Carry commits everything that targets of one cluster hold to the cluster's new place. It
 // returns the commit where the cluster reads it. If the old place is on the same branch,
-// what the old backend put outside of the deployments' directories goes with this commit.
+// this commit also removes what only the old backend has there, such as its pointer files.
 func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
 	var parts []contribution
 	for _, t := range due {
