@@ -4,6 +4,9 @@
 // Bootstrapper calls a platform, and package execplugin runs a program that plans. Package all lists
 // what a new backend needs.
 //
+// The package also registers backends with their options (Registry), checks each plan (Owned), and
+// writes objects as YAML (Writer).
+//
 //	clusters/<provider>+<cluster>/                       Target.Root
 //	├── <pointer files of the backend>                   Target.Pointer
 //	└── context/<id>/                                    Target.Dir
@@ -40,7 +43,8 @@ type Coordinates struct {
 	Branch string
 }
 
-// App is the desired state of one app on a target. The order of Objects carries no meaning.
+// App is the desired state of one app on a target. Backends ignore the order of Objects; package
+// kubeapplier applies in it.
 type App struct {
 	Name      string
 	Objects   []manifest.Object

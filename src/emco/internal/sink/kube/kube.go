@@ -4,6 +4,9 @@
 //
 // It uses server-side apply. Objects that the app no longer has are deleted last, and only
 // if all desired objects were applied.
+//
+// It also has the cluster sign certificates of users, makes kubeconfigs with these, and reads
+// what the nodes have free and what issuers of cert-manager signed.
 package kube
 
 import (

@@ -26,7 +26,7 @@ type Platforms struct {
 func Backends() *syncer.Registry { return On(Platforms{}) }
 
 // On returns a fresh registry. A backend is a line here and a type in v2.gitOpsTypes. A destination
-// that is not Git also needs its keys and Published in syncobjects, a sink, a case in sink/dispatch
+// that is not Git also needs its keys and Published in syncobjects, a sink, a case in sink/dispatch,
 // its construction in app, and its applier of logical clouds in svc/dcm/objects.go.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()

@@ -1,6 +1,6 @@
-// Package azurearc is the sync backend "azureArcV2": it plans the files of a target as
-// "git" does, and the calls to Azure's resource manager that point the Flux of an Arc-enabled
-// cluster at them.
+// Package azurearc is the sync backend "azureArcV2". It plans the files of a target as "git"
+// does. After the commit it makes calls to Azure's resource manager, which point the Flux of
+// an Arc-enabled cluster at the files.
 //
 //	Git     clusters/<provider>+<cluster>/context/<id>/app/<app>/<name>+<Kind>.yaml
 //	Azure   …/connectedClusters/<arcCluster>/…/fluxConfigurations/config-<id>
