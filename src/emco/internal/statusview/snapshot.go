@@ -131,7 +131,7 @@ func (r *Reader) placeOf(desired *desiredPlace, e *mirror.Entry, now time.Time) 
 }
 
 // remainingPairs returns the pairs of a deployment that nothing desires, in order of app and cluster and
-// without Identity.
+// without Registration.
 func remainingPairs(snap mirror.Snapshot, desired *revisionContent) (out []appcontext.Pair) {
 	if snap.Head == nil {
 		return nil

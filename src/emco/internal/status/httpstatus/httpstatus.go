@@ -11,6 +11,9 @@
 // report older than one that any process stored, is refused by all.
 //
 // Most reports repeat the content of the last one. They cost one small value.
+//
+// Endpoint also makes and revokes tokens. RefusalRecorder records which documents were refused. Source
+// stores what the nodes of clusters have free, and answers GET …/monitor.
 package httpstatus
 
 import (
@@ -30,7 +33,7 @@ import (
 
 // Cluster is a registered cluster.
 type Cluster struct {
-	Registration string   // of its registration
+	Registration string   // id of the cluster's document
 	Reports      bool     // it reports by HTTPS
 	Direct       bool     // rsync watches it directly; it needs no agent
 	Desired      git.Repo // the branch with its desired state; empty if it has none

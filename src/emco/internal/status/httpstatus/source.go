@@ -33,9 +33,9 @@ func NewSource(n AgentWatch, l DocumentStore, commits git.HistoryReader, f Clust
 	return &Source{watch: n, documents: l, commits: commits, clusters: f, options: o.withDefaults()}
 }
 
-// maxDocuments are read at a time, a large one alone. While more wait, a pause as long as the read follows, so
-// that reading takes half a processor at most. While they also come faster than they are read, documentGap is
-// the least time per read: in such a flood most documents are replaced within the gap, and cost nothing.
+// Run reads at most maxDocuments at a time, and a large one alone. If more wait, it then pauses as long as the
+// read took, so that reading takes half a processor at most. If they arrive faster than it reads them, read and
+// pause take documentGap at least: in such a flood most documents are replaced meanwhile, and cost nothing.
 const (
 	maxDocuments = 32
 	documentGap  = 30 * time.Millisecond

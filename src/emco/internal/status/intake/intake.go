@@ -8,6 +8,9 @@
 // An agent may be compromised. A document counts only for the cluster that sent it, only
 // if it is newer than the last one, and only within the limits of package api/status. A
 // refused document changes nothing.
+//
+// For objects that an agent may not read, Notifier asks History, which reads Git, whether the
+// commit that the reconciler applied contains the commit that holds them as desired.
 package intake
 
 import (

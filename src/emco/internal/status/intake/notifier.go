@@ -118,12 +118,13 @@ func digestOf(r appcontext.Report) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// provesContent reports whether unread objects have the desired content: the reconciler
-// names the commit that it applied, and that commit contains the objects, as the commit holds does.
-// If a commit was proved to contain that one before, it is enough to contain that commit. The answer is not known while History reads the commit.
-func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pair, holds string) (yes, known bool) {
+// provesContent reports whether unread objects have the desired content: the reconciler names the
+// commit that it applied, and that commit contains the commit delivered, which holds the objects. If a
+// third commit was proved to contain delivered before, it is enough to contain that one. The answer is
+// not known while History reads the commit.
+func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pair, delivered string) (yes, known bool) {
 	app, ok := r.app(pair.Key)
-	if !ok || app.Commit == "" || holds == "" || !anyUnread(app) {
+	if !ok || app.Commit == "" || delivered == "" || !anyUnread(app) {
 		return false, true
 	}
 	desired, err := r.desired()
@@ -134,12 +135,12 @@ func (t *Notifier) provesContent(ctx context.Context, r *indexedReport, pair Pai
 	contains := func(ancestor string) (yes, known bool) {
 		return t.History.Contains(ctx, v2.ClusterKey(r.report.Cluster), desired, git.Hash(app.Commit), git.Hash(ancestor))
 	}
-	if pair.Proof.Holds == holds {
+	if pair.Proof.Holds == delivered {
 		if yes, known := contains(pair.Proof.By); yes || !known {
 			return yes, known
 		}
 	}
-	return contains(holds)
+	return contains(delivered)
 }
 
 func anyUnread(a status.App) bool {
