@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -139,23 +138,14 @@ func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Targe
 	}
 	ended := s.noteWhenSlow(ctx, targets, routes[targets[0]].Settings.Repo.URL)
 	defer ended()
-	left := make(map[pair.Target]bool, len(targets))
-	for _, t := range targets {
-		left[t] = true
-	}
-	for part, results := range s.git.Deliver(ctx, targets, routes) {
+	handle := func(results []pair.Result) {
 		s.overlaps.note(ctx, results)
 		s.Record(ctx, s.platforms.Register(ctx, results, routes))
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 		s.retryOvertaken(ctx, mark, results)
-		for _, t := range part {
-			delete(left, t)
-		}
-		if len(left) > 0 && s.queues.Waiting(key) {
-			s.queues.Add(ctx, key, slices.Collect(maps.Keys(left))...)
-			return
-		}
 	}
+	left := s.git.Deliver(ctx, targets, routes, handle, func() bool { return !s.queues.Waiting(key) })
+	s.queues.Add(ctx, key, left...)
 }
 
 // deliverDirect delivers a target to the API server of its cluster.

@@ -74,14 +74,14 @@ func (f *fleet) deliver(bundle appcontext.Digest, first, last, size int) map[v2.
 	byBranch, routes := f.due(bundle, first, last, size)
 	out := map[v2.ClusterKey]pair.Result{}
 	for _, due := range byBranch {
-		for _, results := range f.writer.Deliver(f.Context(), due, routes) {
+		f.writer.Deliver(f.Context(), due, routes, func(results []pair.Result) {
 			for _, r := range results {
 				if r.Err != nil {
 					f.Fatal(r.Err)
 				}
 				out[r.Key.Cluster] = r
 			}
-		}
+		}, always)
 	}
 	return out
 }
@@ -184,11 +184,11 @@ func TestF74ATargetThatPanicsFailsAlone(t *testing.T) {
 	due, routes := f.due("one", 0, 3, 10)
 	results := map[v2.ClusterKey]error{}
 	for _, targets := range due {
-		for _, some := range f.writer.Deliver(t.Context(), targets, routes) {
+		f.writer.Deliver(t.Context(), targets, routes, func(some []pair.Result) {
 			for _, r := range some {
 				results[r.Key.Cluster] = r.Err
 			}
-		}
+		}, always)
 	}
 	if err := results["edge+c00001"]; !contain.Is(err) || !pair.Permanent(err) || counted != 1 {
 		t.Errorf("the target that panics: %v, counted %d", err, counted)

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"slices"
 
@@ -87,18 +86,30 @@ type Pairs interface {
 	Address(t pair.Target, r route.Route) (at syncer.Target)             // a target as backends see it
 }
 
-// Deliver plans and commits targets, at most maxTargets in one job, and yields the results of
-// these before it plans the next. A target that cannot be planned fails alone. All targets are in one
+// Deliver plans and commits targets, at most maxTargets in one job, and calls handle with the results of each job. While a job is
+// committed, handle gets the results of the one before, and the next one is planned. Before each further job Deliver asks goOn,
+// and ends if the answer is no. It returns the targets that are left. A target that cannot be planned fails alone. All targets are in one
 // queue, so they share repository and branch.
-func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) iter.Seq2[[]pair.Target, []pair.Result] {
-	return func(yield func([]pair.Target, []pair.Result) bool) {
-		for part := range slices.Chunk(w.orderForJobs(due), maxTargets) {
-			slices.SortFunc(part, pair.CompareTargets)
-			if !yield(part, w.commit(ctx, part, routes)) {
-				return
-			}
+func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route, handle func([]pair.Result), goOn func() bool) (left []pair.Target) {
+	next, left := w.takeJob(ctx, w.orderForJobs(due), routes)
+	var results []pair.Result
+	for next != nil {
+		job, done := next, make(chan []pair.Result, 1)
+		go func() { done <- w.commitContained(ctx, job, routes) }() // Deliver waits for it
+		if len(results) > 0 {
+			handle(results)
+		}
+		next, left = w.takeJob(ctx, left, routes)
+		results = <-done
+		if next != nil && (ctx.Err() != nil || !goOn()) {
+			next.release()
+			next, left = nil, append(next.targets, left...)
 		}
 	}
+	if len(results) > 0 {
+		handle(results)
+	}
+	return left
 }
 
 // orderForJobs moves targets with a removal or a rollback to the front. Projects take turns, and so do
@@ -134,19 +145,72 @@ type contribution struct {
 	expected []pair.Result       // what is true when the commit is there
 }
 
-// commit commits targets together. When one of their deployments is stopped before the
-// commit began, it plans the others again.
-func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
-	var out []pair.Result
-	for len(due) > 0 && ctx.Err() == nil {
-		deployments := map[v2.DeploymentID]bool{}
-		for _, t := range due {
-			deployments[t.Deployment] = true
+// plannedJob is what targets contribute to one commit. It ends early if one of their deployments is stopped. Its owner must release it.
+type plannedJob struct {
+	targets []pair.Target
+	parts   []contribution
+	failed  []pair.Result // of targets, and of apps of others, that cannot be planned
+	running context.Context
+	release func()
+}
+
+// takeJob plans the first targets, and returns the others; nil if there are none.
+func (w *Writer) takeJob(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) (*plannedJob, []pair.Target) {
+	if len(due) == 0 {
+		return nil, nil
+	}
+	n := min(len(due), maxTargets)
+	return w.planJob(ctx, due[:n:n], routes), due[n:]
+}
+
+func (w *Writer) planJob(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) *plannedJob {
+	slices.SortFunc(due, pair.CompareTargets)
+	deployments := map[v2.DeploymentID]bool{}
+	for _, t := range due {
+		deployments[t.Deployment] = true
+	}
+	job := &plannedJob{targets: due}
+	job.running, job.release = w.Cancellations.WithAny(ctx, deployments)
+	var pairs []appcontext.Pair // of one target after the other
+	for _, t := range due {
+		pairs = w.Pairs.AppendOf(pairs[:0], t)
+		var c contribution
+		var failed []pair.Result
+		if err := w.Panics.Do(contain.Rsync, t.Name(), func() error {
+			c, failed = w.contribution(job.running, t, routes[t], pairs)
+			return nil
+		}); err != nil {
+			failed = pair.Failures(pairs, err)
 		}
-		running, release := w.Cancellations.WithAny(ctx, deployments)
-		results := w.attempt(running, due, routes)
-		canceled := running.Err() != nil && ctx.Err() == nil
-		release()
+		job.failed = append(job.failed, failed...)
+		if len(c.expected) > 0 {
+			job.parts = append(job.parts, c)
+		}
+	}
+	return job
+}
+
+// commitContained commits a job, and fails all its targets if that panics.
+func (w *Writer) commitContained(ctx context.Context, job *plannedJob, routes map[pair.Target]route.Route) (out []pair.Result) {
+	if err := w.Panics.Do(contain.Rsync, job.targets[0].Name(), func() error {
+		out = w.commit(ctx, job, routes)
+		return nil
+	}); err != nil {
+		out = nil
+		for _, t := range job.targets {
+			out = append(out, pair.Failures(w.Pairs.AppendOf(nil, t), err)...)
+		}
+	}
+	return out
+}
+
+// commit commits a job. When one of its deployments is stopped before the commit began, it plans the others again.
+func (w *Writer) commit(ctx context.Context, job *plannedJob, routes map[pair.Target]route.Route) []pair.Result {
+	var out []pair.Result
+	for {
+		results := w.send(job, routes)
+		canceled := job.running.Err() != nil && ctx.Err() == nil
+		job.release()
 		if !canceled {
 			return append(results, out...)
 		}
@@ -158,37 +222,24 @@ func (w *Writer) commit(ctx context.Context, due []pair.Target, routes map[pair.
 				again = append(again, appcontext.Pair{Key: r.Key})
 			}
 		}
-		due = pair.TargetsOf(again)
+		due := pair.TargetsOf(again)
+		if len(due) == 0 || ctx.Err() != nil {
+			return out
+		}
+		job = w.planJob(ctx, due, routes)
 	}
-	return out
 }
 
-func (w *Writer) attempt(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) []pair.Result {
-	var out []pair.Result
-	var parts []contribution
-	var pairs []appcontext.Pair // of one target after the other
-	for _, t := range due {
-		pairs = w.Pairs.AppendOf(pairs[:0], t)
-		var c contribution
-		var failed []pair.Result
-		if err := w.Panics.Do(contain.Rsync, t.Name(), func() error {
-			c, failed = w.contribution(ctx, t, routes[t], pairs)
-			return nil
-		}); err != nil {
-			failed = pair.Failures(pairs, err)
-		}
-		out = append(out, failed...)
-		if len(c.expected) > 0 {
-			parts = append(parts, c)
-		}
+// send commits or publishes the contributions of a job.
+func (w *Writer) send(job *plannedJob, routes map[pair.Target]route.Route) []pair.Result {
+	r := routes[job.targets[0]]
+	switch {
+	case len(job.parts) == 0:
+		return job.failed
+	case r.Settings.Published():
+		return append(w.publish(job.running, routes, job.parts), job.failed...)
 	}
-	if len(parts) == 0 {
-		return out
-	}
-	if routes[due[0]].Settings.Published() {
-		return append(w.publish(ctx, routes, parts), out...)
-	}
-	return append(w.land(ctx, routes[due[0]], parts, maxOffending), out...)
+	return append(w.land(job.running, r, job.parts, maxOffending), job.failed...)
 }
 
 // contribution plans one target with its pairs, which it does not keep. It returns the results of pairs that fail already.

@@ -150,13 +150,16 @@ func (f *fixture) deliver() map[string]string {
 		routes[t] = withBranch(routes[t])
 	}
 	out := map[string]string{}
-	for _, results := range f.Deliver(f.Context(), due, routes) {
+	f.Deliver(f.Context(), due, routes, func(results []pair.Result) {
 		for _, r := range results {
 			out[string(r.Key.Cluster)+" "+r.Key.App] = fmt.Sprint(r.Commit, " ", r.Err)
 		}
-	}
+	}, always)
 	return out
 }
+
+// always goes on.
+func always() bool { return true }
 
 func withBranch(r route.Route) route.Route {
 	r.Settings = &syncobjects.Settings{Repo: git.Repo{URL: "https://git.example/fleet"}, Branch: "main"}
@@ -219,13 +222,13 @@ func TestTheSpanOfADeploymentHasItsOwnError(t *testing.T) {
 	f.committer.refused = "clusters/edge+c2/context/8/app"
 	collector := tracingtest.Serve(t)
 	f.Pairs, f.Tracer = tracedPairs{f.pairs}, collector.Tracer(t)
-	for _, results := range f.Deliver(t.Context(), due, routes) {
+	f.Deliver(t.Context(), due, routes, func(results []pair.Result) {
 		for _, r := range results {
 			if failed := r.Err != nil; failed != (r.Key.Deployment == "8") {
 				t.Errorf("%s: %v", r.Key, r.Err)
 			}
 		}
-	}
+	}, always)
 	f.Tracer.Close()
 	spans := collector.Named("deliver")
 	for _, s := range spans {
