@@ -17,7 +17,8 @@ type Desired struct {
 	Subject    string // key of the document that the deployment belongs to
 	Rev        int64
 	Rollback   bool
-	Handovers  int64 // of the pairs.Store when this was worked out
+	Handovers  int64     // of the pairs.Store when this was worked out
+	At         time.Time // of the change, the same for all its parts, so that equal pairs share a value; zero: when it is written
 	Removed    bool
 	Again      bool   // a user asked for the removal once more: hooks that failed run again
 	Namespace  string // of the logical cloud

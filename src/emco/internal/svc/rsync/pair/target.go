@@ -34,6 +34,17 @@ func Clusters(targets []Target) iter.Seq[v2.ClusterKey] {
 	}
 }
 
+// Deployments returns the deployments of targets.
+func Deployments(targets []Target) map[v2.DeploymentID]bool {
+	out := map[v2.DeploymentID]bool{}
+	for i, t := range targets {
+		if i == 0 || targets[i-1].Deployment != t.Deployment {
+			out[t.Deployment] = true
+		}
+	}
+	return out
+}
+
 // CompareTargets orders targets by cluster and deployment.
 func CompareTargets(a, b Target) int {
 	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Deployment, b.Deployment))

@@ -29,10 +29,14 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	}
 	order := orderOf(w)
 	have := s.concerned(w, order != nil)
+	now := w.At
+	if now.IsZero() {
+		now = s.cfg.Now()
+	}
 	due := pair.DiffUnsettled(w, have, func(k appcontext.PairKey) bool {
 		p := s.index.at(k)
 		return p != nil && w.Holds(k, p.registration, p.state.Common())
-	}, s.cfg.Now())
+	}, now)
 	s.updateDeployment(w.Deployment, func(d *deployment) {
 		d.head, d.trace, d.wanted, d.stopped, d.order = w.Head, w.Trace, !w.Removed, false, order
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
@@ -71,11 +72,16 @@ func (w *Workers) take(ctx context.Context, key string) []pair.Target {
 	return due
 }
 
-// Waiting reports whether targets are queued for a key.
-func (w *Workers) Waiting(key string) bool {
+// WaitingBeside reports whether targets of other deployments than those are queued for a key.
+func (w *Workers) WaitingBeside(key string, deployments map[v2.DeploymentID]bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queued[key]) > 0
+	for t := range w.queued[key] {
+		if !deployments[t.Deployment] {
+			return true
+		}
+	}
+	return false
 }
 
 // Wait returns when all workers have ended. No target may be added after it.

@@ -130,8 +130,8 @@ func (s *Shard) projectOf(t pair.Target) string {
 }
 
 // deliverGit delivers targets of one repository and branch. After each job it puts the remaining
-// targets back if new ones wait in the queue, so a new target waits for one commit at most. mark is
-// from before their routes were read.
+// targets back if other deployments than theirs wait in the queue, so a change waits for one commit of other deployments at most. mark
+// is from before their routes were read.
 func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Target, routes map[pair.Target]route.Route, mark int64) {
 	if len(targets) == 0 {
 		return
@@ -144,7 +144,9 @@ func (s *Shard) deliverGit(ctx context.Context, key string, targets []pair.Targe
 		s.queues.Add(ctx, key, s.unreachable.Update(key, results)...)
 		s.retryOvertaken(ctx, mark, results)
 	}
-	left := s.git.Deliver(ctx, targets, routes, handle, func() bool { return !s.queues.Waiting(key) })
+	left := s.git.Deliver(ctx, targets, routes, handle, func(left []pair.Target) bool {
+		return !s.queues.WaitingBeside(key, pair.Deployments(left))
+	})
 	s.queues.Add(ctx, key, left...)
 }
 

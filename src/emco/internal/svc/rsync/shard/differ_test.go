@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -131,11 +132,13 @@ func TestComparingWhatChangedIsEnough(t *testing.T) {
 	t.Parallel()
 	s, contexts, db := newShard(t, 0, inFirst)
 	h := &history{T: t, Shard: s, contexts: contexts, db: db}
+	s.reconciler.proceed = func(context.Context, []pair.Target) {}
 	cases := 0
 	rapid.Check(t, func(r *rapid.T) {
 		if cases++; raced && cases > 20 {
 			return // of a hundred
 		}
+		s.reconciler.atOnce = rapid.SampledFrom([]int{1, 2, writtenAtOnce}).Draw(r, "clusters at once")
 		for range rapid.IntRange(1, 3).Draw(r, "steps") {
 			switch rapid.IntRange(0, 9).Draw(r, "what") {
 			case 0:
@@ -163,5 +166,34 @@ func TestComparingWhatChangedIsEnough(t *testing.T) {
 	}
 	if h.narrowed < least {
 		t.Errorf("%d revisions were compared with the last one alone, want more", h.narrowed)
+	}
+}
+
+// The first clusters of a large change are requeued while others are still written. Pairs that are equal are stored as if they
+// were written together.
+func TestALargeChangeIsRequeuedAsItIsWritten(t *testing.T) {
+	t.Parallel()
+	s, contexts, _ := newShard(t, 0, inFirst)
+	var requeued []string
+	s.reconciler.atOnce = 2
+	s.reconciler.proceed = func(_ context.Context, due []pair.Target) {
+		written := 0
+		for _, target := range s.pairs.All() {
+			written += len(s.pairs.Of(target))
+		}
+		requeued = append(requeued, fmt.Sprint(due, " of ", written))
+	}
+	head := publish(t, contexts, appcontext.Head{}, fields...)
+	if due := reconcile(t, s, appcontext.HeadEvent{Head: head}); due != "[{edge+c4 7}]" {
+		t.Errorf("the last part is %s, want cluster c4", due)
+	}
+	if want := []string{"[{edge+c0 7} {edge+c1 7}] of 2", "[{edge+c2 7} {edge+c3 7}] of 4"}; !slices.Equal(requeued, want) {
+		t.Errorf("requeued %q, want %q", requeued, want)
+	}
+	all := s.pairs.Of(s.pairs.All()[0])
+	for _, target := range s.pairs.All() {
+		if p := s.pairs.Of(target)[0]; !p.At.Equal(all[0].At) {
+			t.Errorf("%s is of %s, the first one of %s: equal pairs do not share a value", target.Name(), p.At, all[0].At)
+		}
 	}
 }

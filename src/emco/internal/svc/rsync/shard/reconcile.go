@@ -52,6 +52,7 @@ type headReconciler struct {
 	proceed  func(ctx context.Context, due []pair.Target)                // requeues targets and stores events
 	caughtUp func()                                                      // called when the heads of the start are reconciled
 
+	atOnce     int // clusters of a change that are written before their targets are requeued
 	owners     *deploymentOwners
 	reconciled map[appcontext.HeadID]reconciled // by head
 	rechecks   rechecks                         // locks itself
@@ -62,7 +63,7 @@ type headReconciler struct {
 func newHeadReconciler(s *Shard, caughtUp func()) *headReconciler {
 	r := &headReconciler{
 		Shared: s.Shared, number: s.number, contexts: s.contexts, pairs: s.pairs, stop: s.stopDeployment, proceed: s.proceed, caughtUp: caughtUp,
-		owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
+		atOnce: writtenAtOnce, owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
 	}
 	r.orphans = newOrphanSweep(r.number, r.Alone, func(id appcontext.HeadID) { r.recheck(id, recheck{claim: true}) })
 	return r
@@ -218,11 +219,60 @@ func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, d
 	if w.Registrations, err = r.registrations(ctx, w); err != nil {
 		return nil, now, err
 	}
-	due, err := r.pairs.SetDesired(ctx, w)
+	due, err := r.write(ctx, w)
 	if !w.Removed {
 		now.rev, now.mark = w.Rev, documents.Mark
 	}
 	return due, now, err
+}
+
+// writtenAtOnce is as many clusters as two jobs of gitwriter take.
+const writtenAtOnce = 2000
+
+// write writes the pairs of a change, and returns the targets that must change. Those of a large change are requeued as they are
+// written, so that the first clusters are delivered meanwhile; it returns the rest.
+func (r *headReconciler) write(ctx context.Context, w pair.Desired) ([]pair.Target, error) {
+	parts := r.parts(w)
+	for _, part := range parts[:len(parts)-1] {
+		due, err := r.pairs.SetDesired(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		r.proceed(ctx, due)
+	}
+	return r.pairs.SetDesired(ctx, parts[len(parts)-1])
+}
+
+// parts splits a change by clusters, in order. Pairs that wait for each other are compared together, and so are those whose last write is
+// unconfirmed: such a change is one part, and so is a removal.
+func (r *headReconciler) parts(w pair.Desired) (parts []pair.Desired) {
+	whole := []pair.Desired{w}
+	if w.Removed || gate.Ordered(w.Apps) || !r.pairs.Plain(w.Deployment) {
+		return whole
+	}
+	scope := w.Scope
+	if scope == nil {
+		scope = r.pairs.Clusters(w.Deployment)
+		for c := range w.Places {
+			scope[c] = true
+		}
+	}
+	if len(scope) <= r.atOnce {
+		return whole
+	}
+	w.At = time.Now()
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(scope)), r.atOnce) {
+		part := w
+		part.Scope, part.Places = make(map[v2.ClusterKey]bool, len(some)), make(map[v2.ClusterKey]map[string]appcontext.Digest, len(some))
+		for _, c := range some {
+			part.Scope[c] = true
+			if apps, placed := w.Places[c]; placed {
+				part.Places[c] = apps
+			}
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // readRevision sets what a revision wants on which clusters, and the order. The order

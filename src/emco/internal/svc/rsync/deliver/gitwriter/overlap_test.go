@@ -77,8 +77,10 @@ func TestJobsEndWhenOthersWait(t *testing.T) {
 	f := newFleet(t)
 	due, routes := f.dueOnMain()
 	handled, asked := 0, 0
-	left := f.writer.Deliver(t.Context(), due, routes, func(results []pair.Result) { handled += len(results) }, func() bool {
-		asked++
+	left := f.writer.Deliver(t.Context(), due, routes, func(results []pair.Result) { handled += len(results) }, func(left []pair.Target) bool {
+		if asked++; len(left) != 1500 {
+			t.Errorf("goOn is asked with %d targets left, want 1500", len(left))
+		}
 		return false
 	})
 	if len(left) != 1500 || handled != 1000 || asked != 1 || f.git("rev-list", "--count", "main") != "1" {

@@ -87,10 +87,10 @@ type Pairs interface {
 }
 
 // Deliver plans and commits targets, at most maxTargets in one job, and calls handle with the results of each job. While a job is
-// committed, handle gets the results of the one before, and the next one is planned. Before each further job Deliver asks goOn,
-// and ends if the answer is no. It returns the targets that are left. A target that cannot be planned fails alone. All targets are in one
+// committed, handle gets the results of the one before, and the next one is planned. Before each further job Deliver asks goOn
+// with the targets that are left, and ends if the answer is no. It returns them. A target that cannot be planned fails alone. All targets are in one
 // queue, so they share repository and branch.
-func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route, handle func([]pair.Result), goOn func() bool) (left []pair.Target) {
+func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route, handle func([]pair.Result), goOn func(left []pair.Target) bool) (left []pair.Target) {
 	next, left := w.takeJob(ctx, w.orderForJobs(due), routes)
 	var results []pair.Result
 	for next != nil {
@@ -101,9 +101,12 @@ func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair
 		}
 		next, left = w.takeJob(ctx, left, routes)
 		results = <-done
-		if next != nil && (ctx.Err() != nil || !goOn()) {
+		if next == nil {
+			break
+		}
+		if all := slices.Concat(next.targets, left); ctx.Err() != nil || !goOn(all) {
 			next.release()
-			next, left = nil, append(next.targets, left...)
+			next, left = nil, all
 		}
 	}
 	if len(results) > 0 {
@@ -165,12 +168,8 @@ func (w *Writer) takeJob(ctx context.Context, due []pair.Target, routes map[pair
 
 func (w *Writer) planJob(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route) *plannedJob {
 	slices.SortFunc(due, pair.CompareTargets)
-	deployments := map[v2.DeploymentID]bool{}
-	for _, t := range due {
-		deployments[t.Deployment] = true
-	}
 	job := &plannedJob{targets: due}
-	job.running, job.release = w.Cancellations.WithAny(ctx, deployments)
+	job.running, job.release = w.Cancellations.WithAny(ctx, pair.Deployments(due))
 	var pairs []appcontext.Pair // of one target after the other
 	for _, t := range due {
 		pairs = w.Pairs.AppendOf(pairs[:0], t)

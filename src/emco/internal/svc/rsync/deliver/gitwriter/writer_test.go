@@ -159,7 +159,7 @@ func (f *fixture) deliver() map[string]string {
 }
 
 // always goes on.
-func always() bool { return true }
+func always([]pair.Target) bool { return true }
 
 func withBranch(r route.Route) route.Route {
 	r.Settings = &syncobjects.Settings{Repo: git.Repo{URL: "https://git.example/fleet"}, Branch: "main"}
