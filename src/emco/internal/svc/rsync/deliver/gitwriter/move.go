@@ -12,8 +12,9 @@ import (
 )
 
 // Carry commits everything that targets of one cluster hold to the cluster's new place. It
-// returns the commit where the cluster reads it. If the old place is on the same branch,
-// this commit also removes what only the old backend has there, such as its pointer files.
+// returns the commit where the cluster reads it. If the old place is the same directory of the same branch,
+// this commit also removes what only the old backend has there, such as its pointer files. Otherwise the old place stays until Clear:
+// the cluster may still read it.
 func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (git.Hash, error) {
 	var parts []contribution
 	for _, t := range due {
@@ -24,7 +25,7 @@ func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (g
 			return "", err
 		}
 		c.edits = plan.edits
-		if r.Branch() == r.Move.From.Branch() {
+		if staysInPlace(r) {
 			removal, err := w.removal(t, r.Move.From)
 			if err != nil {
 				return "", err
@@ -46,7 +47,7 @@ func (w *Writer) Carry(ctx context.Context, due []pair.Target, r route.Route) (g
 // it the branch that the cluster alone has read, if it reads another one now.
 func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (git.Hash, error) {
 	from, cluster := r.Move.From, r.Move.Cluster
-	if r.Branch() == from.Branch() && r.Target(cluster, "").Root() == from.Target(cluster, "").Root() {
+	if staysInPlace(r) {
 		return "", nil // Carry did that
 	}
 	trailers := trailerSet{}
@@ -73,6 +74,12 @@ func (w *Writer) Clear(ctx context.Context, old []pair.Target, r route.Route) (g
 		derived, _, err = w.Submit(ctx, job)
 	}
 	return derived.Commit, err
+}
+
+// staysInPlace reports whether the old place of a cluster and its new one are the same directory of the same branch.
+func staysInPlace(r route.Route) bool {
+	from, cluster := r.Move.From, r.Move.Cluster
+	return r.Branch() == from.Branch() && r.Target(cluster, "").Root() == from.Target(cluster, "").Root()
 }
 
 // removal returns the edits that remove a target from a place.
