@@ -37,10 +37,12 @@ func newCachedClouds(confine Confine) cachedClouds {
 	return cachedClouds{confine: confine, known: map[store.Key]*cachedCloud{}, grown: map[store.Key]bool{}}
 }
 
-// clear forgets all clouds.
-func (c *cachedClouds) clear() {
+// expire has the members of all clouds listed again.
+func (c *cachedClouds) expire() {
+	for k := range c.known {
+		c.grown[k] = true
+	}
 	clear(c.known)
-	clear(c.grown)
 }
 
 // get returns the filter of a logical cloud, and lists its members if they are not known. The error is that of the store.

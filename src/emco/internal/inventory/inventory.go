@@ -39,28 +39,38 @@ func New(db *store.DB, confine Confine) *Inventory {
 	return &Inventory{db: db, clouds: newCachedClouds(confine), keyValues: newCachedKeyValues()}
 }
 
-// followEvery is the time between two looks of Follow.
-const followEvery = 5 * time.Second
+// The time between two looks of Follow. The store remembers the keys of the last 5,000 writes: a fleet that is being registered must not
+// write more between two looks, or all of it is read again.
+const (
+	followEvery     = 5 * time.Second
+	followBusyEvery = time.Second // after a look that found something
+)
 
 // Follow reads what is written every few seconds, until ctx ends, so that requests find little to read. What it cannot read, the next
 // request reads.
 func (i *Inventory) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		i.follow(readpoint.With(ctx))
-		_ = pause.For(ctx, followEvery)
+		wait := followEvery
+		if i.follow(readpoint.With(ctx)) {
+			wait = followBusyEvery
+		}
+		_ = pause.For(ctx, wait)
 	}
 }
 
-// follow reads what was written since the last look, and the members of logical clouds that got some.
-func (i *Inventory) follow(ctx context.Context) {
+// follow reads what was written since the last look, and the members of logical clouds that got some. It reports whether anything was
+// written.
+func (i *Inventory) follow(ctx context.Context) (changed bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	mark := i.mark
 	if i.updateLocked(ctx) != nil {
-		return
+		return false
 	}
 	for _, key := range i.clouds.takeGrown() {
 		_, _ = i.clouds.get(ctx, i.db, key, path.Base(string(key)))
 	}
+	return i.mark != mark
 }
 
 // Fleet returns the clusters now, including all writes from before the call.
@@ -92,7 +102,7 @@ func (i *Inventory) updateLocked(ctx context.Context) error {
 		return err
 	}
 	if i.fleet == nil || changes.All {
-		i.clouds.clear()
+		i.clouds.expire()
 		i.keyValues = newCachedKeyValues()
 		i.fleet, err = i.readAll(ctx)
 	} else {

@@ -75,7 +75,7 @@ func TestARequestFindsLittleToReadInAFollowedInventory(t *testing.T) {
 		go func() { i.Follow(ctx); close(done) }()
 		look := func(clusters int, read int64) {
 			t.Helper()
-			time.Sleep(time.Second)
+			synctest.Wait() // for a look that has begun
 			reads.Got.Store(0)
 			reads.Listed.Store(0)
 			fleet, err := i.Fleet(ctx)
@@ -173,6 +173,15 @@ func TestAFollowedInventoryReadsMembersAhead(t *testing.T) {
 		f.wantMember(true)
 		if n := f.driver.Got.Load() + f.driver.Listed.Load(); n != 0 {
 			t.Errorf("%d documents were read, want 0", n)
+		}
+		f.driver.Blind = true // more was written than the store remembers
+		time.Sleep(6 * time.Second)
+		f.driver.Blind = false
+		f.driver.Got.Store(0)
+		f.driver.Listed.Store(0)
+		f.wantMember(true)
+		if n := f.driver.Got.Load() + f.driver.Listed.Load(); n != 0 {
+			t.Errorf("after too many writes %d documents were read, want 0", n)
 		}
 		stop()
 		<-done

@@ -40,6 +40,8 @@ type recentListings struct {
 	mu   sync.Mutex                       // also held while clusters are listed, so that they are listed once
 	of   map[string]weak.Pointer[listing] // guarded by mu
 	held map[string]*listing              // those that were used lately, by provider; maxHeld bytes at most; guarded by mu
+	news map[string]int                   // clusters that were written since the last drop, by provider; guarded by mu
+	huge map[string]bool                  // providers whose listing is too large to be held; guarded by mu
 	drop *time.Timer                      // ends that; guarded by mu
 }
 
@@ -103,11 +105,11 @@ func (r *recentListings) holdLocked(provider string, l *listing) {
 	if sum > maxHeld {
 		clear(r.held)
 	}
-	if l.bytes > maxHeld {
-		return
-	}
 	if r.held == nil {
-		r.held = map[string]*listing{}
+		r.held, r.huge = map[string]*listing{}, map[string]bool{}
+	}
+	if r.huge[provider] = l.bytes > maxHeld; r.huge[provider] {
+		return
 	}
 	r.held[provider] = l
 	if r.drop == nil {
@@ -120,6 +122,36 @@ func (r *recentListings) letGo() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.held)
+	clear(r.news)
+}
+
+// ReadAhead reads the registrations of fleets that are being registered, so that the first deployment on them finds them in memory. It must
+// be called with all changes of documents, in order. What it cannot read, the next lookup reads.
+func (r *Resolver) ReadAhead(ctx context.Context, changes store.Changes) {
+	for _, provider := range r.listings.grown(clustersAmong(changes.Keys)) {
+		_, _ = r.listings.list(ctx, r.DB, provider)
+	}
+}
+
+// grown notes clusters that were written, and returns their providers that have so many that they are listed. Those whose listing is too
+// large to be held are left out.
+func (r *recentListings) grown(written []v2.ClusterKey) (providers []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.news == nil {
+		r.news = map[string]int{}
+	}
+	touched := map[string]bool{}
+	for _, c := range written {
+		r.news[c.Provider()]++
+		touched[c.Provider()] = true
+	}
+	for provider := range touched {
+		if r.news[provider] >= listFrom && !r.huge[provider] {
+			providers = append(providers, provider)
+		}
+	}
+	return providers
 }
 
 // listAll reads all registrations of a provider.
