@@ -72,6 +72,7 @@ func fault(pkg, name string, test bool) string {
 	level, ok := levels[pkg]
 	own, inside := strings.CutPrefix(name, module+"/")
 	switch {
+	case test:
 	case !ok:
 		return "the package is new; add it to levels"
 	case inside && levels[own] >= level:
