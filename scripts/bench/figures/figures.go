@@ -1,5 +1,5 @@
 // Package figures defines the metrics of the benchmark, and stores their measurements as JSON and as tables made from
-// the JSON alone.
+// the JSON alone. Package suite measures, and computes the metrics that follow from others.
 package figures
 
 import (

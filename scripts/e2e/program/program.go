@@ -1,5 +1,5 @@
 // Package program runs the built programs: emco as a child that tests can stop, kill and restart on the
-// same data, and emcoctl for one command at a time.
+// same data, and emcoctl for one command at a time. It also reads their memory, metrics and profiles, and waits for conditions.
 package program
 
 import (

@@ -1,5 +1,5 @@
-// Package githost serves bare Git repositories over http with basic auth, through git's own
-// http-backend.
+// Package githost is the Git server of the test bed's own tests: it serves bare repositories over http with basic auth, through
+// git's own http-backend. Other tests use package gittest.
 package githost
 
 import (

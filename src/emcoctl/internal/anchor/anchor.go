@@ -1,5 +1,6 @@
 // Package anchor maps anchors to requests and services. An anchor is the URL of a
-// collection or of an action without "/v2", such as "projects/p1/logical-clouds". All
+// collection or of an action without "/v2", such as "projects/p1/logical-clouds". Expand and
+// Short convert the short form of a deployment's path; package kind has the short names of collections. All
 // functions are pure.
 package anchor
 

@@ -1,6 +1,6 @@
 // Package apply sends documents to the server: it applies, updates, reads and deletes them
 // one after the other and reports the result of each. It also makes dry runs of apply, and compares documents
-// with the server's.
+// with the server's. With a document it sends the files that the document names.
 package apply
 
 import (

@@ -1,4 +1,5 @@
-// Package fetch reads documents, statuses and streams of lines from the server.
+// Package fetch reads answers of the server for commands that show them: views, statuses and streams of lines. Package
+// apply reads the documents of get.
 package fetch
 
 import (

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 )
 
 // Fields prints names and values, without empty ones.
@@ -24,7 +23,7 @@ func Since(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format(progress.Moment) + " (" + Age(at, time.Now()) + " ago)"
+	return printable.Time(at) + " (" + Age(at, time.Now()) + " ago)"
 }
 
 // Number returns a number, "" for 0.

@@ -1,5 +1,5 @@
 // Package output prints the results of commands: documents as tables, JSON, YAML or templates,
-// outcomes in a line each, upstream's lines for scripts, and errors with advice.
+// outcomes in a line each, upstream's lines for scripts, and errors with advice. Sort orders a list by the value at a path.
 package output
 
 import (

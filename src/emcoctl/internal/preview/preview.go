@@ -1,5 +1,5 @@
-// Package preview shows plans: what an action would do, as tables for people and as
-// unified diffs.
+// Package preview prints plans, which say what an action would do, as tables for people and as
+// unified diffs. It also prints the difference of a document and a file; package apply finds it.
 package preview
 
 import (

@@ -1,10 +1,14 @@
-// Package printable makes text from elsewhere safe to show on a terminal.
+// Package printable makes text from elsewhere safe to show on a terminal, and has the one form in which times are shown.
 package printable
 
 import (
 	"strings"
+	"time"
 	"unicode"
 )
+
+// Time returns a time as people see it, in UTC.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 // Text replaces control characters, and those that turn the direction of text, with "?": they could
 // falsify what a terminal shows. Line breaks and tabs stay.

@@ -186,7 +186,7 @@ func ClusterDetail(c v2.ClusterStatus) string {
 	case c.Blocked != "":
 		return "blocked: " + c.Blocked
 	case c.Stale && c.LastReport != nil:
-		return "silent since " + c.LastReport.UTC().Format(Moment)
+		return "silent since " + printable.Time(c.LastReport)
 	case c.Stale:
 		return "silent"
 	case c.Connectivity == "Retrying":
@@ -212,8 +212,5 @@ func attempts(n int, next time.Time) string {
 	case next.IsZero():
 		return fmt.Sprintf(" (attempt %d)", n)
 	}
-	return fmt.Sprintf(" (attempt %d; next at %s)", n, next.UTC().Format(Moment))
+	return fmt.Sprintf(" (attempt %d; next at %s)", n, printable.Time(next))
 }
-
-// Moment is the format of times.
-const Moment = "2006-01-02 15:04:05Z"

@@ -16,7 +16,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -58,7 +57,7 @@ emcoctl search COMMIT`,
 		show := func(w io.Writer, page v2.CommitViews) {
 			showCommits(w, page, time.Now())
 			if page.Why != "" {
-				fmt.Fprintf(s.Sys.Err, "this is how the branch was at %s; the server cannot ask again: %s\n", page.ReadAt.UTC().Format(progress.Moment), printable.Line(page.Why))
+				fmt.Fprintf(s.Sys.Err, "this is how the branch was at %s; the server cannot ask again: %s\n", printable.Time(page.ReadAt), printable.Line(page.Why))
 			}
 			if more := page.Total - len(page.Items); more > 0 {
 				fmt.Fprintf(s.Sys.Err, "and %d more; see --limit\n", more)

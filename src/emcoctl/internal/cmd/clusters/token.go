@@ -17,7 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -187,7 +187,7 @@ func showTokens(w io.Writer, all []v2.ReportToken) {
 	out := output.NewTable(w)
 	out.Row("ID", "MADE", "ENDS", "ACTOR")
 	for _, one := range all {
-		out.Row(one.ID, one.Made.UTC().Format(progress.Moment), ending(one.Ends), one.Actor)
+		out.Row(one.ID, printable.Time(one.Made), ending(one.Ends), one.Actor)
 	}
 	out.Flush()
 }
@@ -197,7 +197,7 @@ func ending(at time.Time) string {
 	if at.IsZero() {
 		return "when revoked"
 	}
-	return at.UTC().Format(progress.Moment)
+	return printable.Time(at)
 }
 
 // completeToken offers a cluster, and then the ids of its tokens.

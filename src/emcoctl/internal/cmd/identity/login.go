@@ -18,7 +18,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/logins"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/signin"
 )
@@ -100,7 +99,7 @@ func runLogin(ctx context.Context, s *session.Session, f loginFlags) error {
 	}
 	fmt.Fprintf(s.Sys.Out, "signed in at %s as %s\n", place.Server, printable.Line(who.Subject))
 	if grant.Refresh == "" {
-		fmt.Fprintf(s.Sys.Err, "note: it ends at %s, because the provider gives no refresh token\n", grant.Ends.UTC().Format(progress.Moment))
+		fmt.Fprintf(s.Sys.Err, "note: it ends at %s, because the provider gives no refresh token\n", printable.Time(grant.Ends))
 	}
 	return nil
 }
@@ -225,7 +224,7 @@ func newWhoamiCommand(s *session.Session) *cobra.Command {
 func showCaller(w io.Writer, who v2.WhoAmI) {
 	until := ""
 	if !who.Until.IsZero() {
-		until = who.Until.UTC().Format(progress.Moment)
+		until = printable.Time(who.Until)
 	}
 	output.Fields(w, [2]string{"subject", who.Subject}, [2]string{"uid", who.UID}, [2]string{"groups", strings.Join(who.Groups, " ")}, [2]string{"via", who.Via}, [2]string{"until", until})
 }

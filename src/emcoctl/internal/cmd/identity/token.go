@@ -18,7 +18,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -101,7 +100,7 @@ func runTokenCreate(ctx context.Context, s *session.Session, t v2.APIToken) erro
 		return err
 	}
 	fmt.Fprintf(s.Sys.Err, "token %s, which is not shown again; it has the role %s %s until %s\n",
-		printable.Line(made.Metadata.Name), printable.Line(made.Spec.Role), printable.Line(placeOf(made.APIToken)), made.Ends().UTC().Format(progress.Moment))
+		printable.Line(made.Metadata.Name), printable.Line(made.Spec.Role), printable.Line(placeOf(made.APIToken)), printable.Time(made.Ends()))
 	fmt.Fprintln(s.Sys.Out, printable.Line(made.Token))
 	return nil
 }
@@ -135,7 +134,7 @@ func showTokens(w io.Writer, all []v2.APIToken) {
 	t := output.NewTable(w)
 	t.Row("NAME", "ROLE", "PLACE", "ENDS", "MADE BY")
 	for i := range all {
-		ends := all[i].Ends().UTC().Format(progress.Moment)
+		ends := printable.Time(all[i].Ends())
 		if !all[i].Ends().After(time.Now()) {
 			ends = "ended"
 		}

@@ -1,5 +1,6 @@
 // Package lifecycle holds the commands that change what runs: the actions on deployments, the plans
-// of what an action or the documents of files would change, and the wait for a goal.
+// of what an action or the documents of files would change, and the wait for a goal. Package
+// documents has the command update, which also replaces documents.
 package lifecycle
 
 import (

@@ -21,7 +21,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -138,7 +137,7 @@ func showEvents(w io.Writer, all []v2.Event) {
 	t := output.NewTable(w)
 	t.Row("TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
 	for _, e := range all {
-		t.Row(e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, where(e), e.Actor, e.Message)
+		printable.Time(t.Row(e.Time), e.Type, e.Reason, where(e), e.Actor, e.Message)
 	}
 	t.Flush()
 }
@@ -189,6 +188,6 @@ func (l *eventLog) show(line []byte) error {
 	if e.Actor != "" {
 		text += " (" + e.Actor + ")"
 	}
-	fmt.Fprintf(l.Sys.Out, "%s  %s  %s  %s\n", e.Time.UTC().Format(progress.Moment), printable.Line(e.Type), printable.Line(e.Reason), printable.Line(text))
+	fmt.Fprintf(l.Sys.Out, "%s  %s  %s  %s\n", printable.Time(e.Time), printable.Line(e.Type), printable.Line(e.Reason), printable.Line(text))
 	return fetch.CountLine(&l.shown, l.lines)
 }

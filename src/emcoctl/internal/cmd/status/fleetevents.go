@@ -11,7 +11,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -72,7 +72,7 @@ func (f fleetEvents) list(ctx context.Context, l *eventLog) error {
 	t := output.NewTable(l.Sys.Out)
 	t.Row("TIME", "TYPE", "REASON", "DEPLOYMENT", "WHERE", "ACTOR", "MESSAGE")
 	for _, e := range page.Items {
-		t.Row(e.Time.UTC().Format(progress.Moment), e.Type, e.Reason, anchor.Short(e.Path), where(e.Event), e.Actor, e.Message)
+		printable.Time(t.Row(e.Time), e.Type, e.Reason, anchor.Short(e.Path), where(e.Event), e.Actor, e.Message)
 	}
 	t.Flush()
 	if more := page.Total - len(page.Items); more > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
-	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
 
@@ -59,7 +59,7 @@ func showRevisions(w io.Writer, all []v2.Revision) {
 			kind += " (not kept)"
 		}
 		apps, placements := contents(r)
-		t.Row(number, kind, r.Time.UTC().Format(progress.Moment), r.Author, apps, placements, commits(r.Commits), r.Reason)
+		t.Row(number, kind, printable.Time(r.Time), r.Author, apps, placements, commits(r.Commits), r.Reason)
 	}
 	t.Flush()
 }

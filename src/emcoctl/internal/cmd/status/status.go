@@ -146,7 +146,7 @@ func showConditions(w io.Writer, all []v2.Condition) {
 	for _, c := range all {
 		since := ""
 		if !c.Since.IsZero() {
-			since = c.Since.UTC().Format(progress.Moment)
+			since = printable.Time(c.Since)
 		}
 		t.Row(c.Type, c.Status, since, c.Reason, c.Message)
 	}

@@ -152,7 +152,7 @@ func (w *watcher) line(text string) error {
 	}
 	w.last = text
 	if w.form == output.Human {
-		text = time.Now().UTC().Format(progress.Moment) + "  " + text
+		text = printable.Time(time.Now()) + "  " + text
 	}
 	fmt.Fprintln(w.Sys.Out, text)
 	return fetch.CountLine(&w.shown, w.lines)

@@ -1,5 +1,6 @@
 // Package wire speaks Git's protocol, version 0, with the services of a server: an advertisement of
-// branches and capabilities, then a request for a pack, or a push.
+// branches and capabilities, then a request for a pack, or a push. It remembers what services announced, and heads that were just
+// read (known.go).
 package wire
 
 import (
