@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/printable"
 )
 
 // Mark is the status of a part of a deployment.
