@@ -187,7 +187,7 @@ func ClusterDetail(c v2.ClusterStatus) string {
 	case c.Blocked != "":
 		return "blocked: " + c.Blocked
 	case c.Stale && c.LastReport != nil:
-		return "silent since " + printable.Time(c.LastReport)
+		return "silent since " + printable.Time(*c.LastReport)
 	case c.Stale:
 		return "silent"
 	case c.Connectivity == "Retrying":
