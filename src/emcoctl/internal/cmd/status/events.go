@@ -137,7 +137,7 @@ func showEvents(w io.Writer, all []v2.Event) {
 	t := output.NewTable(w)
 	t.Row("TIME", "TYPE", "REASON", "WHERE", "ACTOR", "MESSAGE")
 	for _, e := range all {
-		printable.Time(t.Row(e.Time), e.Type, e.Reason, where(e), e.Actor, e.Message)
+		t.Row(printable.Time(e.Time), e.Type, e.Reason, where(e), e.Actor, e.Message)
 	}
 	t.Flush()
 }

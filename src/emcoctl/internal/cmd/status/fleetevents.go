@@ -72,7 +72,7 @@ func (f fleetEvents) list(ctx context.Context, l *eventLog) error {
 	t := output.NewTable(l.Sys.Out)
 	t.Row("TIME", "TYPE", "REASON", "DEPLOYMENT", "WHERE", "ACTOR", "MESSAGE")
 	for _, e := range page.Items {
-		printable.Time(t.Row(e.Time), e.Type, e.Reason, anchor.Short(e.Path), where(e.Event), e.Actor, e.Message)
+		t.Row(printable.Time(e.Time), e.Type, e.Reason, anchor.Short(e.Path), where(e.Event), e.Actor, e.Message)
 	}
 	t.Flush()
 	if more := page.Total - len(page.Items); more > 0 {
