@@ -6,6 +6,8 @@
 //   - addresses at which cloud machines hand out their credentials are always refused, private
 //     addresses if the operator wants that;
 //   - a redirect to another scheme, host or port carries no credentials.
+//
+// It also has the connect timeout of these clients, and reads files of certificate authorities, for clients and servers.
 package outbound
 
 import (
