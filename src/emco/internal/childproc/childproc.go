@@ -1,5 +1,5 @@
 // Package childproc runs child processes that answer questions within limits: one (Ask), or several
-// one after the other (Start).
+// one after the other (Start). FindPrograms reads the settings that list the allowed programs, as name=/path.
 //
 //	parent ── question ──► stdin  ┐ child: has only the given environment, limited
 //	       ◄── answer ─── stdout ┘ memory and processor time; killed if late

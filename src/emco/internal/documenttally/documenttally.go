@@ -1,4 +1,5 @@
-// Package documenttally counts the documents of the store by kind, such as projects, apps, groups and clusters. It reads all of them once, and then what changes.
+// Package documenttally counts the documents of the store by kind, for metrics alone. It reads all of them once, and then what
+// changes. The counts are some seconds old, so no decision may rest on them.
 package documenttally
 
 import (

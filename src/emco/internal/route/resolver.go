@@ -1,6 +1,6 @@
-// Package route finds out where a cluster is reached, and which shard does its work. It is
-// the one reader of sync objects outside of package clm, which owns them. While a cluster
-// moves, it also gives each shard its role in the move.
+// Package route finds out where a cluster is reached, and which shard does its work. It alone makes settings from sync
+// objects: package clm, which owns them, checks registrations by SharedSettings. While a cluster moves, route also gives
+// each shard its role in the move.
 //
 //	registration ──► sync objects ──► syncobjects.Settings ──► Route: backend, queue, shard
 //

@@ -1,5 +1,6 @@
-// Package trailers names the trailers of rsync's commits, and reads them: which clusters, deployments and
-// revisions a commit carried. Anybody who may push can write trailers, so they prove nothing.
+// Package trailers names the trailers that gitwriter adds to commits, and reads them: which clusters, deployments and
+// revisions a commit carried. Others are elsewhere: git/batch adds Emco-Fence, and package git names Emco-Source. Anybody who
+// may push can write trailers, so they prove nothing.
 package trailers
 
 import (

@@ -1,6 +1,6 @@
-// Package policyintents owns the agents that deliver events, and the intents that ask for actions on deployments when an
-// event meets a condition. It asks the orchestrator for the actions, by the port Actions, and may do with an event only
-// what the author of the intent may do.
+// Package policyintents owns the policy agents, which deliver events, and the policy intents, which ask for actions on
+// deployments when an event meets a condition. It asks the orchestrator for the actions, by the port Actions, and may do with
+// an event only what the author of the intent may do. It also serves upstream's GET /v2/health.
 package policyintents
 
 import (
