@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -87,7 +88,9 @@ func (f fakeBranches) SetCommit(_ context.Context, _ appcontext.Fence, at route.
 // host does where a link is in the way.
 type fakeCommitter struct {
 	refused string
-	jobs    []batch.Job
+
+	mu   sync.Mutex  // clusters are published at the same time
+	jobs []batch.Job // guarded by mu, until all are done
 }
 
 func (f *fakeCommitter) Submit(_ context.Context, job batch.Job) (git.Hash, error) {
@@ -96,6 +99,8 @@ func (f *fakeCommitter) Submit(_ context.Context, job batch.Job) (git.Hash, erro
 			return "", git.BadPath(f.refused, "a link is in the way")
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.jobs = append(f.jobs, job)
 	id := git.Hash(fmt.Sprint("commit", len(f.jobs)))
 	if job.OnCommit != nil {
