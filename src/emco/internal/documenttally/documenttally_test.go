@@ -106,6 +106,6 @@ func TestALookThatFailsIsRepeated(t *testing.T) {
 	s.want(0, 1, map[string]int{"project": 2})
 
 	s.create("projects/c")
-	s.driver.Blind = true // as after a restore
+	s.driver.Blind.Store(true) // as after a restore
 	s.want(3, 0, map[string]int{"project": 3})
 }

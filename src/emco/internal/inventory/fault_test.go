@@ -143,10 +143,11 @@ func TestAFleetThatWasReadInPartIsNotUsed(t *testing.T) {
 	f.driver.Fails = nil
 	f.wantFleet(c0, c1)
 
-	f.driver.Blind = true
+	f.driver.Blind.Store(true)
 	f.breaksAfterOne("cluster-providers")
 	f.wantBroken()
-	f.driver.Blind, f.driver.Fails = false, nil
+	f.driver.Blind.Store(false)
+	f.driver.Fails = nil
 	f.wantFleet(c0, c1)
 }
 
@@ -160,7 +161,7 @@ func TestMembersAreReadAgainWithTheFleet(t *testing.T) {
 	if err := f.db.Delete(t.Context(), memberKey+"c0", nil); err != nil {
 		t.Fatal(err)
 	}
-	f.driver.Blind = true
+	f.driver.Blind.Store(true)
 	f.wantMember(false)
 }
 

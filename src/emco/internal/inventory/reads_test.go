@@ -174,9 +174,9 @@ func TestAFollowedInventoryReadsMembersAhead(t *testing.T) {
 		if n := f.driver.Got.Load() + f.driver.Listed.Load(); n != 0 {
 			t.Errorf("%d documents were read, want 0", n)
 		}
-		f.driver.Blind = true // more was written than the store remembers
+		f.driver.Blind.Store(true) // more was written than the store remembers
 		time.Sleep(6 * time.Second)
-		f.driver.Blind = false
+		f.driver.Blind.Store(false)
 		f.driver.Got.Store(0)
 		f.driver.Listed.Store(0)
 		f.wantMember(true)

@@ -20,7 +20,7 @@ type Reads struct {
 	Got, Listed atomic.Int64               // documents that were read one by one or by their keys, and by lists
 	Batches     atomic.Int64               // reads of several documents by their keys
 	Fails       func(store.Key) (yes bool) // whether the read of a document ends with ErrBroken; nil: none does
-	Blind       bool                       // it does not know what has changed
+	Blind       atomic.Bool                // it does not know what has changed
 }
 
 // Get is that of the driver.
@@ -74,7 +74,7 @@ func (r *Reads) List(ctx context.Context, under store.Key, q store.Query) iter.S
 // Changes is that of the driver.
 func (r *Reads) Changes(ctx context.Context, mark int64) (store.Changes, error) {
 	changes, err := r.Driver.(store.Follower).Changes(ctx, mark)
-	if r.Blind {
+	if r.Blind.Load() {
 		changes = store.Changes{All: true, Mark: changes.Mark}
 	}
 	return changes, err
