@@ -40,7 +40,9 @@ func newCachedClouds(confine Confine) cachedClouds {
 // expire has the members of all clouds listed again.
 func (c *cachedClouds) expire() {
 	for k := range c.known {
-		c.grown[k] = true
+		if len(c.grown) < maxClouds {
+			c.grown[k] = true
+		}
 	}
 	clear(c.known)
 }

@@ -31,50 +31,56 @@ func (c *Clouds) Removable(ctx context.Context, ref store.Doc) error {
 	}
 	cluster := v2.NewClusterKey(reference.Spec.ClusterProvider, reference.Spec.Cluster)
 	cloud, _, _ := strings.Cut(string(ref.Key), "/cluster-references/")
+	deployments := map[v2.DeploymentID]store.Key{} // those that decide what clusters hold, with their documents
 	for user, err := range c.users(ctx, store.Key(cloud)) {
 		if err != nil {
 			return err
 		}
-		why, err := c.occupation(ctx, appcontext.HeadID(user.UID), cluster)
+		head, err := c.contexts.Head(ctx, appcontext.HeadID(user.UID))
+		switch {
+		case errs.Is(err, errs.NotFound) || err == nil && !head.Owns():
+			continue
+		case err != nil:
+			return err
+		case head.Op != nil:
+			return inUse(user.Key, "which has an operation under way; wait until it has ended")
+		}
+		places, err := c.places(ctx, head, cluster)
 		if err != nil {
 			return err
 		}
-		if why != "" {
-			return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user.Key)+", "+why)
+		if places {
+			return occupied(user.Key, cluster)
+		}
+		deployments[head.Deployment()] = user.Key
+	}
+	if len(deployments) == 0 {
+		return nil
+	}
+	pairs, err := c.contexts.PairsOn(ctx, cluster) // it reads the tables of all deployments, so once
+	for _, p := range pairs {
+		if user, known := deployments[p.Key.Deployment]; known {
+			return occupied(user, cluster)
 		}
 	}
-	return nil
+	return err
 }
 
-// occupation returns why a deployment keeps a cluster in its cloud; "" if it does not.
-func (c *Clouds) occupation(ctx context.Context, user appcontext.HeadID, cluster v2.ClusterKey) (string, error) {
-	head, err := c.contexts.Head(ctx, user)
-	switch {
-	case errs.Is(err, errs.NotFound) || err == nil && !head.Owns():
-		return "", nil
-	case err != nil:
-		return "", err
-	case head.Op != nil:
-		return "which has an operation under way; wait until it has ended", nil
+// places reports whether the desired revision of a deployment places an app on a cluster.
+func (c *Clouds) places(ctx context.Context, head appcontext.Head, cluster v2.ClusterKey) (bool, error) {
+	if !head.State.Live() || head.Rev == 0 {
+		return false, nil
 	}
-	has, err := c.hasOn(ctx, head, cluster)
-	if err != nil || !has {
-		return "", err
-	}
-	return "which has apps on cluster " + string(cluster) + "; place them elsewhere and update it, or terminate it, and wait until they are gone", nil
+	all, err := c.contexts.DesiredPlacements(ctx, head.UID, head.Rev)
+	return slices.ContainsFunc(all, func(p appcontext.Placement) bool { return p.Cluster == cluster && len(p.Apps) > 0 }), err
 }
 
-// hasOn reports whether the desired revision of a deployment places an app on a cluster, or the cluster has something of the
-// deployment left.
-func (c *Clouds) hasOn(ctx context.Context, head appcontext.Head, cluster v2.ClusterKey) (bool, error) {
-	if head.State.Live() && head.Rev > 0 {
-		places, err := c.contexts.DesiredPlacements(ctx, head.UID, head.Rev)
-		if err != nil || slices.ContainsFunc(places, func(p appcontext.Placement) bool { return p.Cluster == cluster && len(p.Apps) > 0 }) {
-			return true, err
-		}
-	}
-	pairs, err := c.contexts.PairsOn(ctx, cluster)
-	return slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Key.Deployment == head.Deployment() }), err
+func occupied(user store.Key, cluster v2.ClusterKey) error {
+	return inUse(user, "which has apps on cluster "+string(cluster)+"; place them elsewhere and update it, or terminate it, and wait until they are gone")
+}
+
+func inUse(user store.Key, why string) error {
+	return errs.New(errs.Conflict, "the logical cloud is in use by "+string(user)+", "+why)
 }
 
 // Deleted removes what the AppContext holds of a cloud whose document is being deleted.

@@ -110,3 +110,22 @@ func TestAFaultInAJobFailsItsTargets(t *testing.T) {
 		t.Errorf("%d targets failed, want 1000", failed)
 	}
 }
+
+// A fault while results are handled reaches the caller when no commit is under way any longer.
+func TestNoCommitOutlivesADelivery(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.writer.Commits = &announcingCommitter{Committer: f.writer.Commits, began: make(chan int, 10)}
+	due, routes := f.dueOnMain()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the fault does not reach the caller")
+			}
+		}()
+		f.writer.Deliver(t.Context(), due, routes, func([]pair.Result) { panic("a fault of the caller") }, always)
+	}()
+	if n := f.git("rev-list", "--count", "main"); n != "2" {
+		t.Errorf("the branch has %s commits, want that of the second job too", n)
+	}
+}

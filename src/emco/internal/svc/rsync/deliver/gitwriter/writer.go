@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
@@ -92,10 +93,17 @@ type Pairs interface {
 // queue, so they share repository and branch.
 func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route, handle func([]pair.Result), goOn func(left []pair.Target) bool) (left []pair.Target) {
 	next, left := w.takeJob(ctx, w.orderForJobs(due), routes)
+	defer func() {
+		if next != nil { // handle panics
+			next.release()
+		}
+	}()
+	var commit sync.WaitGroup // one at a time; it ends before Deliver, also if handle panics
+	defer commit.Wait()
 	var results []pair.Result
 	for next != nil {
 		job, done := next, make(chan []pair.Result, 1)
-		go func() { done <- w.commitContained(ctx, job, routes) }() // Deliver waits for it
+		commit.Go(func() { done <- w.commitContained(ctx, job, routes) })
 		if len(results) > 0 {
 			handle(results)
 		}
