@@ -57,7 +57,7 @@ func (s *Suite) edge(ctx context.Context) error {
 			}
 			continue
 		}
-		for _, m := range shuffled(s, makers) {
+		for _, m := range append(makers[:1:1], shuffled(s, makers[1:])...) { // ours is first: without it nothing can be compared, if time is short
 			if m.Most > 0 && clusters > m.Most {
 				continue
 			}

@@ -68,16 +68,16 @@ func FullParts() (out []Part) {
 		metrics []string
 		sizes   []int // those of the set if empty
 	}{
-		{3, []string{"P13"}, []int{restarted}},
-		{6, []string{"P18"}, nil},
-		{5, []string{"P7"}, nil},
-		{10, []string{"P1", "P2", "P3", "P9", "P12"}, []int{1000}},
+		{2, []string{"P13"}, []int{restarted}},
+		{4, []string{"P18"}, nil},
+		{4, []string{"P7"}, nil},
+		{6, []string{"P1", "P2", "P3", "P9", "P12"}, []int{1000}},
 		{12, []string{"P1", "P2", "P3", "P9", "P12"}, []int{10000}},
-		{18, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes up to eight
-		{20, []string{"P17"}, []int{10}},
-		{38, []string{"P17"}, []int{30}},
+		{26, []string{"P17"}, []int{3}}, // of which Argo CD's polling takes up to eight
+		{26, []string{"P17"}, []int{10}},
+		{37, []string{"P17"}, []int{30}},
 		{8, []string{"P15"}, nil},
-		{6, []string{"P10", "P11", "P13"}, nil},
+		{4, []string{"P10", "P11", "P13"}, nil},
 		{4, []string{"P5"}, nil},
 		{3, []string{"P6"}, nil},
 		{3, []string{"P8"}, nil},
