@@ -1,3 +1,3 @@
-// Package e2e tests the built programs from outside: one test for each point of the acceptance list,
-// with real API servers, real Flux and a real Git server. run.sh runs it.
+// Package e2e tests the built programs from outside. run.sh groups its tests into lanes, by the real servers that they
+// need: API servers of Kubernetes, Flux, Gitea, etcd, Temporal and others; `run.sh lanes` lists them.
 package e2e

@@ -1,7 +1,8 @@
-// Command release makes what a release consists of, from the committed sources of this repository.
+// Command release makes what a release consists of: images and archives from the commit at HEAD, and the changelog from
+// the files of the work tree.
 //
 //	release images   [flags]   container images, as OCI layouts: one folder per program
-//	release archives [flags]   archives with programs, completions and manual pages, and their checksums
+//	release archives [flags]   archives with programs, completions, manual pages and bills of materials, and their checksums
 //	release changelog          CHANGELOG.md from the fragments in docs/changelog
 //
 // The same commit gives the same bytes, with the same Go release and, for images, the same

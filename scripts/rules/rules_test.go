@@ -1,5 +1,5 @@
-// Package rules checks the alert rules and dashboards of deployments with Prometheus's own
-// packages.
+// Package rules checks deployments/prometheus/alerts.yaml and deployments/grafana/emco.json with Prometheus's own packages.
+// It has tests only.
 package rules
 
 import (

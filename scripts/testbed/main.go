@@ -1,4 +1,5 @@
-// Command testbed runs real Kubernetes clusters and Flux on this machine for tests.
+// Command testbed builds the servers of others that tests need, such as Kubernetes, Flux, Gitea and Temporal, and runs real
+// Kubernetes clusters, with Flux or without, on this machine.
 package main
 
 import (

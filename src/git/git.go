@@ -1,8 +1,9 @@
-// Package git is the port to Git servers, which hosts implement. It also has what all hosts share: the rules for
+// Package git defines Host, the interface to a Git server, and the interfaces that some hosts have besides, such as
+// Proposer. Packages plain, github and gitlab implement them. It also has what all hosts share: the rules for
 // URLs, branch names and paths of edits, and the text of commit messages and commit objects.
 //
 // The control plane, and the monitor on a shared branch, write through package batch. On a branch of its own the
-// monitor writes directly, and operators reset branches by BranchResetter.
+// monitor writes directly. Operators reset branches by BranchResetter, and so does package batch those of proposals.
 //
 // Hosts use no work tree: they read the trees that they need and build new objects bottom-up. Commit
 // moves a branch by compare-and-swap and never forces; Replace and ResetBranch may leave its history.

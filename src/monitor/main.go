@@ -1,5 +1,6 @@
-// Command monitor runs on a Kubernetes cluster that pulls its desired state from Git. It
-// reports the health of the objects there, through Git or by HTTPS. It opens no port.
+// Command monitor runs on a Kubernetes cluster that pulls its desired state from Git, a registry or a bucket. It
+// reports the health of the objects there and, if asked to, what the nodes have free, through Git or by HTTPS. It opens
+// no port.
 package main
 
 import (

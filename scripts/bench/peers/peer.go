@@ -1,4 +1,4 @@
-// Package peers has the ways to deliver a world that the benchmarks compare: a Peer writes it to Git, or to
+// Package peers has what the benchmarks compare: the ways to deliver a desired state (world.World). A Peer writes it to Git, or to
 // an API server; an Edge brings it to real clusters. It also measures the processor time and the memory of processes.
 package peers
 

@@ -3,9 +3,10 @@
 //
 //	profile -case p1 -clusters 10000 -out DIR
 //
-// With -processes 3 it profiles each of three processes on a shared etcd, with -secured callers need tokens and each write is in the audit log.
+// With -processes 3 it profiles each of three processes on a shared etcd. With -secured callers need tokens, and each write is in the audit log.
 //
-// The case writer profiles the packages that write Git, in this process, and the floor:
+// The case writer profiles the packages that write Git, in this process, and the floor: the least work there could be, to hash,
+// compress and write each content once.
 //
 //	profile -case writer -clusters 1000 -rounds 5 -repository receive.fsckObjects=false,receive.unpackLimit=1
 //

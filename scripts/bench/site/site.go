@@ -1,5 +1,5 @@
-// Package site is the Git side of a benchmark: an origin served over HTTP by git itself, with
-// acknowledged pushes on disk, and methods that read its content.
+// Package site is the Git side of a benchmark: an origin that git itself serves over HTTP. It acknowledges a push once it
+// is on disk (fsync). Methods read its content.
 package site
 
 import (

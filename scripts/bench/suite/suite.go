@@ -1,5 +1,6 @@
-// Package suite runs the benchmarks: rounds that run each peer in random order, with a calibration of
-// the machine before and a verification of the result after. A wrong result is a failure at any speed.
+// Package suite runs the benchmarks in rounds. A round first measures the speed of the machine, then runs what there is
+// time for: comparisons run their peers in random order and check the result, and a wrong result is a failure at any
+// speed. What is only counted runs in the first round alone.
 package suite
 
 import (

@@ -1,5 +1,5 @@
-// Package clock builds programs whose clock jumps: time.Now adds the number of seconds in a file, for the
-// program and all its libraries. The monotonic clock goes on, as when an administrator sets the clock of a
+// Package clock writes overlays for `go build -overlay` with which time.Now adds the number of seconds in a file, for a
+// program and all its libraries; Set writes that number. The monotonic clock goes on, as when an administrator sets the clock of a
 // machine. Released programs do not contain it.
 package clock
 

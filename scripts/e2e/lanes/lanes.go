@@ -1,4 +1,5 @@
-// Package lanes reads the tests of each lane from run.sh.
+// Package lanes reads from run.sh which tests each lane has; a lane is the tests that need the same servers. Its test
+// checks that each end-to-end test is in a lane.
 package lanes
 
 import (

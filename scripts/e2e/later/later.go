@@ -1,5 +1,6 @@
-// Package later makes a later release for tests of upgrades, because there is no second release yet: it changes these sources so that
-// a project has an owner, and stored data is at level 2, which the present release cannot keep.
+// Package later returns flags for go build that build a later release from these sources, for tests of upgrades: there is
+// no second release yet. In the later one a project has an owner, and stored data is at level 2, which the present release
+// refuses.
 package later
 
 import (

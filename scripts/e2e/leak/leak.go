@@ -1,4 +1,4 @@
-// Package leak searches for planted secrets in the output of a program.
+// Package leak searches texts and the files below folders for planted secrets, in plain text, base64 and hexadecimal.
 package leak
 
 import (

@@ -1,6 +1,6 @@
 // Package client is a client of the EMCO REST API: it sends requests to one address,
 // bounds the answers, and turns refusals into errors with a kind. emcoctl, simfleet,
-// tests and benchmarks use it; it needs the standard library only.
+// package rest, tests and benchmarks use it. It imports the standard library and packages of this module only.
 package client
 
 import (

@@ -1,8 +1,8 @@
 // Package jsonread reads JSON as programs write it: each member once, under its exact
 // name. It is for documents that arrive thousands of times a second.
 //
-// Everything else makes a Text fail: members that are unknown or given twice, null where no
-// list is, numbers with a fraction. The caller then decodes the document with
+// Everything else makes a Text fail: members that are unknown or given twice, null for anything
+// but a list, numbers with a fraction. The caller then decodes the document with
 // encoding/json, so that both together accept exactly what encoding/json accepts.
 package jsonread
 

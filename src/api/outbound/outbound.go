@@ -7,7 +7,9 @@
 //     addresses if the operator wants that;
 //   - a redirect to another scheme, host or port carries no credentials.
 //
-// It also has the connect timeout of these clients, and reads files of certificate authorities, for clients and servers.
+// Prefixes is the operator's list of URLs below which requests for users may go. Client and Exchange make such requests and
+// bound the answers. The package also has the connect timeout of these clients, and reads files of certificate authorities,
+// for clients and servers.
 package outbound
 
 import (

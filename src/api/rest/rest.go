@@ -1,10 +1,11 @@
-// Package rest has a typed method for each route of the REST API: documents, actions and queries.
+// Package rest has a typed method for each route of the REST API that programs call: documents, actions and queries. It
+// has none for the routes of agents, of Git servers' webhooks, of browsers and of load balancers.
 // Package client sends the requests.
 //
 //	app, err := rest.Apps.Get(ctx, c, "shop", "web", "v1", "frontend")
 //	plan, err := rest.UpdateDeployment.DryRun(ctx, c, client.None, nil, "shop", "web", "v1", "prod")
 //
-// The names after the last other argument fill the variables of the route's path, from left to right.
+// The last arguments are names: they fill the variables of the route's path, from left to right.
 package rest
 
 import (

@@ -8,8 +8,9 @@
 //	     "name": "web", "status": "InProgress", "reason": "…", "content": "90ab…"}]}],
 //	 "unseen": [{"kind": "Secret", "reason": "excluded"}]}
 //
-// A document is complete: an app or an object that is not in it is not on the cluster,
-// unless Truncated or Unseen allow for it.
+// A report is complete: an app or an object that is not in it is not on the cluster. There are three exceptions. If Same is
+// set, nothing has changed, and the report lists no apps. If Truncated is set, apps or objects were left out. Objects of the
+// kinds in Unseen are not known.
 package status
 
 import "time"

@@ -2,9 +2,9 @@
 // answers such as statuses, plans and views. A file has one resource or a family of them. The package also
 // defines the keys of clusters, deployments and documents, and which values are secrets.
 //
-// Decoding is lenient, as in upstream EMCO: members match in any letter case, names of older
-// releases are accepted, unknown members are dropped. A member that is given twice, in
-// whatever spelling, is refused; upstream EMCO picks one of them.
+// Decoding matches members in any letter case and accepts the names of older releases. Lenient decoding drops unknown
+// members, as upstream EMCO does; Strict decoding refuses them. Both refuse a member that is given twice, in whatever
+// spelling; upstream EMCO picks one of them.
 package v2
 
 //go:generate go test -count=1 -run ^TestTheReferenceIsCurrent$ . -args -update

@@ -1,6 +1,7 @@
 // Package batch puts the edits of many callers for one branch into one commit. Callers submit edits and wait. One
-// goroutine per branch takes all queued jobs, makes one commit of them, and answers each
-// caller with the commit that holds its edits.
+// goroutine per branch takes the queued jobs that may share a commit, makes one commit of them, and answers each
+// caller with the commit that holds its edits. Jobs may share one if they have the same credentials and fence, edit
+// different paths, and stay within the limits of size together.
 //
 //	Submit ─┐
 //	Submit ─┼─ queue of (repository, branch) ── take ── merge ── commit ── answer all
@@ -9,6 +10,9 @@
 //	                                                               ├ Unavailable: read head; if the edits
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames
+//
+// A single caller does not wait for others, unless Options.Hosted is set: then each commit waits for the window, which all
+// branches share.
 //
 // Nothing is written twice: edits that a branch holds already change nothing, and then no
 // commit is made.

@@ -1,6 +1,5 @@
-// Package github is a Git host over GitHub's REST API, for sites that do not reach Git's own
-// port or need pull requests. It works with github.com and with GitHub
-// Enterprise Server.
+// Package github is a git.Host over GitHub's REST API, for branches that change by pull requests only, and for sites
+// that reach the API alone. It works with github.com and with GitHub Enterprise Server.
 //
 //	Head     GET ref                                      1 call
 //	Tree     GET commit, GET tree (recursive)             2 calls; none if cached
@@ -10,8 +9,9 @@
 //	         4 POST tree on the old root: one entry for each place that changes
 //	         5 POST commit, GET ref, guard, PATCH ref without force
 //
-// Steps 3 to 5 are five calls, or four where nothing is shared, however many clusters change.
-// A request that would be too large is split. The server must compute the same root as step 2, or
+// Steps 3 to 5 mostly are five calls, or four where nothing is shared, however many clusters change. Each file that is
+// binary or larger than 256 KiB is one more, and so is each further level of shared content. A request that would be too
+// large is split. The server must compute the same root as step 2, or
 // nothing is moved.
 //
 // The cache of a repository holds tree objects by their names, in memory, bounded, and checked

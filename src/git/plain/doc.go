@@ -17,8 +17,8 @@
 //	           still at old, and reports "unpack ok", "ok B" or "ng B why"
 //
 // A server without filters sends blobs too; they are dropped as they stream by.
-// It uses protocol version 0, which every server supports. An advertisement names all branches. Over HTTP it is read
-// only by what needs them: fetches and pushes use the capabilities of an earlier one.
+// It uses protocol version 0, which every server supports. An advertisement lists all branches. Over HTTP
+// only what needs that list reads one: fetches and pushes use the capabilities that an earlier one named.
 //
 // The packages below internal, from the bottom up:
 //

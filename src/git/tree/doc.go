@@ -1,5 +1,5 @@
-// Package tree holds Git's tree objects, the rules for editing them, and the trees of derived branches. Packages plain
-// and github build commits with it, and gitlab commits by plain, so that the same edits make the same trees and are
+// Package tree holds Git's tree objects, the rules for editing them, and the trees of derived branches (git.DerivedBranch). Packages plain
+// and github build commits with it, and gitlab commits through plain, so that the same edits make the same trees and are
 // refused for the same reasons, whatever the transport:
 //
 //   - only what an edit names changes; all else keeps name, mode and object;

@@ -4,8 +4,8 @@
 // as a real API server refuses them: by preconditions, by conflicts of server-side apply
 // (which is Kubernetes' own implementation), because of a namespace that is missing or a
 // kind that is not served. Definitions of custom kinds take effect. There are no
-// controllers, no defaults, and hardly any validation. Tests that use this package also run
-// against a real API server if one is there.
+// controllers, no defaults, and hardly any validation. Tests of emco's
+// packages sink/kube and status/kubewatch use a real API server instead if EMCO_TEST_KUBECONFIG names its kubeconfig.
 package kubetest
 
 import (

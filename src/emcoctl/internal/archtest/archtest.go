@@ -1,2 +1,3 @@
-// Package archtest keeps the import arrows of this module true; it has tests only.
+// Package archtest tests which packages of the module may import which, and that each mutex names what it guards. It has
+// tests only.
 package archtest

@@ -1,5 +1,5 @@
 // Package overview reads the lists of "get clusters" and "get deployments" from the views of the server, and prints
-// them. heads and wide are the names of the columns, row fills their cells.
+// them.
 package overview
 
 import (

@@ -1,4 +1,4 @@
-// Package printable makes text from elsewhere safe to show on a terminal, and has the one form in which times are shown.
+// Package printable makes text from elsewhere safe to show on a terminal. Time is the form of times in most lists.
 package printable
 
 import (

@@ -1,4 +1,4 @@
-// Package recent keeps a value for each of the repositories that were used last.
+// Package recent is a cache with a value for each repository and credential. It drops those that were not used for longest.
 package recent
 
 import (

@@ -1,2 +1,3 @@
-// Package archtest checks which packages of the module may import which; see its test.
+// Package archtest tests which packages of the module may import which, and that each mutex names what it guards. It has
+// tests only.
 package archtest

@@ -1,6 +1,6 @@
 // Package bundlestate writes upstream's ResourceBundleStates, one for each value of the label
-// "emco/deployment-id", for tools on the cluster that read them. A state has the briefs of
-// the app's objects, within the size limit of API servers.
+// "emco/deployment-id", for tools on the cluster that read them. A state has short copies of
+// the app's objects (observe.Object.Brief), within the size limit of API servers.
 //
 // A state that someone else created is updated for the app that its selector names, and is
 // never deleted. For an app without a state, the writer creates one in the app's namespace,

@@ -1,9 +1,10 @@
 // Package observe watches all objects on a cluster that have the label
-// "emco/deployment-id", of every kind that the cluster serves and the agent may read.
+// "emco/deployment-id", of every kind that the cluster serves and the agent may read, and the objects of Flux and
+// Config Sync with the label "emco/deployment", which stand for whole deployments.
 //
 //	discovery ──► kinds ──► kubehealth.Watch (one per kind) ──► health of objects ──► apps, by label
 //
-// It keeps the health of an object and its brief, not the object. A kind that cannot be
+// It keeps the health of an object and a short copy of it (Object.Brief), not the object. A kind that cannot be
 // seen, because the agent may not read it or the API server does not answer, is reported as
 // unseen, so its missing objects do not count as deleted. If asked to, it also reads what the
 // nodes have free.

@@ -1,5 +1,5 @@
 // Package inventory computes which objects a simulated cluster has after a reconciler has
-// applied a folder. It keeps the identity and the content stamp of an object, nothing else.
+// applied a folder. Of an object it keeps the identity, the deployment, the status and the content stamp, not the manifest.
 // Equal folders and objects are kept once for all clusters.
 package inventory
 

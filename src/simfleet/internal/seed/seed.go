@@ -1,6 +1,6 @@
 // Package seed registers a fleet with the control plane through its REST API: a provider, a
-// sync object, the clusters with their labels, and a logical cloud with all of them. It
-// leaves existing documents as they are, so a second run adds what is missing. Tokens creates the tokens for
+// sync object, the clusters with their labels and, if asked to, a project and a logical cloud with all clusters, which it
+// instantiates. It leaves existing documents as they are, so a second run adds what is missing. Tokens creates the tokens for
 // reports by HTTPS, and Branches asks which branch each cluster reads.
 package seed
 

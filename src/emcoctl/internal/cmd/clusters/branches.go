@@ -1,5 +1,5 @@
-// Package clusters holds the commands for clusters in Git: moves, the branches that the server writes
-// with their commits and operators' decisions, and report tokens. Lists of clusters are in overview, one
+// Package clusters holds the commands for clusters in Git: move; branches and commits, which list what the server writes;
+// adopt and restore, which decide about a rewritten branch; and token, for report tokens. Lists of clusters are in overview, one
 // cluster is in cmd/status.
 package clusters
 

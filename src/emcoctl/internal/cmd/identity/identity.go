@@ -1,5 +1,4 @@
-// Package identity holds the commands by which a person signs in and asks what it may do, and those for API
-// tokens.
+// Package identity holds the commands that sign a person in and out, say who may do what, and manage API tokens.
 package identity
 
 import (

@@ -1,5 +1,5 @@
-// Package lifecycle holds the commands that change what runs: the actions on deployments, the plans
-// of what an action or the documents of files would change, and the wait for a goal. Package
+// Package lifecycle holds the commands that change what runs: the actions on deployments; plan and diff, which
+// show what an action or files of documents would change; and wait, which waits for a goal. Package
 // documents has the command update, which also replaces documents.
 package lifecycle
 

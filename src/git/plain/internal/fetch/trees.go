@@ -1,5 +1,5 @@
-// Package fetch reads from a repository what package git's ports ask for, each in as few exchanges
-// as the server's capabilities allow.
+// Package fetch has the methods of git.Host and of the other interfaces of package git that read, by Git's protocol, each
+// with as few requests as the server's capabilities allow.
 package fetch
 
 import (

@@ -1,5 +1,5 @@
 // Package treecache holds the trees of a repository's last commits in memory, names and hashes without the contents of
-// files, and the heads of its derived branches. It also lists the paths that differ between two commits.
+// files, and the heads of its derived branches (git.DerivedBranch). It also lists the paths that differ between two commits.
 package treecache
 
 import (
