@@ -11,8 +11,8 @@
 //	                                                               │  are there, the reply was lost: done
 //	                                                               └ Invalid: leave out whom it blames
 //
-// A single caller does not wait for others, unless Options.Hosted is set: then each commit waits for the window, which all
-// branches share.
+// A single caller does not wait for others. On hosted repositories (Options.Hosted) commits are Options.HostedWindow apart,
+// over all branches.
 //
 // Nothing is written twice: edits that a branch holds already change nothing, and then no
 // commit is made.
