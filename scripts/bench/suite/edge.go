@@ -38,15 +38,15 @@ func (s *Suite) edge(ctx context.Context) error {
 	if len(s.Sizes) > 0 {
 		sizes = s.Sizes
 	}
-	makers := []peers.EdgeMaker{peers.EmcoEdge(s.Bin), peers.DirectEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
+	ours, others := peers.EmcoEdge(s.Bin), []peers.EdgeMaker{peers.DirectEdge(s.Bin), peers.HandEdge(), peers.HubEdge()}
 	if s.built(ctx, "P17, Karmada", "karmada") {
-		makers = append(makers, peers.KarmadaPush(), peers.KarmadaPull())
+		others = append(others, peers.KarmadaPush(), peers.KarmadaPull())
 	}
 	if s.built(ctx, "P17, Argo CD", "argocd") {
-		makers = append(makers, peers.ArgoWebhook(), peers.ArgoPolling())
+		others = append(others, peers.ArgoWebhook(), peers.ArgoPolling())
 	}
 	if s.built(ctx, "P17, Open Cluster Management", "ocm") {
-		makers = append(makers, peers.OpenClusterManagement())
+		others = append(others, peers.OpenClusterManagement())
 	}
 	for _, clusters := range sizes {
 		spec := world.Spec{Apps: apps, Clusters: clusters, Resources: resources, Bytes: bytesEach, Shared: true}
@@ -57,7 +57,7 @@ func (s *Suite) edge(ctx context.Context) error {
 			}
 			continue
 		}
-		for _, m := range append(makers[:1:1], shuffled(s, makers[1:])...) { // ours is first: without it nothing can be compared, if time is short
+		for _, m := range slices.Concat([]peers.EdgeMaker{ours}, shuffled(s, others)) { // if time is short, there is what the others are compared with
 			if m.Most > 0 && clusters > m.Most {
 				continue
 			}
