@@ -1,5 +1,5 @@
-// Command emco is the orchestrator: every service in one process by default, or the
-// services that -target names.
+// Command emco runs the control plane: all services in one process by default, or the services that -target names. It
+// also has commands for operators, such as backup and doctor.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package addon helps services to put objects on clusters as a deployment, such as the namespace of a logical
-// cloud: it decides the actions of an addon, packs its objects and publishes its revisions. An addon belongs to a document and has one app, whose objects follow from that
-// document and the ones below it. The orchestrator's worker asks the service that owns the document for
+// Package addon helps services to put objects on clusters as a deployment. An addon is such a deployment: it belongs to a
+// document, such as a logical cloud, and has one app, whose objects follow from that document and the ones below it, such as
+// a namespace. The package decides the actions of an addon, packs its objects and publishes its revisions. The orchestrator's worker asks the service that owns the document for
 // the revisions, and rsync delivers them: so an addon is retried, watched, reported and removed as any deployment is.
 package addon
 

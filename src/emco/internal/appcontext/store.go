@@ -28,7 +28,7 @@
 //	move/<cluster>                      Relocation of a cluster in Git, by clm and by rsync
 //	identity                            the id of the document store that all this belongs to
 //	generation                          Generations: the documents hold the same, see package generation
-//	progress                            etcd's revision at the last start or sweep: a jump shows a restore
+//	progress                            etcd's revision, stored again after a million: a jump shows a restore
 //	audit/…                             the audit log, see package auditlog
 //	doc/…, content/…                    documents and packages, if they are in etcd: see package store/etcd
 //	spend/<sha256>                      what is left of the limits of a Git credential, see package spend

@@ -1,3 +1,3 @@
-// Package archtest keeps the import arrows of the module: which package may know
-// which. It has tests only.
+// Package archtest tests rules of the repository that the compiler does not check: which package may import which, where
+// keys of documents are built, what mutexes guard, and links and names of tests in the documentation. It has tests only.
 package archtest

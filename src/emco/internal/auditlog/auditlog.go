@@ -3,7 +3,7 @@
 // files and to a webhook. Package src/api/audit defines the lines.
 //
 // Each process writes a stream of its own, which it owns like a shard; the next process continues it. A
-// stream is a head, lines in groups of one key, older lines in compressed segments with an index, and an
+// stream is a head, new lines, several in one key, older lines in compressed segments with an index, and an
 // anchor: the last line that was removed.
 package auditlog
 

@@ -1,5 +1,5 @@
-// Package bytelru is a least-recently-used cache with a limit in bytes. Libraries limit the number of entries, but
-// bundles of one object and of 50,000 objects differ by megabytes.
+// Package bytelru is a least-recently-used cache with a limit in bytes: bundles of one object and of 50,000 objects differ
+// by megabytes, so a limit of entries would not do. It also drops values that were not used for ten minutes.
 package bytelru
 
 import (

@@ -1,7 +1,8 @@
 // Package customize defines action controllers, which change what apps put on clusters. Most packages
 // below it are controllers; hpa is a placement controller too. A controller returns edits: objects, patches and
-// override values. The package itself makes edits of a group's own override values that differ by cluster (values.go), and
-// applies objects and patches to what was rendered (apply.go); values are an input of the rendering. Clusters of an app with
+// override values. The package itself makes edits of a group's own override values that differ by cluster (values.go),
+// fetches values of patches from URLs (fetch.go), and applies objects and patches to what was rendered (apply.go). Override values
+// go to the renderer instead. Clusters of an app with
 // equal edits are a class: they share one rendering and one bundle.
 package customize
 

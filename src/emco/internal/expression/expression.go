@@ -1,5 +1,5 @@
-// Package expression compiles and evaluates expressions in CEL. They cannot loop, and their sizes and costs are bounded,
-// whatever they read.
+// Package expression compiles and evaluates expressions in CEL. Each evaluation ends: sizes and costs are bounded,
+// whatever an expression reads.
 package expression
 
 import (

@@ -1,6 +1,6 @@
 // Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that a
-// definition among the objects defines. Flux, kubectl and Helm drop such fields of Kubernetes' kinds
-// silently; Flux refuses those of custom kinds, and with them the whole app.
+// definition among the objects defines. Flux drops such fields of Kubernetes' kinds
+// silently, and refuses those of custom kinds, and with them the whole app (docs/adr/0086).
 package fieldcheck
 
 import (

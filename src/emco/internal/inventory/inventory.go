@@ -1,6 +1,6 @@
 // Package inventory keeps the registered clusters with their labels, the members of logical
-// clouds, and the key-value pairs that were asked for, in memory. It reads only what has changed since, so that a look at a large
-// fleet after a small change is cheap.
+// clouds, and the key-value pairs that were asked for, in memory. Each call reads only the documents that have changed
+// since the one before, so that a look at a large fleet after a small change is cheap.
 package inventory
 
 import (

@@ -1,6 +1,6 @@
-// Package readpoint makes reads cheaper. The reads of one request, or of one round of a worker, ask the store only once
-// for the revision of its last write (the read point). A copy that has reached this revision answers the other reads. They
-// see every write that was acknowledged before the request began, and all writes of the request itself.
+// Package readpoint makes reads cheaper. The reads of one request, or of one round of a worker, share the revision of the
+// store's last write (the read point). A copy that has reached this revision answers them. The store is asked for it by the first
+// read, and again after 250 ms or after Drop. Reads see every write that was acknowledged before the request began, and all writes of the request itself.
 package readpoint
 
 import (

@@ -1,4 +1,5 @@
-// Package run starts services together and stops them together.
+// Package run starts the services of the program in order. When the program ends or a service fails, it stops them one
+// after the other, the last one first.
 package run
 
 import (

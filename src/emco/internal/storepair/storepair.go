@@ -1,6 +1,6 @@
 // Package storepair checks that the two stores of an installation belong together: the documents, and the AppContext that
 // was made from them. Each holds the same random id, so a start finds documents that were lost or replaced, and a second
-// process that uses the same etcd with documents of its own. Package generation compares their times.
+// process that uses the same etcd with documents of its own. Package generation finds that one of them alone was restored from a backup.
 package storepair
 
 import (

@@ -1,7 +1,7 @@
 // Package syncobjects makes Settings from the two sync objects of a cluster: the repository and branch, or the registry
-// or bucket (Settings.Published), the credential, and options of the backend. Only package route calls Read,
-// with what it has read of the objects: for each lookup, and for package clm at registration, so that the user who makes a
-// mistake gets the error.
+// or bucket (Settings.Published), the credential, and options of the backend. Only package route reads
+// the objects and calls Read: for each lookup, and when package clm registers a cluster, so that a user who makes a mistake
+// gets the error at once.
 //
 // Upstream's design calls the reference object the provider's and the resource object
 // the repository's; upstream's code reads Git from the reference object. Here content

@@ -1,5 +1,6 @@
-// Package tlsfiles has TLS of servers and clients with certificates from files, and reads the files again when they
-// change, so that certificates are renewed without a restart.
+// Package tlsfiles has TLS of servers and clients with certificates from files. A server reads its files again when they
+// change, and a client reads its own certificate for each connection, so these are renewed without a restart. A client reads
+// its certificate authorities once.
 package tlsfiles
 
 import (

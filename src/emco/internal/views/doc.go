@@ -5,7 +5,7 @@
 //	etcd ──► mirror ──record by record──► tally ──counts, letters──► /v2/views
 //	                └──pairs of the clusters of one page────────────┘
 //
-// No answer walks all pairs. The tally changes its counts with each record; an answer reads
-// counts, walks at most the clusters of the fleet or the deployments, and reads single pairs
-// only for the rows of its page, which has at most 200.
+// The tally changes its counts with each record. An answer reads counts, walks at most the clusters of the fleet or the
+// deployments, and reads single pairs only for the rows of its page, which has at most 200. The exceptions are the fleet by
+// deployment, and with a filter of apps: they walk the clusters of each deployment that counts, in memory.
 package views

@@ -9,7 +9,7 @@
 // Processes of several versions may run together. Each announces the level of stored data that it knows, and
 // all write what the lowest of them reads, see Level.
 //
-//	member/process/<holder>  the Program of a process, with settings that all need alike (see Settings), on its lease
+//	member/process/<holder>  the Program of a process, with the settings that must be equal in all (see Settings), on its lease
 //	member/level             the level in force; it stays
 //
 // Processes compare their clocks, see Clocks.

@@ -5,7 +5,7 @@
 // before that if a chart broke a limit or left much memory behind. Limits count for each chart,
 // and only a child that was started for a chart can blame the chart for a crash.
 //
-// Projects share the children (package fairshare). A rendering is short at first. One that
+// Package fairshare divides among the projects how many charts are rendered at the same time. A rendering is short at first. One that
 // needs more time starts again as a long one; long renderings leave a permit to short ones, and
 // those that ran out of time before come last.
 package isolated

@@ -1,5 +1,5 @@
 // Package folder has the helpers that sinks oci and s3 share: the root of a cluster's edits, the
-// placeholder file of an empty folder, and the errors of throttling servers.
+// file that keeps a published folder from being empty, and the errors of throttling servers.
 package folder
 
 import (

@@ -1,4 +1,5 @@
-// Package transfer copies documents and packages from one store to another, or to a file and back. It copies
+// Package transfer copies documents and packages from one store to another (Copy), and documents without their packages to a
+// file and back (Write, Read). It copies
 // them as they are: uids, revisions, times, secrets and the id of the store stay. No process may write
 // meanwhile to the store that is copied to.
 package transfer

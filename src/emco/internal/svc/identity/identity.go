@@ -1,5 +1,5 @@
-// Package identity serves roles, bindings, API tokens and sign-ins of browsers, and the questions who a caller is and
-// what it may do. It owns these documents and reads projects and cluster providers, which are the parents of bindings.
+// Package identity serves roles, bindings, API tokens and sign-ins of browsers, and the questions who a caller is,
+// what it may do, and who may do something. It owns these documents and reads projects and cluster providers, which are the parents of bindings.
 //
 // identity.go has the routes, roles and bindings; tokens.go has API tokens, sessions.go sign-ins of browsers,
 // backchannel.go sign-outs that issuers report, and questions.go the questions.

@@ -1,5 +1,5 @@
 // Package policyintents owns the policy agents, which deliver events, and the policy intents, which ask for actions on
-// deployments when an event meets a condition. It asks the orchestrator for the actions, by the port Actions, and may do with
+// deployments when an event meets a condition. It asks the orchestrator for the actions, through the interface Actions, and may do with
 // an event only what the author of the intent may do. It also serves upstream's GET /v2/health.
 package policyintents
 

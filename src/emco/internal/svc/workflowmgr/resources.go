@@ -1,6 +1,7 @@
 // Package workflowmgr owns upstream's services tac and workflowmgr: hooks, which run workflows before and
-// after actions on deployments, and workflows that users start. It stores the intents and the runs, and
-// carries out the runs. The orchestrator adds the runs of hooks to its operations, and waits.
+// after actions on deployments, and workflows that users start. It stores the intents, and
+// carries out the runs. The orchestrator writes the runs of hooks together with the head of the action. When those before the action have
+// ended, workflowmgr releases the operation: the orchestrator carries it out, or, for a termination, rsync removes.
 package workflowmgr
 
 import (

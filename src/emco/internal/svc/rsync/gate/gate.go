@@ -1,7 +1,7 @@
 // Package gate decides which pairs may start. An app waits for the apps that it depends on, and a
 // cluster for the waves before its own: the package cuts the clusters of an app into waves, in order of
-// their names, by the Rollout of the revision. A removal waits until the dependent apps are gone, or until
-// the app is ready on its other clusters. The package writes nothing, and decides from stored
+// their names, by the Rollout of the revision. A removal waits until the dependent apps are gone and, for
+// an app with LeaveLast that stays elsewhere, until it is ready on its other clusters. The package writes nothing, and decides from stored
 // records and the time, so every process comes to the same answers. It asks Input.Reports for readiness on demand, which may read etcd.
 package gate
 

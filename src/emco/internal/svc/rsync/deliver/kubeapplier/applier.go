@@ -1,6 +1,6 @@
 // Package kubeapplier delivers to clusters that are reached directly: it applies the steps of
 // pairs, and watches what becomes of their objects. Of a target's apps it first applies those
-// that bring definitions. For a confined logical cloud it acts as the cloud's user.
+// that bring definitions. For a confined logical cloud (appcontext.Cloud) it acts as the cloud's user.
 package kubeapplier
 
 import (

@@ -1,5 +1,5 @@
-// Package platform registers targets with the platforms of clusters that learn by an API call
-// where to look (see syncer.Bootstrapper).
+// Package platform calls the API of a cluster's platform after a commit, such as Azure Arc's, so that the reconciler there
+// reads the files of a target (see syncer.Bootstrapper).
 package platform
 
 import (
