@@ -55,6 +55,24 @@ type Inventory interface {
 	Labelled(provider, label string) []v2.ClusterKey
 }
 
+// Places are the clusters that documents give the apps of a deployment. They are shared and never change.
+type Places struct {
+	Cloud    string                     // UID of the document of the logical cloud
+	Clusters map[string][]v2.ClusterKey // by app, in order; without apps that cannot be placed
+}
+
+// Bytes is about how much memory places take; nil takes none.
+func (p *Places) Bytes() int {
+	if p == nil {
+		return 0
+	}
+	n := 256
+	for _, clusters := range p.Clusters {
+		n += 64 + 16*len(clusters) // their names are those of the inventory
+	}
+	return n
+}
+
 // Verdict is a filter's decision on one cluster.
 type Verdict struct {
 	Cluster  v2.ClusterKey

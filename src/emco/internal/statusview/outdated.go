@@ -1,12 +1,77 @@
 package statusview
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 )
+
+// comparedPlaces is what a comparison of a revision with the places by documents has found.
+type comparedPlaces struct {
+	places *placement.Places
+	text   string // see outdatedPlaces
+}
+
+// comparedCache keeps the last comparison of each revision: it looks at every cluster of every app, and clients poll statuses.
+type comparedCache = bytelru.Cache[revisionKey, comparedPlaces]
+
+const (
+	comparisonsBytes = 64 << 20 // of all comparisons that are kept, with the places that they hold
+	comparisonBytes  = 256      // of one, about, besides its text and places
+)
+
+func newComparedCache() *comparedCache {
+	return bytelru.New[revisionKey, comparedPlaces](comparisonsBytes)
+}
+
+// outdated describes what an update would change of the places of a revision; "" if that is nothing or not known, or if an update would
+// fail: the next action reports documents that cannot be placed. at is that of the snapshot's mirror.Snapshot. Of errors, it returns
+// those of a store that cannot be reached.
+func (r *Reader) outdated(ctx context.Context, of Subject, s Snapshot, at int64) (string, error) {
+	places, err := of.Places(ctx)
+	if err == nil && places != nil {
+		var usable bool
+		if usable, err = r.instantiated(ctx, appcontext.HeadID(places.Cloud), at); !usable {
+			places = nil
+		}
+	}
+	switch {
+	case errs.Is(err, errs.Unavailable):
+		return "", err
+	case err != nil || places == nil:
+		return "", nil
+	}
+	k := revisionKey{s.Head.UID, s.Rev.Number}
+	if known, ok := r.compared.Get(k); ok && known.places == places {
+		return known.text, nil
+	}
+	text := s.outdatedPlaces(places.Clusters)
+	r.compared.Remove(k)
+	r.compared.Put(k, comparedPlaces{places, text}, comparisonBytes+len(text)+places.Bytes())
+	return text, nil
+}
+
+// instantiated reports whether the logical cloud with a head is instantiated, by the index if that has reached a revision, 0 if it is not
+// known to have.
+func (r *Reader) instantiated(ctx context.Context, cloud appcontext.HeadID, at int64) (bool, error) {
+	if at > 0 {
+		if head, known := r.mirror.HeadSince(cloud, at); known {
+			return head != nil && head.State == appcontext.Instantiated, nil
+		}
+	}
+	head, err := r.contexts.Head(ctx, cloud)
+	if errs.Is(err, errs.NotFound) {
+		return false, nil
+	}
+	return err == nil && head.State == appcontext.Instantiated, err
+}
 
 // outdatedPlaces describes the clusters where an update would place the apps of the revision, and
 // those where it would remove them; "" if it would change no place. places are the clusters

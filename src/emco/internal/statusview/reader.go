@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -54,11 +55,13 @@ type Reader struct {
 	streams   *web.Streams
 	revisions *revisionCache
 	counted   *countedCache
+	histories *historyCache
+	compared  *comparedCache
 }
 
 // New returns a reader of a store and its mirror.
 func New(contexts ContextReader, m *mirror.Mirror, o Options) *Reader {
-	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache(), counted: newCountedCache()}
+	return &Reader{contexts: contexts, mirror: m, options: o, streams: web.NewStreams(o.Streams), revisions: newRevisionCache(), counted: newCountedCache(), histories: newHistoryCache(), compared: newComparedCache()}
 }
 
 // Subject is the document that a query is about.
@@ -68,8 +71,7 @@ type Subject struct {
 	Apps     func(ctx context.Context) ([]string, error) // nil: not known. Names of the apps that the documents have; called only for filters of apps
 
 	// Places returns the clusters on which the documents place each app now; nil: not known.
-	// Apps that cannot be placed are left out.
-	Places func(ctx context.Context) (map[string][]v2.ClusterKey, error)
+	Places func(ctx context.Context) (*placement.Places, error)
 }
 
 // checkApps refuses a filter of apps that exist neither in the documents nor in the revision.
@@ -135,12 +137,8 @@ func (r *Reader) Group(ctx context.Context, of Subject, q Query) (Answer, error)
 	if err := v.write(&out); err != nil || s.past || s.Head.Op != nil || s.Head.Gone || s.Head.Rev == 0 || of.Places == nil {
 		return out, err
 	}
-	places, err := of.Places(ctx)
-	if err != nil && errs.Is(err, errs.Unavailable) {
-		return out, err
-	}
-	out.status.Outdated = v.outdatedPlaces(places) // the next action reports documents that cannot be placed
-	return out, nil
+	out.status.Outdated, err = r.outdated(ctx, of, v.Snapshot, snap.At)
+	return out, err
 }
 
 // Standing is how far a deployment is.
@@ -179,15 +177,6 @@ func (r *Reader) begin(ctx context.Context, of Subject, q Query) (Answer, mirror
 		_, err = revisionOf(head, acts, q.Instance)
 	}
 	return out, snap, acts, err
-}
-
-// history returns the actions up to the head that was read.
-func (r *Reader) history(ctx context.Context, doc store.Doc, head *appcontext.Head) (appcontext.Head, []appcontext.HistoryEntry, error) {
-	if head == nil {
-		return lifecycle.History(ctx, r.contexts, doc)
-	}
-	acts, err := r.contexts.History(ctx, head.UID)
-	return *head, slices.DeleteFunc(acts, func(a appcontext.HistoryEntry) bool { return a.Seq > head.Seq }), err
 }
 
 // revisionOf returns the revision that a query is about: the desired one, unless the query

@@ -282,7 +282,7 @@ func (x *index) touched(cluster v2.ClusterKey) map[v2.DeploymentID]bool {
 
 // snapshot returns the entries of a head's deployment; false if a record of it could not be read.
 func (x *index) snapshot(id appcontext.HeadID) (Snapshot, bool) {
-	s, deployment := Snapshot{Head: x.heads[id]}, id.Deployment()
+	s, deployment := Snapshot{Head: x.heads[id], At: x.mark}, id.Deployment()
 	if s.Head != nil {
 		deployment = s.Head.Deployment()
 	}

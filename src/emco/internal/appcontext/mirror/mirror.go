@@ -174,6 +174,7 @@ type Snapshot struct {
 	Head  *appcontext.Head         // nil: it does not exist
 	Pairs Entries                  // of Head.Deployment
 	Runs  []appcontext.WorkflowRun // the last ones of the head's workflows, in order of name
+	At    int64                    // revision of etcd that the index had reached; 0: it was read from etcd
 }
 
 // Pair is one app on one cluster.

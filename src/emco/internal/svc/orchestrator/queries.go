@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/eventlog"
 	"github.com/emco-orchestrator/emco/src/emco/internal/lifecycle"
+	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
@@ -75,7 +76,7 @@ func (g Queries) feed(doc store.Doc, q statusview.Query) statusview.Feed {
 			return statusview.Answer{}, err
 		}
 		apps := func(ctx context.Context) ([]string, error) { return g.planner.AppNames(ctx, compositeApp(doc)) }
-		places := func(ctx context.Context) (map[string][]v2.ClusterKey, error) { return g.planner.Places(ctx, doc) }
+		places := func(ctx context.Context) (*placement.Places, error) { return g.planner.Places(ctx, doc) }
 		return g.reader.Group(ctx, statusview.Subject{Doc: doc, Identity: who, Apps: apps, Places: places}, q)
 	}}
 }

@@ -62,12 +62,13 @@ type Planner struct {
 	ready     func(ctx context.Context, cloud store.Doc) error
 	inventory *inventory.Inventory
 	decisions *placement.DecisionCache
+	places    *placesCache
 }
 
 // New returns a planner that reads db. ready returns why a logical cloud cannot be used, nil
 // if it can; plans return its error.
 func New(db *store.DB, ready func(ctx context.Context, cloud store.Doc) error) Planner {
-	return Planner{db: db, ready: ready, inventory: inventory.New(db, logicalcloud.New), decisions: &placement.DecisionCache{}}
+	return Planner{db: db, ready: ready, inventory: inventory.New(db, logicalcloud.New), decisions: &placement.DecisionCache{}, places: newPlacesCache(db)}
 }
 
 // Inventory returns the clusters as the planner knows them.
@@ -78,7 +79,7 @@ func (p Planner) Inventory() *inventory.Inventory { return p.inventory }
 // NotFound if users must change documents, and those of ready, of controllers and of the
 // store otherwise. What concerns one app is that app's refusal.
 func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.DeploymentID) (Plan, error) {
-	d, err := p.read(ctx, doc)
+	d, err := p.read(ctx, doc, p.ready)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -125,43 +126,13 @@ func (p Planner) place(ctx context.Context, d documents, apps []App) error {
 	return nil
 }
 
-// Places returns the clusters of each app by the current documents, without what rendering
-// needs. Apps that cannot be placed are left out, those whose place depends on more than documents, and all apps if another
-// process chooses their clusters: it is not asked. Errors are those of Plan.
-func (p Planner) Places(ctx context.Context, doc store.Doc) (map[string][]v2.ClusterKey, error) {
-	d, err := p.read(ctx, doc)
-	if err != nil || d.remote {
-		return nil, err
-	}
-	names, err := p.AppNames(ctx, d.app)
-	if err == nil {
-		err = p.demands(ctx, &d, names, true)
-	}
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]v2.ClusterKey{}
-	for _, name := range names {
-		if d.demands[name].Momentary {
-			continue
-		}
-		decision, err := p.decide(ctx, d, name)
-		switch {
-		case err == nil:
-			out[name] = decision.Clusters
-		case !errs.Is(err, errs.Invalid):
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
 // documents are what the placement of a group's apps depends on.
 type documents struct {
 	doc     store.Doc // of the group
 	app     v2.CompositeAppKey
 	group   v2.DeploymentIntentGroup
 	cloud   v2.LogicalCloud
+	cloudID string                      // of the logical cloud's document
 	within  placement.Filter            // admits the clusters of the logical cloud
 	intents map[string]placementIntent  // by app
 	demands map[string]placement.Demand // of placement controllers, by app; see Planner.demands
@@ -169,14 +140,15 @@ type documents struct {
 	namedIntents
 }
 
-// read reads what places the apps of a group.
-func (p Planner) read(ctx context.Context, doc store.Doc) (d documents, err error) {
+// read reads what places the apps of a group. The error of ready about the logical cloud is returned before intents are read; nil: the
+// cloud need not be ready.
+func (p Planner) read(ctx context.Context, doc store.Doc, ready func(ctx context.Context, cloud store.Doc) error) (d documents, err error) {
 	d.doc = doc
 	d.app, _ = v2.CompositeAppOf(string(doc.Key))
 	if d.group, err = store.Decode[v2.DeploymentIntentGroup](doc); err != nil {
 		return d, err
 	}
-	if d.cloud, d.within, err = p.cloud(ctx, d.app.Project, d.group.Spec.LogicalCloud); err != nil {
+	if err = p.readCloud(ctx, &d, ready); err != nil {
 		return d, err
 	}
 	if d.namedIntents, err = p.groupIntents(ctx, doc.Key); err != nil {
@@ -222,25 +194,28 @@ func (p Plan) Refused() error {
 	return errs.New(errs.Invalid, strings.Join(lines, "\n"))
 }
 
-// cloud reads the logical cloud and returns it with the filter that admits its clusters.
-func (p Planner) cloud(ctx context.Context, project, name string) (v2.LogicalCloud, placement.Filter, error) {
-	key := logicalCloudKey(project, name)
+// readCloud reads the logical cloud, and makes the filter that admits its clusters.
+func (p Planner) readCloud(ctx context.Context, d *documents, ready func(ctx context.Context, cloud store.Doc) error) error {
+	name := d.group.Spec.LogicalCloud
+	key := logicalCloudKey(d.app.Project, name)
 	doc, err := p.db.Get(ctx, key)
 	if errs.Is(err, errs.NotFound) {
-		return v2.LogicalCloud{}, nil, errs.New(errs.Invalid, "LogicalCloud not found: "+name)
+		return errs.New(errs.Invalid, "LogicalCloud not found: "+name)
 	}
 	if err != nil {
-		return v2.LogicalCloud{}, nil, err
+		return err
 	}
-	if err := p.ready(ctx, doc); err != nil {
-		return v2.LogicalCloud{}, nil, err
+	if ready != nil {
+		if err := ready(ctx, doc); err != nil {
+			return err
+		}
 	}
-	lc, err := store.Decode[v2.LogicalCloud](doc)
-	if err != nil {
-		return lc, nil, err
+	d.cloudID = doc.UID
+	if d.cloud, err = store.Decode[v2.LogicalCloud](doc); err != nil {
+		return err
 	}
-	within, err := p.inventory.Cloud(ctx, key, name)
-	return lc, within, err
+	d.within, err = p.inventory.Cloud(ctx, key, name)
+	return err
 }
 
 // logicalCloudKey returns the key of a logical cloud of a project.
