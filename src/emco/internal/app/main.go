@@ -152,7 +152,7 @@ func loadWith(args []string, std IO, add func(flags)) (*config.Config, int) {
 
 func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*config.Config, int) {
 	fs.SetOutput(io.Discard) // the error would disappear in the full help
-	c, err := config.Load(fs, args, os.LookupEnv, warn)
+	c, err := config.Load(fs, args, os.Environ(), warn)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fs.SetOutput(std.Out)

@@ -39,7 +39,7 @@ func runCrashChild(rules string, args []string) int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3) // the parent has ended
 	}()
-	c, err := config.Load(flag.NewFlagSet("victim", flag.ContinueOnError), args, os.LookupEnv, func(string) {})
+	c, err := config.Load(flag.NewFlagSet("victim", flag.ContinueOnError), args, os.Environ(), func(string) {})
 	set := failpoint.New(wrap.Points()...)
 	if err == nil {
 		err = set.Arm(rules)

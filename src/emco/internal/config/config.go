@@ -1,6 +1,6 @@
 // Package config is the program's configuration: one struct, filled from defaults,
-// then a file, then EMCO_* variables, then flags. It refuses invalid values, and unknown settings in the file and in flags.
-// It looks up the variables of its settings only, so a misspelt variable has no effect.
+// then a file, then EMCO_* variables, then flags. It refuses invalid values, and unknown settings in the file and in flags; it warns of
+// unknown variables, because others may set variables with the same beginning.
 package config
 
 import (

@@ -20,11 +20,15 @@ func load(t *testing.T, env map[string]string, args ...string) (Config, error) {
 	t.Helper()
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	return Load(fs, args, lookup(env), func(string) {})
+	return Load(fs, args, variables(env), func(text string) { t.Log(text) })
 }
 
-func lookup(env map[string]string) func(string) (string, bool) {
-	return func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+// variables returns variables in the form of os.Environ.
+func variables(env map[string]string) (out []string) {
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	return out
 }
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
@@ -213,7 +217,7 @@ func TestF59VariablesOfAbbreviations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var warned []string
-			c, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), nil, lookup(tt.env), func(text string) { warned = append(warned, text) })
+			c, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), nil, variables(tt.env), func(text string) { warned = append(warned, text) })
 			if strings.HasPrefix(name, "a wrong") != (err != nil) || err != nil && !strings.Contains(err.Error(), "EMCO_OCI_PLAIN_H_T_T_P") {
 				t.Errorf("got error %v", err)
 			}
@@ -221,6 +225,34 @@ func TestF59VariablesOfAbbreviations(t *testing.T) {
 				t.Errorf("got %v and the warnings %q, want %v and %q", c.OCI.PlainHTTP, warned, tt.want, tt.warn)
 			}
 		})
+	}
+}
+
+// A misspelt variable has no effect: the program says so.
+func TestUnknownVariablesAreNamed(t *testing.T) {
+	t.Parallel()
+	for variable, want := range map[string]string{
+		"EMCO_HTTP_ADRESS=x":                 "EMCO_HTTP_ADRESS is no setting and has no effect; did you mean EMCO_HTTP_ADDRESS?; emco -help lists the settings",
+		"EMCO_STORE_LOOK_HERE_FOR_MORE=x":    "EMCO_STORE_LOOK_HERE_FOR_MORE is no setting and has no effect; emco -help lists the settings",
+		"EMCO_AUTH_TRUSTED=x":                "EMCO_AUTH_TRUSTED is no setting and has no effect; emco -help lists the settings",
+		"EMCO_LOG_LEVEL=warn":                "",
+		"EMCO_URL=http://127.0.0.1:9015":     "", // of emcoctl
+		"EMCO_HTTP_SERVICE_HOST=10.0.0.1":    "", // of Kubernetes, for a Service called emco-http
+		"EMCO_HTTP_SERVICE_PORT_REST=9015":   "",
+		"EMCO_HTTP_PORT=tcp://10.0.0.1:9015": "",
+		"EMCO_HTTP_PORT_9015_TCP_PROTO=tcp":  "",
+		"HTTP_ADDRESS=x":                     "",
+	} {
+		var warned []string
+		_, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), nil, []string{variable}, func(text string) { warned = append(warned, text) })
+		if got := strings.Join(warned, "|"); err != nil || got != want {
+			t.Errorf("%s: got error %v and the warnings %q, want %q", variable, err, got, want)
+		}
+	}
+	key := []string{"EMCO_STORE_SECRET=x"}
+	_, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), []string{"-encryption.kek=env://EMCO_STORE_SECRET"}, key, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -277,7 +309,7 @@ func TestHelpNamesEachSettingThreeWays(t *testing.T) {
 	var out strings.Builder
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(&out)
-	_, err := Load(fs, []string{"-help"}, lookup(nil), func(string) {})
+	_, err := Load(fs, []string{"-help"}, nil, func(string) {})
 	if !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
@@ -318,7 +350,7 @@ func TestHelpShowsBooleansWithoutValue(t *testing.T) {
 	var out strings.Builder
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	fs.SetOutput(&out)
-	if _, err := Load(fs, []string{"-help"}, lookup(nil), func(string) {}); !errors.Is(err, flag.ErrHelp) {
+	if _, err := Load(fs, []string{"-help"}, nil, func(string) {}); !errors.Is(err, flag.ErrHelp) {
 		t.Fatalf("got %v", err)
 	}
 	lines := strings.Split(out.String(), "\n")

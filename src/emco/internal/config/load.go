@@ -13,11 +13,11 @@ import (
 )
 
 // Load fills a Config from its defaults, the file that -config or EMCO_CONFIG names,
-// the environment and args, and validates it. Unknown settings are errors. It calls warn for
-// each variable with a former name, and returns flag.ErrHelp after it has printed the help to
-// fs's output.
-func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), warn func(string)) (Config, error) {
-	c := Default()
+// variables in the form of os.Environ, and args, and validates it. Unknown settings in the file and in flags are errors. It calls warn for
+// each variable with a former name, and for each that looks like a setting and is none. It returns flag.ErrHelp after it has printed
+// the help to fs's output.
+func Load(fs *flag.FlagSet, args, variables []string, warn func(string)) (Config, error) {
+	c, env := Default(), environmentOf(variables)
 	leaves := namedSettings(&c)
 	set := map[string]string{} // flags given, applied after file and environment
 	for _, l := range leaves {
@@ -31,7 +31,7 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 			fs.Func(l.name, l.usage(), take)
 		}
 	}
-	file, _ := getenv("EMCO_CONFIG")
+	file := env["EMCO_CONFIG"]
 	fs.StringVar(&file, "config", file, "configuration file in YAML (EMCO_CONFIG)")
 	if err := fs.Parse(args); err != nil {
 		return c, err
@@ -46,10 +46,11 @@ func Load(fs *flag.FlagSet, args []string, getenv func(string) (string, bool), w
 		if l.fileOnly() {
 			continue
 		}
-		if err := l.override(getenv, set, warn); err != nil {
+		if err := l.override(env, set, warn); err != nil {
 			return c, err
 		}
 	}
+	env.warnOfUnknown(leaves, c.Encryption.KEK, warn)
 	return c, c.Validate()
 }
 
@@ -142,8 +143,8 @@ func (l namedSetting) check(v string) error {
 	return assign(reflect.New(l.val.Type()).Elem(), v)
 }
 
-func (l namedSetting) override(getenv func(string) (string, bool), flags map[string]string, warn func(string)) error {
-	if name, v, ok := l.lookup(getenv, warn); ok {
+func (l namedSetting) override(env environment, flags map[string]string, warn func(string)) error {
+	if name, v, ok := l.lookup(env, warn); ok {
 		if err := assign(l.val, v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -155,14 +156,14 @@ func (l namedSetting) override(getenv func(string) (string, bool), flags map[str
 }
 
 // lookup finds the setting in the environment, by its name or by the former one.
-func (l namedSetting) lookup(getenv func(string) (string, bool), warn func(string)) (name, value string, ok bool) {
+func (l namedSetting) lookup(env environment, warn func(string)) (name, value string, ok bool) {
 	name = l.env()
-	value, ok = getenv(name)
+	value, ok = env[name]
 	former := l.formerEnv()
 	if former == name {
 		return name, value, ok
 	}
-	old, given := getenv(former)
+	old, given := env[former]
 	switch {
 	case given && ok:
 		warn(former + " is ignored: " + name + " is set")
