@@ -28,7 +28,7 @@ S-06 | test      | src/git/budget                  | TestProcessesShareALimit Te
 S-06 | test      | src/emco/internal/appcontext/spend | Test | the limit in etcd
 S-07 | sources   | scripts/e2e                     | TestS07 | three processes read 300 status repositories as often as one does, and replace each other
 S-07 | test      | src/emco/internal/status/gitstatus | TestS07 TestAWebhookReaches | the reads are counted with 24 repositories; a webhook calls any process
-S-07 | test      | src/emco/internal/status/httpstatus | TestReportsFromGit TestEachProcess | each report counts once, and each process answers the same
+S-07 | test      | src/emco/internal/status/agentreports | TestReportsFromGit TestEachProcess | each report counts once, and each process answers the same
 S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram TestTheOlderProgram | two levels of stored data side by side, before and after the raise
 S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow TestAnOperator | who raises the level, and who refuses
 S-08 | upgrade   | scripts/e2e                     | TestS08 | three processes are replaced by a later release with a feature that needs level 2, under load; the way back, and its end

@@ -10,8 +10,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/agentreports"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
-	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/registration"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
@@ -32,10 +32,10 @@ const (
 // reportIntake takes in the reports of agents on clusters, through Git and by HTTPS.
 type reportIntake struct {
 	git      *gitstatus.Source
-	https    *httpstatus.Source
-	writer   *httpstatus.ReportWriter
-	endpoint *httpstatus.Endpoint
-	refusals *httpstatus.RefusalRecorder
+	https    *agentreports.Source
+	writer   *agentreports.ReportWriter
+	endpoint *agentreports.Endpoint
+	refusals *agentreports.RefusalRecorder
 }
 
 // newReportIntake builds both sources. Reads of repositories count against the credential's
@@ -49,13 +49,13 @@ func (a *App) newReportIntake(c config.Config, st openStores, seen *mirror.Mirro
 	registry := &registration.Reader{Routes: &route.Resolver{DB: st.db, Rules: rules}, Contexts: st.contexts, Log: a.log}
 	mirrored := *registry // the mirror has every report that came by HTTPS, and the pairs of that time
 	mirrored.Mirror = seen
-	r := reportIntake{refusals: httpstatus.NewRefusalRecorder(st.contexts, a.log)}
+	r := reportIntake{refusals: agentreports.NewRefusalRecorder(st.contexts, a.log)}
 	refused := func(d intake.Document, err error) { r.refusals.Add(d, err, time.Now()) }
 	count, refresh := m.documents(), time.Duration(c.Status.Stale)/6 // two heartbeats may be lost
-	o := httpstatus.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Refused: refused, Panics: a.panics(m), Log: a.log}
-	r.writer = httpstatus.NewReportWriter(st.contexts, registry, o)
-	r.endpoint = httpstatus.NewEndpoint(r.writer)
-	r.https = httpstatus.NewSource(seen, st.contexts, host, &mirrored, o)
+	o := agentreports.Options{Queue: c.Status.Queue, Refresh: refresh, Count: count, Refused: refused, Panics: a.panics(m), Log: a.log}
+	r.writer = agentreports.NewReportWriter(st.contexts, registry, o)
+	r.endpoint = agentreports.NewEndpoint(r.writer)
+	r.https = agentreports.NewSource(seen, st.contexts, host, &mirrored, o)
 	r.git = gitstatus.New(gitstatus.Parts{Git: host, Clusters: registry, Store: r.writer, Pushes: st.contexts, Sharing: st.contexts, Member: a.member}, gitstatus.Options{
 		Interval: time.Duration(c.Status.Interval), Count: count, Refused: refused, Panics: a.panics(m), Log: a.log,
 	})

@@ -87,6 +87,7 @@ type Store struct {
 	*WorkflowStore
 	*BranchStore
 	*RelocationStore
+	*PushStore
 
 	kv *etcdkv.Client
 	o  options
@@ -97,6 +98,7 @@ type (
 	AgentStore      = agents.Store
 	BranchStore     = gitstate.BranchStore
 	ContentStore    = blobstore.Store
+	PushStore       = gitstate.PushStore
 	RelocationStore = gitstate.RelocationStore
 )
 
@@ -181,6 +183,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 		WorkflowStore:   &WorkflowStore{kv: kv},
 		BranchStore:     gitstate.NewBranchStore(kv),
 		RelocationStore: gitstate.NewRelocationStore(kv, o.now),
+		PushStore:       gitstate.NewPushStore(kv),
 		kv:              kv,
 		o:               o,
 	}

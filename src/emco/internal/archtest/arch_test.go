@@ -86,7 +86,7 @@ var groups = map[string]packageGroup{
 	"driver": {
 		packages: []string{
 			"internal/appcontext/embedded", "internal/condition/opa", "internal/customize/", "internal/placement/logicalcloud", "internal/placement/criteria", "internal/placement/external", "internal/render/helm", "internal/render/isolated",
-			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/freeresources", "internal/status/gitstatus", "internal/status/httpstatus", "internal/status/kubewatch",
+			"internal/sink/kube", "internal/sink/oci", "internal/sink/s3", "internal/status/agentreports", "internal/status/freeresources", "internal/status/gitstatus", "internal/status/kubewatch",
 			"internal/store/", "internal/syncer/", "internal/workflow/",
 			"temporal/temporalrunner", // in a module of its own, for its dependencies
 		},

@@ -1,12 +1,10 @@
 // Package agents stores the agents that report for clusters: their tokens, their last documents, what was
-// refused, and what the nodes of their clusters have free. It also passes webhook calls of Git servers on
-// to all processes.
+// refused, and what the nodes of their clusters have free.
 //
 //	heard/<cluster>         Agent
 //	said/<cluster>/<part>   Document, in values of at most 256 KiB
 //	capacity/<cluster>      Capacity
 //	denied/<cluster>        Refusals
-//	announced/push          Push: the last webhook call
 package agents
 
 import (

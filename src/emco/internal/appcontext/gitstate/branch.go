@@ -1,9 +1,10 @@
 // Package gitstate stores what is recorded of Git: the branches that rsync writes to, with
 // what operators decided about them, and the progress of clusters' moves between places. clm
-// asks for moves; rsync carries them out.
+// asks for moves; rsync carries them out. It also passes webhook calls of Git servers on to all processes.
 //
 //	git/<hash>       Branch
 //	move/<cluster>   Relocation
+//	announced/push   Push: the last webhook call
 package gitstate
 
 import (

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/contain"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
@@ -72,9 +72,9 @@ type Store interface {
 
 // Pushes passes on to all processes what Git servers announced to one of them.
 type Pushes interface {
-	AnnouncePush(ctx context.Context, p agents.Push) error
+	AnnouncePush(ctx context.Context, p gitstate.Push) error
 	// Pushes yields what any process announces, until ctx ends. It may skip some: the next poll finds what they announced.
-	Pushes(ctx context.Context) iter.Seq[agents.Push]
+	Pushes(ctx context.Context) iter.Seq[gitstate.Push]
 }
 
 // Group is the processes that read repositories; a repository belongs to the shard of its URL.

@@ -18,8 +18,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/status"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
@@ -303,15 +303,15 @@ func TestAWebhookReachesTheReader(t *testing.T) {
 }
 
 // announced are the pushes that a process announces.
-type announced chan agents.Push
+type announced chan gitstate.Push
 
-func (a announced) AnnouncePush(_ context.Context, p agents.Push) error {
+func (a announced) AnnouncePush(_ context.Context, p gitstate.Push) error {
 	a <- p
 	return nil
 }
 
-func (announced) Pushes(context.Context) iter.Seq[agents.Push] {
-	return func(func(agents.Push) bool) {}
+func (announced) Pushes(context.Context) iter.Seq[gitstate.Push] {
+	return func(func(gitstate.Push) bool) {}
 }
 
 // A push that comes while another one is being announced is announced with it. Nothing is left for its own announcement then: one

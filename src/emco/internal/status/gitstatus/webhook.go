@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -145,7 +145,7 @@ func (s *Source) announcePushes(ctx context.Context) {
 		case <-s.poke:
 		}
 		s.mu.Lock()
-		p := agents.Push{By: s.holder}
+		p := gitstate.Push{By: s.holder}
 		if len(s.announced) <= maxAnnounced {
 			p.Paths = slices.Sorted(maps.Keys(s.announced))
 		}

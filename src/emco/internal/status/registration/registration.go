@@ -14,8 +14,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/readpoint"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
+	"github.com/emco-orchestrator/emco/src/emco/internal/status/agentreports"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/gitstatus"
-	"github.com/emco-orchestrator/emco/src/emco/internal/status/httpstatus"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
@@ -85,14 +85,14 @@ func (l *lister) add(c route.PullCluster) {
 }
 
 // Cluster returns what a source of reports needs to know of one cluster.
-func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (httpstatus.Cluster, error) {
+func (r *Reader) Cluster(ctx context.Context, name v2.ClusterKey) (agentreports.Cluster, error) {
 	lookup := r.Routes.Lookup()
 	c, err := lookup.Registration(ctx, name)
 	if err != nil || c.Direct() {
-		return httpstatus.Cluster{Registration: c.UID, Direct: err == nil}, err
+		return agentreports.Cluster{Registration: c.UID, Direct: err == nil}, err
 	}
 	s, err := lookup.Settings(ctx, name, c.GitOps)
-	return httpstatus.Cluster{Registration: c.UID, Reports: s.Status.Mode == syncobjects.StatusHTTPS, Desired: s.Repo}, err
+	return agentreports.Cluster{Registration: c.UID, Reports: s.Status.Mode == syncobjects.StatusHTTPS, Desired: s.Repo}, err
 }
 
 // Pairs returns what a cluster should hold.

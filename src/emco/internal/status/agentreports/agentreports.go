@@ -1,4 +1,4 @@
-// Package httpstatus stores the reports of agents, which they send by HTTPS or which one process reads
+// Package agentreports stores the reports of agents, which they send by HTTPS or which one process reads
 // from Git, and delivers them in all processes. Any process may accept a report by HTTPS. It answers after
 // etcd has the report on disk, and stores concurrent reports in one transaction.
 //
@@ -14,7 +14,7 @@
 //
 // Endpoint also makes and revokes tokens. RefusalRecorder records which documents were refused. Source
 // stores what the nodes of clusters have free, and answers GET …/monitor.
-package httpstatus
+package agentreports
 
 import (
 	"cmp"

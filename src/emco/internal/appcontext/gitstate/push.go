@@ -1,4 +1,4 @@
-package agents
+package gitstate
 
 import (
 	"context"
@@ -16,8 +16,14 @@ type Push struct {
 	Paths []string `json:"paths,omitempty"` // of the URLs of the repositories; empty: any
 }
 
+// PushStore passes pushes on between processes.
+type PushStore struct{ kv *etcdkv.Client }
+
+// NewPushStore returns the pushes below the client's prefix.
+func NewPushStore(kv *etcdkv.Client) *PushStore { return &PushStore{kv} }
+
 // AnnouncePush reports pushes to all processes.
-func (s *Store) AnnouncePush(ctx context.Context, p Push) error {
+func (s *PushStore) AnnouncePush(ctx context.Context, p Push) error {
 	key := pushKey(s.kv)
 	text, err := etcdkv.Encode(key, p)
 	if err != nil {
@@ -29,7 +35,7 @@ func (s *Store) AnnouncePush(ctx context.Context, p Push) error {
 
 // Pushes yields the pushes that any process announces from now on, until ctx ends. It may skip one that another follows at
 // once, or that is announced while etcd does not answer.
-func (s *Store) Pushes(ctx context.Context) iter.Seq[Push] {
+func (s *PushStore) Pushes(ctx context.Context) iter.Seq[Push] {
 	return func(yield func(Push) bool) {
 		synced := false
 		for c := range s.kv.Watch(ctx, pushKey(s.kv)) {
