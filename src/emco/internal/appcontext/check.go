@@ -16,6 +16,8 @@ type Fault struct {
 	Reason  string
 }
 
+const restore = "restore the AppContext from a backup"
+
 // CheckContent returns content that revisions and pairs need and that is missing or damaged, and
 // pairs of deployments that no head owns, in order of subjects. It only reads. The caches
 // of a store that was just opened are empty, so all content is read.
@@ -27,7 +29,7 @@ func (s *Store) CheckContent(ctx context.Context) ([]Fault, error) {
 		}
 	}
 	for _, d := range slices.Sorted(maps.Keys(c.unowned)) {
-		c.fault("deployment "+string(d), "%d apps on clusters belong to no head: nothing will remove them", c.unowned[d])
+		c.fault("deployment "+string(d), "%d apps on clusters belong to no head, so nothing will remove them: restore the AppContext from a backup, or remove their objects yourself", c.unowned[d])
 	}
 	slices.SortStableFunc(c.faults, func(a, b Fault) int {
 		if a.Subject < b.Subject {
@@ -89,7 +91,7 @@ func (c *contentCheck) readRevision(ctx context.Context, h Head, rev Revision) e
 	}
 	places, err := c.s.Placements(ctx, h.UID, rev.Number)
 	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Internal) {
-		c.fault(h.Document, "the placements of revision %d cannot be read: %v", rev.Number, err)
+		c.fault(h.Document, "the placements of revision %d cannot be read: %v: %s", rev.Number, err, restore)
 		return nil
 	}
 	for _, p := range places {
@@ -121,7 +123,7 @@ func (c *contentCheck) checkBundles(ctx context.Context) error {
 		b, err := c.s.GetBundle(ctx, d)
 		switch {
 		case errs.Is(err, errs.NotFound), errs.Is(err, errs.Internal):
-			c.fault("content "+string(d), "%s needs it: %v", by, err)
+			c.fault("content "+string(d), "%s needs it: %v: %s", by, err, restore)
 		case err != nil:
 			return err
 		}
@@ -134,7 +136,7 @@ func (c *contentCheck) checkBundles(ctx context.Context) error {
 	}
 	missing, err := c.s.Missing(ctx, slices.Sorted(maps.Keys(objects)))
 	for _, d := range missing {
-		c.fault("content "+string(d), "%s needs it, and it is missing", objects[d])
+		c.fault("content "+string(d), "%s needs it, and it is missing: %s", objects[d], restore)
 	}
 	return err
 }

@@ -117,14 +117,14 @@ func (b Branches) compare(ctx context.Context, looks []branchFindings) error {
 // report reports what is wrong with a branch. documents are those that have ids of deployments.
 func (l branchFindings) report(documents map[string]store.Key, report Report) {
 	if l.failed != nil {
-		report(l.subject, fmt.Sprintf("its files cannot be read: %v", l.failed))
+		report(l.subject, fmt.Sprintf("its files cannot be read: %v. Check whether the repository and the branch exist, and its credential", l.failed))
 	}
 	if l.cut {
 		report(l.subject, fmt.Sprintf("it has more than %d files or %d deployments, and only the first ones were looked at: spread its clusters over branches (gitOpsRefMode: shard)", maxFiles, maxFolders))
 	}
 	for i, id := range slices.Sorted(maps.Keys(l.found)) {
 		if i == maxStrangers {
-			report(l.subject, fmt.Sprintf("%d more deployments that EMCO does not know have folders", len(l.found)-i))
+			report(l.subject, fmt.Sprintf("%d more deployments that EMCO does not know have folders: mend the former ones, then check again", len(l.found)-i))
 			break
 		}
 		f := l.found[id]

@@ -1,5 +1,5 @@
 // Package doctor looks for contradictions between the documents, the AppContext and the Git branches, for emco doctor and
-// emcoctl doctor, which asks its Routes. It repairs nothing; most faults name a remedy.
+// emcoctl doctor, which asks its Routes. It repairs nothing; each fault says what to do.
 package doctor
 
 import (
