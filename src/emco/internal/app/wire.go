@@ -53,6 +53,7 @@ import (
 	hpaapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/hpa"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ncm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 	ovnapi "github.com/emco-orchestrator/emco/src/emco/internal/svc/ovnaction"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/ownresource"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
@@ -162,7 +163,7 @@ func (a *App) newWiring(c config.Config, p resolvedSettings, st openStores, m *m
 	}
 	dial := grpccall.Dialer{Admit: p.outward.Check, TLS: p.controllerTLS, PlainText: c.Controllers.PlainText}
 	w.free = a.freeResources(c, st, w.stored)
-	usage := orchestrator.NewUsage()
+	usage := quota.NewUsage()
 	w.mirror.Observe(usage)
 	w.groups = orchestrator.NewGroups(st.db, st.contexts, w.renderer).WithStatus(w.reader).WithUsage(usage).WithPlaced(w.mirror).
 		WithControllers(controllers(st.db, p.values), p.values).

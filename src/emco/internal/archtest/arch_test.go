@@ -174,7 +174,7 @@ var exceptions = map[string][]string{
 	// It gives emco the client of Temporal that the program emco does not link.
 	"temporal/cmd/emco-temporal": {module + "/internal/config", module + "/temporal/temporalrunner"},
 	// It lets the counts follow the mirror.
-	"internal/app": {module + "/internal/views/tally", module + "/internal/views/branchlog"},
+	"internal/app": {module + "/internal/svc/orchestrator/quota", module + "/internal/views/tally", module + "/internal/views/branchlog"},
 	// config takes its default rates from budget.
 	"internal/config": {root + "git/budget"},
 	// It stores what budgets have left.
@@ -184,7 +184,7 @@ var exceptions = map[string][]string{
 	// The clusters of the logical cloud always limit a placement.
 	"internal/svc/orchestrator/plan": {module + "/internal/placement/logicalcloud", module + "/internal/placement/criteria"},
 	// The service alone sees its parts, and of these revision sees plan.
-	"internal/svc/orchestrator":          {module + "/internal/svc/orchestrator/plan", module + "/internal/svc/orchestrator/revision"},
+	"internal/svc/orchestrator":          {module + "/internal/svc/orchestrator/plan", module + "/internal/svc/orchestrator/quota", module + "/internal/svc/orchestrator/revision"},
 	"internal/svc/orchestrator/revision": {module + "/internal/svc/orchestrator/plan"},
 }
 

@@ -9,8 +9,7 @@
 //
 // resources.go has the documents, groups.go the routes of groups, actions.go the actions of callers,
 // act.go those that events ask for, and hooks.go the hooks around actions. prepare.go checks what an
-// action needs, plandigest.go binds it to its plan, quota.go holds it to the quotas of the project, and
-// foureyes.go to a review by another caller. dryrun.go answers dry runs, and repeats the checks of prepare.go.
+// action needs, plandigest.go binds it to its plan, and foureyes.go holds it to a review by another caller. dryrun.go answers dry runs, and repeats the checks of prepare.go.
 // queries.go and placement.go answer queries, worker.go executes operations, and sweep.go removes content without references.
-// Package plan reads the documents, and package revision renders and publishes.
+// Package plan reads the documents, package quota holds actions to the quotas of the project, and package revision renders and publishes.
 package orchestrator

@@ -182,10 +182,10 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 	if out.from > 0 {
 		next, outcome = out.draft.Placements, plan.RestoredOutcome(out.from)
 	}
-	if err := g.quotas().requested(ctx, out.before, group, next); err != nil {
+	if err := g.quotas.CheckRequest(ctx, out.before, group, next); err != nil {
 		return dryRunResult{}, err
 	}
-	if err := g.quotas().rendered(ctx, out.before, group, out.draft.Use); err != nil {
+	if err := g.quotas.CheckRendered(ctx, out.before, group, out.draft.Use); err != nil {
 		return dryRunResult{}, err
 	}
 	out.digest = planDigest(req, out.before, group, outcome)

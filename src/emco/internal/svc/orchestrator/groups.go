@@ -26,6 +26,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -46,7 +47,7 @@ type Groups struct {
 	events    *eventlog.Log
 	dryRunner dryRunner
 	plans     *planview.Cache // of dry runs that are read in parts
-	usage     *Usage          // nil: quotas are not obeyed
+	quotas    quota.Checker
 	reader    *statusview.Reader
 	values    customize.Values // that patches fetch; nil: none
 	placed    revision.Placed  // what clusters should hold; nil: not known
@@ -59,7 +60,7 @@ type Groups struct {
 func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Renderer) *Groups {
 	g := &Groups{
 		groupDocs: groupDocs{db}, contexts: contexts, table: lifecycle.GroupTable(), executor: lifecycle.Executor{DB: db, Contexts: contexts},
-		events: eventlog.New(contexts), dryRunner: newDryRunner(renderer), plans: planview.NewCache(time.Now), now: time.Now,
+		events: eventlog.New(contexts), quotas: quota.Checker{DB: db}, dryRunner: newDryRunner(renderer), plans: planview.NewCache(time.Now), now: time.Now,
 		reader: statusview.New(contexts, mirror.New(contexts, slog.New(slog.DiscardHandler)), statusview.Default()),
 	}
 	g.planner = plan.New(db, func(ctx context.Context, cloud store.Doc) error {
@@ -67,6 +68,12 @@ func NewGroups(db *store.DB, contexts *appcontext.Store, renderer render.Rendere
 		return err
 	})
 	g.planner.Running = g.running
+	return g
+}
+
+// WithUsage makes the actions obey the quotas of projects; u counts what they use.
+func (g *Groups) WithUsage(u *quota.Usage) *Groups {
+	g.quotas.Usage = u
 	return g
 }
 
@@ -157,7 +164,7 @@ func (g *Groups) Mount(r *mux.Router) {
 
 // Queries returns the queries that go with the actions, as the functions With… have made them.
 func (g *Groups) Queries() Queries {
-	return Queries{groupDocs: g.groupDocs, contexts: g.contexts, planner: g.planner, executor: g.executor, events: g.events, usage: g.usage, reader: g.reader}
+	return Queries{groupDocs: g.groupDocs, contexts: g.contexts, planner: g.planner, executor: g.executor, events: g.events, quotas: g.quotas, reader: g.reader}
 }
 
 // Guards returns what the group's lifecycle requires when its document changes.

@@ -25,6 +25,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/clm"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/dcm"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/placementintent"
 	backends "github.com/emco-orchestrator/emco/src/emco/internal/syncer/all"
@@ -50,7 +51,7 @@ type controlPlane struct {
 	renderer render.Renderer
 	api      http.Handler
 	groups   *Groups
-	usage    *Usage                                   // nil: quotas are not obeyed
+	usage    *quota.Usage                             // nil: quotas are not obeyed
 	placers  func(v2.Controller) placement.Controller // registered ones; nil: none are called
 	reviews  *review.Records                          // nil: callers may approve what they changed
 	project  string
@@ -341,7 +342,7 @@ func (p *controlPlane) work() {
 
 func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 	p.Helper()
-	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, quotas: p.groups.quotas(), reviewed: p.groups.reviewed, renderer: renderer, log: slog.New(slog.DiscardHandler)}
+	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, quotas: p.groups.quotas, reviewed: p.groups.reviewed, renderer: renderer, log: slog.New(slog.DiscardHandler)}
 	for op, err := range p.contexts.Operations(p.Context()) {
 		p.must(err)
 		w.execute(ctx, revision.Builder{Contexts: p.contexts, Renderer: renderer, Blobs: p.contexts, Placed: p.groups.placed, Admit: w.admit, Recipients: w.planner.Recipients}, op)

@@ -42,7 +42,7 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 		}
 		out.op.Outcome = outcome
 	}
-	if err := g.quotas().requested(ctx, requested.Head, group.Head, next); err != nil {
+	if err := g.quotas.CheckRequest(ctx, requested.Head, group.Head, next); err != nil {
 		return out, err
 	}
 	if !req.force {

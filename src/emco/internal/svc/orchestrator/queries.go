@@ -19,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/statusview"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -30,7 +31,7 @@ type Queries struct {
 	planner  plan.Planner
 	executor lifecycle.Executor // loads histories
 	events   *eventlog.Log
-	usage    *Usage // nil: this process does not count
+	quotas   quota.Checker
 	reader   *statusview.Reader
 }
 
@@ -209,4 +210,24 @@ func (g Queries) keptRevision(ctx context.Context, head appcontext.Head, rev app
 		out.Apps = append(out.Apps, app)
 	}
 	return out, nil
+}
+
+// getUsage answers with what a project uses of its quotas.
+func (g Queries) getUsage(w http.ResponseWriter, r *http.Request) error {
+	if err := web.CheckQuery(r.URL.Query()); err != nil {
+		return err
+	}
+	v, err := web.Vars(r)
+	if err != nil {
+		return err
+	}
+	project := v["project"]
+	if _, err := g.db.Get(r.Context(), store.Key(v2.ProjectStoreKey(project))); err != nil {
+		return store.NotFoundAs(err, "Project not found")
+	}
+	out, err := g.quotas.Report(r.Context(), project)
+	if err != nil {
+		return err
+	}
+	return web.JSON(w, http.StatusOK, out)
 }

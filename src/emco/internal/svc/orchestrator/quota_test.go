@@ -10,15 +10,15 @@ import (
 	"time"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
-	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 )
 
 // counted makes the API obey quotas, with a mirror that runs until the test ends. It returns a
 // function that waits until the project uses so much.
 func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations int64)) {
 	t.Helper()
-	m, usage := mirror.New(p.contexts, slog.New(slog.DiscardHandler)), NewUsage()
+	m, usage := mirror.New(p.contexts, slog.New(slog.DiscardHandler)), quota.NewUsage()
 	m.Observe(usage)
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.Run(t.Context()) })
@@ -28,8 +28,8 @@ func (p *controlPlane) counted(t *testing.T) (uses func(deployments, operations 
 	return func(deployments, operations int64) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			got, _, err := usage.of(p.project)
-			if err == nil && got.deployments == deployments && got.operations == operations {
+			got, _, err := usage.Of(p.project)
+			if err == nil && got.Deployments == deployments && got.Operations == operations {
 				return
 			}
 			if time.Now().After(end) {
@@ -84,33 +84,6 @@ func TestQuotasRefuseWithTheirNumbers(t *testing.T) {
 	refused(one.act("update"), "operations", 0, 0)
 	one.acts("terminate")
 	uses(0, 0)
-}
-
-func TestUsageCountsHeadsOnce(t *testing.T) {
-	t.Parallel()
-	u := NewUsage()
-	if _, _, err := u.of("shop"); err == nil {
-		t.Error("what is not counted yet is known")
-	}
-	const group = "projects/shop/composite-apps/till/v1/deployment-intent-groups/g"
-	head := appcontext.Head{UID: "1", Document: group, State: appcontext.Instantiated, Op: &appcontext.Operation{}, Use: appcontext.Use{Clusters: 2, Objects: 6, Bytes: 900}}
-	u.HeadChanged("1", &head)
-	u.HeadChanged("1", &head)
-	u.HeadChanged("2", &appcontext.Head{UID: "2", Document: "projects/shop/logical-clouds/c", State: appcontext.Instantiated})
-	u.Advanced(1)
-	if all, one, err := u.of("shop", "1"); err != nil || all != (projectUse{1, 1, 2, 6, 900}) || one != all {
-		t.Errorf("the project uses %+v, the deployment %+v, %v", all, one, err)
-	}
-	passed := head
-	passed.MovedTo = "3" // what it had on clusters belongs to another head
-	u.HeadChanged("1", &passed)
-	if all, _, _ := u.of("shop"); all != (projectUse{deployments: 1, operations: 1}) {
-		t.Errorf("after a migration the project uses %+v", all)
-	}
-	u.HeadChanged("1", nil)
-	if all, _, _ := u.of("shop"); all != (projectUse{}) {
-		t.Errorf("after its end the project uses %+v", all)
-	}
 }
 
 // Rendered objects and bytes are refused before anything is delivered: by a dry run with the numbers,

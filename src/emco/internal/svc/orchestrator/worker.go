@@ -22,6 +22,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/quota"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/revision"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 )
@@ -48,7 +49,7 @@ type Worker struct {
 	planner  plan.Planner
 	values   customize.Values // that patches fetch; nil: none
 	placed   revision.Placed  // what clusters should hold; nil: not known
-	quotas   quotas
+	quotas   quota.Checker
 	reviewed func(ctx context.Context, head appcontext.Head) error // see Groups.reviewed
 	log      *slog.Logger
 	panics   *contain.Panics
@@ -65,7 +66,7 @@ type Worker struct {
 // NewWorker returns a worker that joins the other processes as member me.
 func NewWorker(g *Groups, addons addon.Publishers, renderer render.Renderer, me shards.Member, panics *contain.Panics, log *slog.Logger) *Worker {
 	w := &Worker{
-		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, placed: g.placed, quotas: g.quotas(), reviewed: g.reviewed, renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
+		addons: addons, db: g.db, contexts: g.contexts, planner: g.planner, values: g.values, placed: g.placed, quotas: g.quotas, reviewed: g.reviewed, renderer: renderer, panics: panics, log: log, firstSweep: sweepSoon,
 		shares: fairshare.New(fairshare.Options{Permits: maxOperations, PerTenant: maxOfProject}),
 	}
 	w.operations = g.contexts.ShardRunner(operatorGroup, me, w.runShard)
@@ -242,7 +243,7 @@ func (w *Worker) try(ctx context.Context, b revision.Builder, op appcontext.Oper
 
 // admit refuses, as Invalid, a revision that would use more than its project may, or that has what nobody has reviewed.
 func (w *Worker) admit(ctx context.Context, head appcontext.Head, next appcontext.Use) error {
-	if err := w.quotas.admit(ctx, head, next); err != nil {
+	if err := w.quotas.Admit(ctx, head, next); err != nil {
 		return err
 	}
 	return w.reviewed(ctx, head)

@@ -149,32 +149,3 @@ func (d Policies) Seals() (name string, seals bool) {
 	}
 	return d[i].Name, true
 }
-
-// Limit is the limit of a quota, and the policy that sets it.
-type Limit struct {
-	Max    int64
-	Policy string
-}
-
-// Limits returns the limits of a project by the name of the quota. Of several policies the lowest
-// number holds. Errors are the store's.
-func (p Planner) Limits(ctx context.Context, project string) (map[string]Limit, error) {
-	out := map[string]Limit{}
-	for item, err := range store.All[v2.Policy](ctx, p.db, store.Key(v2.ProjectStoreKey(project)+"/policies"), store.Query{Depth: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if item.Value.Spec.Quota == nil {
-			continue
-		}
-		for _, l := range item.Value.Spec.Quota.Limits() {
-			if l.Limit == nil {
-				continue
-			}
-			if lowest, limited := out[l.Name]; !limited || *l.Limit < lowest.Max {
-				out[l.Name] = Limit{*l.Limit, path.Base(string(item.Doc.Key))}
-			}
-		}
-	}
-	return out, nil
-}
