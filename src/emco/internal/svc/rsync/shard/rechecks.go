@@ -52,7 +52,6 @@ type orphanSweep struct {
 	shard int
 	alone func() bool                      // no other process works: all shards see the same registrations
 	timer *queue.Timers[appcontext.HeadID] // its calls reconcile a head again, and claim what no shard has started
-	live  bool                             // the heads of the start are reconciled; only the goroutine that follows heads uses it
 }
 
 // sweepAfter is how long after a change of a head the sweep is.
@@ -67,7 +66,7 @@ func newOrphanSweep(shard int, alone func() bool, sweep func(id appcontext.HeadI
 
 // schedule sets the time of the sweep for a head that has changed.
 func (o *orphanSweep) schedule(head appcontext.Head, state headState) {
-	if o.live && !state.removed && !state.stopped && state.owned && route.Group.Of(string(head.Deployment())) == o.shard && !o.alone() {
+	if !state.removed && !state.stopped && state.owned && route.Group.Of(string(head.Deployment())) == o.shard && !o.alone() {
 		o.timer.Set(head.UID, sweepAfter)
 	}
 }

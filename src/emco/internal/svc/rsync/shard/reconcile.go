@@ -17,10 +17,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pairs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/queue"
 )
 
 // storeRetry determines when reads and writes of our own stores are tried again.
 var storeRetry = pair.Retry{First: pair.FirstRetry, Longest: time.Minute}
+
+// awayPause is how long a head waits until it asks again for documents that are away.
+const awayPause = 5 * time.Second
 
 // headState is all of a head that decides what the shard does. If it is the same as
 // before, nothing is new.
@@ -42,7 +46,7 @@ type reconciled struct {
 }
 
 // headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it, except recheckWhole and
-// stopTimers, which others may call, and the timers of orphans, which fire in goroutines of their own.
+// stopTimers, which others may call, and the timers of orphans and waiting, which fire in goroutines of their own.
 type headReconciler struct {
 	Shared
 	number   int               // of the shard
@@ -52,19 +56,23 @@ type headReconciler struct {
 	proceed  func(ctx context.Context, due []pair.Target)                // requeues targets and stores events
 	caughtUp func()                                                      // called when the heads of the start are reconciled
 
-	atOnce     int // clusters of a change that are written before their targets are requeued
+	atOnce     int           // clusters of a change that are written before their targets are requeued
+	awayPause  time.Duration // see the constant
+	live       bool          // the heads of the start are reconciled
 	owners     *deploymentOwners
 	reconciled map[appcontext.HeadID]reconciled // by head
 	rechecks   rechecks                         // locks itself
 	orphans    *orphanSweep
+	waiting    *queue.Timers[appcontext.HeadID] // heads that wait for the documents, and when they ask again
 }
 
 // newHeadReconciler returns the reconciler of s; s.pairs must be set.
 func newHeadReconciler(s *Shard, caughtUp func()) *headReconciler {
 	r := &headReconciler{
 		Shared: s.Shared, number: s.number, contexts: s.contexts, pairs: s.pairs, stop: s.stopDeployment, proceed: s.proceed, caughtUp: caughtUp,
-		atOnce: writtenAtOnce, owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
+		atOnce: writtenAtOnce, awayPause: awayPause, owners: newDeploymentOwners(), reconciled: map[appcontext.HeadID]reconciled{},
 	}
+	r.waiting = queue.NewTimers(r.Heads.Recheck)
 	r.orphans = newOrphanSweep(r.number, r.Alone, func(id appcontext.HeadID) { r.recheck(id, recheck{claim: true}) })
 	return r
 }
@@ -82,7 +90,7 @@ func (r *headReconciler) run(ctx context.Context) error {
 			}
 			r.proceed(ctx, r.pairs.All()) // also watches the clusters that hold something
 			r.caughtUp()
-			r.orphans.live = true
+			r.live = true
 		default:
 			if err := r.handleHead(ctx, e); err != nil {
 				return err
@@ -92,8 +100,11 @@ func (r *headReconciler) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stopTimers stops the timers and waits for a running one.
-func (r *headReconciler) stopTimers() { r.orphans.timer.Stop() }
+// stopTimers stops the timers and waits for running ones.
+func (r *headReconciler) stopTimers() {
+	r.orphans.timer.Stop()
+	r.waiting.Stop()
+}
 
 // recheckWhole has the shard compare everything that a head wants with its pairs.
 func (r *headReconciler) recheckWhole(id appcontext.HeadID) { r.recheck(id, recheck{whole: true}) }
@@ -107,6 +118,10 @@ func (r *headReconciler) recheck(id appcontext.HeadID, why recheck) {
 // handleHead reconciles a head and requeues the targets that must change. It tries again while
 // a store is unreachable. After six attempts it returns the error, which ends the shard's term; the
 // next term begins with all heads.
+//
+// While the documents are away the term goes on, because what is desired already is delivered (ADR 0083): the
+// head waits and others follow. At the start handleHead itself waits, because what is stored may be
+// what the head no longer wants.
 func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent) error {
 	for attempt := 1; ; attempt++ {
 		var due []pair.Target
@@ -126,6 +141,15 @@ func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent)
 		case errs.Is(err, errs.NotFound): // the revision was removed meanwhile; a later event follows
 			r.Log.Warn("revision not found", "deployment", e.Head.UID, "rev", e.Head.Rev)
 			return nil
+		case errs.Is(err, errs.Unavailable) && r.Routes.LastKnown.Away():
+			r.Log.Warn("head not reconciled while the documents are away; will retry", "deployment", e.Head.UID, "err", err)
+			if r.live {
+				r.waiting.Set(e.Head.UID, r.awayPause)
+				return nil
+			}
+			attempt = 0
+			_ = pause.For(ctx, r.awayPause)
+			continue
 		case errors.Is(err, appcontext.ErrFenced), attempt > pair.MaxAttempts:
 			return err
 		}
@@ -169,7 +193,7 @@ func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEve
 		return nil, err
 	}
 	r.reconciled[head.UID] = now
-	if changed {
+	if changed && r.live {
 		r.orphans.schedule(head, state)
 	}
 	return due, nil
@@ -204,16 +228,20 @@ func (r *headReconciler) carryOut(ctx context.Context, head appcontext.Head, dep
 func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, deployment v2.DeploymentID, state headState, last reconciled, claim bool) ([]pair.Target, reconciled, error) {
 	now := reconciled{state: state}
 	ctx = readpoint.With(ctx)
-	documents, err := r.Routes.DB.Changes(ctx, last.mark)
-	if err != nil {
-		return nil, now, err
+	var documents store.Changes
+	if !state.removed { // a removal needs no documents
+		var err error
+		if documents, err = r.Routes.DB.Changes(ctx, last.mark); err != nil {
+			return nil, now, err
+		}
 	}
 	w := pair.Desired{
 		Deployment: deployment, Head: head.UID, Subject: head.Document, Trace: head.Traceparent, Rev: head.Rev, Removed: state.removed,
 		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
 		Handovers: r.pairs.Handovers(), // before anything is read from the store
 	}
-	if err := r.readRevision(ctx, &w, last, documents, claim); err != nil {
+	err := r.readRevision(ctx, &w, last, documents, claim)
+	if err != nil {
 		return nil, now, err
 	}
 	if w.Registrations, err = r.registrations(ctx, w); err != nil {
