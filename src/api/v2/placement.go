@@ -19,7 +19,7 @@ type AppIntentSpec struct {
 	Intent PlacementSelection `json:"intent"`               // the clusters: all of allOf, and one of anyOf
 }
 
-// PlacementSelection is all clusters of allOf and one of anyOf.
+// PlacementSelection selects all clusters of allOf, and of each anyOf one, or as many as choose requests.
 type PlacementSelection struct {
 	AllOf []AllOf    `json:"allOf,omitempty"` // every cluster that an entry selects
 	AnyOf []Selector `json:"anyOf,omitempty"` // one cluster of those that the entries select

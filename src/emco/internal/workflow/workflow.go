@@ -132,13 +132,13 @@ func Release(h appcontext.Head, now time.Time) appcontext.HeadChange {
 	if op.Terminates() {
 		to.Op, to.Gone, to.Failure, to.Terminated = nil, true, "", now
 		return appcontext.HeadChange{From: h, To: to, Events: []appcontext.Event{{
-			At: now, Type: appcontext.Normal, Reason: "HooksComplete", Message: "nothing is desired any longer",
+			At: now, Type: appcontext.Normal, Reason: v2.EventReasonHooksComplete, Message: "nothing is desired any longer",
 		}}}
 	}
 	op.Hooks = false
 	to.Op = &op
 	return appcontext.HeadChange{From: h, To: to, Op: &op, Events: []appcontext.Event{{
-		At: now, Type: appcontext.Normal, Reason: "HooksComplete", Message: fmt.Sprintf("revision %d is made now", op.Rev), Rev: op.Rev,
+		At: now, Type: appcontext.Normal, Reason: v2.EventReasonHooksComplete, Message: fmt.Sprintf("revision %d is made now", op.Rev), Rev: op.Rev,
 	}}}
 }
 
@@ -151,7 +151,7 @@ func Abort(h appcontext.Head, r appcontext.WorkflowRun, instance, actor string, 
 	to, op := h, h.Op
 	to.Op = nil
 	m := appcontext.HeadChange{From: h, Events: []appcontext.Event{{
-		At: now, Type: appcontext.Warning, Reason: "Aborted", Message: fmt.Sprintf("%s: aborted at hook %s", op.Kind, name), Actor: actor, Rev: op.Rev,
+		At: now, Type: appcontext.Warning, Reason: v2.EventReasonAborted, Message: fmt.Sprintf("%s: aborted at hook %s", op.Kind, name), Actor: actor, Rev: op.Rev,
 	}}}
 	if op.Terminates() {
 		to.State, to.Failure, to.Stopped = op.Before, op.Failure, op.Before == appcontext.InstantiateStopped || op.Before == appcontext.TerminateStopped

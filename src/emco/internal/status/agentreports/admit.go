@@ -13,107 +13,107 @@ import (
 // admit checks whether the holder of a token may report for a cluster now. It returns Unauthorized,
 // or Throttled if the cluster reports too often. It reads the stores only if the cached agent does
 // not match or is too old.
-func (d *ReportWriter) admit(ctx context.Context, cluster v2.ClusterKey, k tokenSum) error {
-	now := d.options.Now()
-	verdict, old := d.checkKey(cluster, k, now)
+func (w *ReportWriter) admit(ctx context.Context, cluster v2.ClusterKey, k tokenSum) error {
+	now := w.options.Now()
+	verdict, old := w.checkKey(cluster, k, now)
 	if verdict == nil || !old {
 		return verdict
 	}
-	if err := d.lookUp(ctx, cluster, now); err != nil {
+	if err := w.lookUp(ctx, cluster, now); err != nil {
 		return err
 	}
-	verdict, _ = d.checkKey(cluster, k, now)
+	verdict, _ = w.checkKey(cluster, k, now)
 	return verdict
 }
 
 // checkKey decides from the cache, and reports whether the cache is too old for a refusal.
-func (d *ReportWriter) checkKey(cluster v2.ClusterKey, k tokenSum, now time.Time) (verdict error, old bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.queues[cluster]
+func (w *ReportWriter) checkKey(cluster v2.ClusterKey, k tokenSum, now time.Time) (verdict error, old bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.queues[cluster]
 	switch {
-	case p == nil || now.Sub(p.checked) >= registrationTTL:
+	case q == nil || now.Sub(q.checked) >= registrationTTL:
 		return errDenied, true
-	case p.registration == "" || p.registration != p.agent.Registration || !matchesToken(p.agent, k, now):
-		return errDenied, now.Sub(p.checked) >= tokenRereadGap
+	case q.registration == "" || q.registration != q.agent.Registration || !matchesToken(q.agent, k, now):
+		return errDenied, now.Sub(q.checked) >= tokenRereadGap
 	}
-	return p.rateLimit(cluster, now), false
+	return q.rateLimit(cluster, now), false
 }
 
 // rateLimit counts a report of a cluster; it returns Throttled if the cluster sends too many.
-func (p *clusterQueue) rateLimit(cluster v2.ClusterKey, now time.Time) error {
-	if p.nextAllowed.Before(now) {
-		p.nextAllowed = now
+func (q *clusterQueue) rateLimit(cluster v2.ClusterKey, now time.Time) error {
+	if q.nextAllowed.Before(now) {
+		q.nextAllowed = now
 	}
-	if ahead := p.nextAllowed.Sub(now); ahead > reportBurst*reportGap {
+	if ahead := q.nextAllowed.Sub(now); ahead > reportBurst*reportGap {
 		return errs.Throttle("take", "report of "+string(cluster), ahead-reportBurst*reportGap+reportGap, errors.New("the cluster reports too often"))
 	}
-	p.nextAllowed = p.nextAllowed.Add(reportGap)
+	q.nextAllowed = q.nextAllowed.Add(reportGap)
 	return nil
 }
 
 // lookUp reads the registration and the agent of a cluster into the cache. It removes the agent
 // of a cluster that is no longer registered.
-func (d *ReportWriter) lookUp(ctx context.Context, cluster v2.ClusterKey, now time.Time) error {
+func (w *ReportWriter) lookUp(ctx context.Context, cluster v2.ClusterKey, now time.Time) error {
 	wait := time.NewTimer(lookupWait)
 	defer wait.Stop()
 	select {
-	case d.lookupSlots <- struct{}{}:
-		defer func() { <-d.lookupSlots }()
+	case w.lookupSlots <- struct{}{}:
+		defer func() { <-w.lookupSlots }()
 	case <-wait.C:
 		return retryLater("too many clusters are being looked up")
 	case <-ctx.Done():
 		return retryLater("the request has ended")
 	}
-	c, err := d.clusters.Cluster(ctx, cluster)
+	c, err := w.clusters.Cluster(ctx, cluster)
 	gone := errs.Is(err, errs.NotFound)
 	if err != nil && !gone {
-		d.options.Log.Warn("reporting cluster not readable", "cluster", cluster, "err", err)
+		w.options.Log.Warn("reporting cluster not readable", "cluster", cluster, "err", err)
 		return retryLater("the cluster cannot be looked up now") // the caller is not authenticated yet, so it learns no more
 	}
-	a, err := d.agents.Agent(ctx, cluster)
+	a, err := w.agents.Agent(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	if gone {
-		return d.removeAgent(ctx, a)
+		return w.removeAgent(ctx, a)
 	}
-	d.cacheAgent(a, c, now)
+	w.cacheAgent(a, c, now)
 	return nil
 }
 
 // cacheAgent stores the agent of a cluster that has tokens, unless the cache holds a newer version.
-func (d *ReportWriter) cacheAgent(a agents.Agent, c Cluster, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.queues[a.Cluster]
-	if p == nil {
+func (w *ReportWriter) cacheAgent(a agents.Agent, c Cluster, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.queues[a.Cluster]
+	if q == nil {
 		if len(a.Tokens) == 0 {
 			return
 		}
-		p = &clusterQueue{agent: a}
-		d.queues[a.Cluster] = p
+		q = &clusterQueue{agent: a}
+		w.queues[a.Cluster] = q
 	}
-	if p.waitingBatch == nil && p.writingBatch == nil && a.Mod > p.agent.Mod {
-		p.agent = a
+	if q.waitingBatch == nil && q.writingBatch == nil && a.Mod > q.agent.Mod {
+		q.agent = a
 	}
-	p.checked, p.registration = now, ""
+	q.checked, q.registration = now, ""
 	if c.Reports {
-		p.registration = c.Registration
+		q.registration = c.Registration
 	}
 }
 
 // removeAgent deletes the stored agent of a cluster that is gone.
-func (d *ReportWriter) removeAgent(ctx context.Context, a agents.Agent) error {
-	d.mu.Lock()
-	if p := d.queues[a.Cluster]; p != nil && p.waitingBatch == nil && p.writingBatch == nil {
-		delete(d.queues, a.Cluster)
+func (w *ReportWriter) removeAgent(ctx context.Context, a agents.Agent) error {
+	w.mu.Lock()
+	if q := w.queues[a.Cluster]; q != nil && q.waitingBatch == nil && q.writingBatch == nil {
+		delete(w.queues, a.Cluster)
 	}
-	d.mu.Unlock()
+	w.mu.Unlock()
 	if a.Mod == 0 {
 		return nil
 	}
-	if err := d.agents.DeleteAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
+	if err := w.agents.DeleteAgent(ctx, a); err != nil && !errs.Is(err, errs.Conflict) {
 		return err
 	}
 	return nil

@@ -29,7 +29,7 @@ type Endpoint struct {
 }
 
 // NewEndpoint returns an endpoint that stores reports through w.
-func NewEndpoint(d *ReportWriter) *Endpoint { return &Endpoint{writer: d, options: d.options} }
+func NewEndpoint(w *ReportWriter) *Endpoint { return &Endpoint{writer: w, options: w.options} }
 
 // Limits of bodies: a body that unpacks to more than maxRatio times its size is refused.
 const (

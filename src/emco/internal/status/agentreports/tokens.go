@@ -95,8 +95,8 @@ func validTokens(tokens []agents.Token, now time.Time) []agents.Token {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t agents.Token) bool { return !t.Ends.IsZero() && !now.Before(t.Ends) })
 }
 
-func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made agents.Token, overlap time.Duration, dry bool) error {
-	return d.updateAgent(ctx, cluster, dry, func(a *agents.Agent) error {
+func (w *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made agents.Token, overlap time.Duration, dry bool) error {
+	return w.updateAgent(ctx, cluster, dry, func(a *agents.Agent) error {
 		ends := made.Made.Add(overlap)
 		a.Tokens = validTokens(a.Tokens, made.Made)
 		for i, t := range a.Tokens {
@@ -114,15 +114,15 @@ func (d *ReportWriter) addToken(ctx context.Context, cluster v2.ClusterKey, made
 
 // registered reads the agent of a registered cluster that needs one. It drops the tokens of an
 // earlier cluster of the same name.
-func (d *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error) {
-	c, err := d.clusters.Cluster(ctx, cluster)
+func (w *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (agents.Agent, error) {
+	c, err := w.clusters.Cluster(ctx, cluster)
 	if err != nil {
 		return agents.Agent{}, err
 	}
 	if c.Direct {
 		return agents.Agent{}, errs.New(errs.Conflict, "the cluster is watched directly; nothing reports for it")
 	}
-	a, err := d.agents.Agent(ctx, cluster)
+	a, err := w.agents.Agent(ctx, cluster)
 	if a.Registration != c.Registration {
 		a.Registration, a.Tokens = c.Registration, nil
 	}
@@ -131,21 +131,21 @@ func (d *ReportWriter) registered(ctx context.Context, cluster v2.ClusterKey) (a
 
 // updateAgent changes an agent and retries when another process changes it at the same time.
 // A dry run ends before the change.
-func (d *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, dry bool, how func(*agents.Agent) error) error {
+func (w *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, dry bool, how func(*agents.Agent) error) error {
 	for range 2 * maxTries {
-		a, err := d.registered(ctx, cluster)
+		a, err := w.registered(ctx, cluster)
 		if err == nil {
 			err = how(&a)
 		}
 		if err != nil || dry {
 			return err
 		}
-		now, ok, err := d.agents.UpdateAgents(ctx, []agents.Update{{Agent: a}})
+		now, ok, err := w.agents.UpdateAgents(ctx, []agents.Update{{Agent: a}})
 		if err != nil {
 			return err
 		}
 		if ok {
-			d.invalidate(now[0])
+			w.invalidate(now[0])
 			return nil
 		}
 	}
@@ -153,13 +153,13 @@ func (d *ReportWriter) updateAgent(ctx context.Context, cluster v2.ClusterKey, d
 }
 
 // invalidate makes the next request of a cluster read its agent again.
-func (d *ReportWriter) invalidate(a agents.Agent) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if p := d.queues[a.Cluster]; p != nil {
-		p.checked = time.Time{}
-		if p.waitingBatch == nil && p.writingBatch == nil && a.Mod > p.agent.Mod {
-			p.agent = a
+func (w *ReportWriter) invalidate(a agents.Agent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if q := w.queues[a.Cluster]; q != nil {
+		q.checked = time.Time{}
+		if q.waitingBatch == nil && q.writingBatch == nil && a.Mod > q.agent.Mod {
+			q.agent = a
 		}
 	}
 }

@@ -65,34 +65,34 @@ func NewReportWriter(b AgentStore, f ClusterSource, o Options) *ReportWriter {
 }
 
 // Name returns "reports".
-func (d *ReportWriter) Name() string { return "reports" }
+func (w *ReportWriter) Name() string { return "reports" }
 
 // Ready returns nil: the writer refuses what it cannot store.
-func (d *ReportWriter) Ready() error { return nil }
+func (w *ReportWriter) Ready() error { return nil }
 
 // Run stores reports until ctx ends, and then refuses those that wait.
-func (d *ReportWriter) Run(ctx context.Context) error {
-	d.mu.Lock()
-	d.open = true
-	d.mu.Unlock()
+func (w *ReportWriter) Run(ctx context.Context) error {
+	w.mu.Lock()
+	w.open = true
+	w.mu.Unlock()
 	var all sync.WaitGroup
 	for range maxTransactions {
-		all.Go(func() { d.writeLoop(ctx) })
+		all.Go(func() { w.writeLoop(ctx) })
 	}
 	all.Wait()
-	d.refuseAll()
+	w.refuseAll()
 	return nil
 }
 
 // refuseAll refuses every waiting claim.
-func (d *ReportWriter) refuseAll() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open, d.ready = false, nil
-	for _, p := range d.queues {
-		if p.waitingBatch != nil {
-			d.answerLocked(p.waitingBatch, errStopping())
-			p.waitingBatch = nil
+func (w *ReportWriter) refuseAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open, w.ready = false, nil
+	for _, q := range w.queues {
+		if q.waitingBatch != nil {
+			w.answerLocked(q.waitingBatch, errStopping())
+			q.waitingBatch = nil
 		}
 	}
 }
@@ -106,8 +106,8 @@ func retryLater(why string) error {
 
 // Write returns after a claim is stored. It returns Unavailable, with a time to come back, if etcd
 // cannot be written or does not answer; the report may then be stored nevertheless.
-func (d *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
-	if err := d.submit(c); err != nil {
+func (w *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
+	if err := w.submit(c); err != nil {
 		return err
 	}
 	select {
@@ -118,163 +118,163 @@ func (d *ReportWriter) Write(ctx context.Context, c *reportClaim) error {
 	}
 }
 
-func (d *ReportWriter) submit(c *reportClaim) error {
+func (w *ReportWriter) submit(c *reportClaim) error {
 	c.done = make(chan error, 1)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.queues[c.cluster]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q := w.queues[c.cluster]
 	switch {
-	case !d.open:
+	case !w.open:
 		return errStopping()
-	case p == nil:
+	case q == nil:
 		return errDenied // it was cached when the request was admitted
-	case d.waiting >= d.options.Queue:
+	case w.waiting >= w.options.Queue:
 		return retryLater("too many reports wait")
 	}
-	return d.enqueueLocked(p, c)
+	return w.enqueueLocked(q, c)
 }
 
 // enqueueLocked adds a claim to the waiting batch of a cluster.
-func (d *ReportWriter) enqueueLocked(p *clusterQueue, c *reportClaim) error {
-	w, err := c.updateOf(p.base())
+func (w *ReportWriter) enqueueLocked(q *clusterQueue, c *reportClaim) error {
+	update, err := c.updateOf(q.base())
 	if err != nil {
 		return err
 	}
-	if p.waitingBatch == nil {
-		p.waitingBatch = &claimBatch{}
-		if p.writingBatch == nil {
-			d.ready = append(d.ready, p)
-			d.wakeWriter()
+	if q.waitingBatch == nil {
+		q.waitingBatch = &claimBatch{}
+		if q.writingBatch == nil {
+			w.ready = append(w.ready, q)
+			w.wakeWriter()
 		}
-	} else if w.Document == nil {
-		w.Document = p.waitingBatch.update.Document
+	} else if update.Document == nil {
+		update.Document = q.waitingBatch.update.Document
 	}
-	p.waitingBatch.update = w
-	p.waitingBatch.claims = append(p.waitingBatch.claims, c)
+	q.waitingBatch.update = update
+	q.waitingBatch.claims = append(q.waitingBatch.claims, c)
 	if c.key != nil {
-		d.waiting++
+		w.waiting++
 	}
 	return nil
 }
 
 // base is the agent as it will be after all waiting batches are stored.
-func (p *clusterQueue) base() agents.Agent {
+func (q *clusterQueue) base() agents.Agent {
 	switch {
-	case p.waitingBatch != nil:
-		return p.waitingBatch.update.Agent
-	case p.writingBatch != nil:
-		return p.writingBatch.update.Agent
+	case q.waitingBatch != nil:
+		return q.waitingBatch.update.Agent
+	case q.writingBatch != nil:
+		return q.writingBatch.update.Agent
 	}
-	return p.agent
+	return q.agent
 }
 
-func (d *ReportWriter) wakeWriter() {
+func (w *ReportWriter) wakeWriter() {
 	select {
-	case d.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
 // writeLoop writes transactions until ctx ends.
-func (d *ReportWriter) writeLoop(ctx context.Context) {
+func (w *ReportWriter) writeLoop(ctx context.Context) {
 	for ctx.Err() == nil {
-		places, words := d.nextTransaction()
-		if len(places) == 0 {
+		queues, updates := w.nextTransaction()
+		if len(queues) == 0 {
 			select {
 			case <-ctx.Done():
-			case <-d.wake:
+			case <-w.wake:
 			}
 			continue
 		}
-		now, ok, err := d.agents.UpdateAgents(ctx, words)
-		d.finishTransaction(places, now, ok, err)
+		now, ok, err := w.agents.UpdateAgents(ctx, updates)
+		w.finishTransaction(queues, now, ok, err)
 	}
 }
 
 // nextTransaction takes as many batches as one transaction holds.
-func (d *ReportWriter) nextTransaction() (places []*clusterQueue, words []agents.Update) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (w *ReportWriter) nextTransaction() (queues []*clusterQueue, updates []agents.Update) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	ops, bytes := 0, 0
-	for len(d.ready) > 0 {
-		p := d.ready[0]
-		p.waitingBatch.update.OldParts = p.agent.Parts
-		o, b := p.waitingBatch.update.Weight()
-		if ops, bytes = ops+o, bytes+b; len(places) > 0 && (ops > agents.MaxUpdateOps || bytes > agents.MaxUpdateBytes) {
-			d.wakeWriter() // another writer takes the rest
+	for len(w.ready) > 0 {
+		q := w.ready[0]
+		q.waitingBatch.update.OldParts = q.agent.Parts
+		o, b := q.waitingBatch.update.Weight()
+		if ops, bytes = ops+o, bytes+b; len(queues) > 0 && (ops > agents.MaxUpdateOps || bytes > agents.MaxUpdateBytes) {
+			w.wakeWriter() // another writer takes the rest
 			break
 		}
-		d.ready = d.ready[1:]
-		places, words = append(places, p), append(words, p.startWriting())
+		w.ready = w.ready[1:]
+		queues, updates = append(queues, q), append(updates, q.startWriting())
 	}
-	return places, words
+	return queues, updates
 }
 
 // startWriting turns the waiting batch into the one being written, based on the stored agent.
-func (p *clusterQueue) startWriting() agents.Update {
-	w := &p.waitingBatch.update
-	w.Agent.Mod, w.Agent.Parts, w.OldParts = p.agent.Mod, p.agent.Parts, p.agent.Parts
-	p.writingBatch, p.waitingBatch = p.waitingBatch, nil
-	return *w
+func (q *clusterQueue) startWriting() agents.Update {
+	u := &q.waitingBatch.update
+	u.Agent.Mod, u.Agent.Parts, u.OldParts = q.agent.Mod, q.agent.Parts, q.agent.Parts
+	q.writingBatch, q.waitingBatch = q.waitingBatch, nil
+	return *u
 }
 
 // finishTransaction answers the claims of a transaction, or retries them.
-func (d *ReportWriter) finishTransaction(places []*clusterQueue, now []agents.Agent, ok bool, err error) {
+func (w *ReportWriter) finishTransaction(queues []*clusterQueue, now []agents.Agent, ok bool, err error) {
 	if err != nil {
-		d.options.Log.Warn("reports not stored", "reports", len(places), "err", err)
+		w.options.Log.Warn("reports not stored", "reports", len(queues), "err", err)
 		err = retryLater("the store cannot be written now")
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, p := range places {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, q := range queues {
 		switch {
 		case err != nil:
-			d.failLocked(p, err)
+			w.failLocked(q, err)
 		case ok:
-			p.agent = now[i]
-			d.answerLocked(p.writingBatch, nil)
-			p.writingBatch = nil
-			d.requeueLocked(p)
+			q.agent = now[i]
+			w.answerLocked(q.writingBatch, nil)
+			q.writingBatch = nil
+			w.requeueLocked(q)
 		default:
-			p.agent = now[i]
-			d.retryLocked(p)
+			q.agent = now[i]
+			w.retryLocked(q)
 		}
 	}
-	if len(d.ready) > 0 {
-		d.wakeWriter()
+	if len(w.ready) > 0 {
+		w.wakeWriter()
 	}
 }
 
 // failLocked refuses all claims of a cluster whose stored agent is unknown after an error.
-func (d *ReportWriter) failLocked(p *clusterQueue, err error) {
-	d.answerLocked(p.writingBatch, err)
-	if p.waitingBatch != nil {
-		d.answerLocked(p.waitingBatch, err)
+func (w *ReportWriter) failLocked(q *clusterQueue, err error) {
+	w.answerLocked(q.writingBatch, err)
+	if q.waitingBatch != nil {
+		w.answerLocked(q.waitingBatch, err)
 	}
-	p.writingBatch, p.waitingBatch, p.checked = nil, nil, time.Time{}
+	q.writingBatch, q.waitingBatch, q.checked = nil, nil, time.Time{}
 }
 
-func (d *ReportWriter) requeueLocked(p *clusterQueue) {
-	if p.waitingBatch != nil {
-		d.ready = append(d.ready, p)
+func (w *ReportWriter) requeueLocked(q *clusterQueue) {
+	if q.waitingBatch != nil {
+		w.ready = append(w.ready, q)
 	}
 }
 
 // retryLocked computes the claims of a cluster again after another process has changed its agent.
-func (d *ReportWriter) retryLocked(p *clusterQueue) {
-	claims := p.writingBatch.claims
-	if p.waitingBatch != nil {
-		claims = append(claims, p.waitingBatch.claims...)
+func (w *ReportWriter) retryLocked(q *clusterQueue) {
+	claims := q.writingBatch.claims
+	if q.waitingBatch != nil {
+		claims = append(claims, q.waitingBatch.claims...)
 	}
-	p.writingBatch, p.waitingBatch = nil, nil
+	q.writingBatch, q.waitingBatch = nil, nil
 	for _, c := range claims {
 		if c.key != nil {
-			d.waiting--
+			w.waiting--
 		}
 		c.tries++
 		err := retryLater("another process changes this agent all the time")
 		if c.tries < maxTries {
-			err = d.enqueueLocked(p, c)
+			err = w.enqueueLocked(q, c)
 		}
 		if err != nil {
 			c.done <- err
@@ -283,10 +283,10 @@ func (d *ReportWriter) retryLocked(p *clusterQueue) {
 }
 
 // answerLocked answers every claim of a batch.
-func (d *ReportWriter) answerLocked(l *claimBatch, err error) {
-	for _, c := range l.claims {
+func (w *ReportWriter) answerLocked(b *claimBatch, err error) {
+	for _, c := range b.claims {
 		if c.key != nil {
-			d.waiting--
+			w.waiting--
 		}
 		c.done <- err
 	}

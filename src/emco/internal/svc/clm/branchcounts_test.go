@@ -139,7 +139,7 @@ func TestARegistrationDoesNotWaitForTheFirstCount(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		a := newShardAllocator(f.counts().resources)
+		a := newSlotAllocator(f.counts().resources)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- (&Places{a}).Run(ctx) }()

@@ -34,7 +34,7 @@ type Relocations interface {
 }
 
 // moveHandler serves moves of clusters.
-type moveHandler struct{ *shardAllocator }
+type moveHandler struct{ *slotAllocator }
 
 // movingCluster is the cluster of a move request.
 type movingCluster struct {
@@ -94,7 +94,7 @@ func (n moveHandler) move(w http.ResponseWriter, r *http.Request, dry bool) erro
 func (n moveHandler) trial() moveHandler {
 	resources := n.resources
 	resources.DB, resources.Moves = resources.DB.Trial(), trialMoves{resources.Moves}
-	return moveHandler{newShardAllocator(resources)}
+	return moveHandler{newSlotAllocator(resources)}
 }
 
 // trialMoves reads the progress of moves, and stores nothing.

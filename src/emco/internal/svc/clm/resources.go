@@ -59,7 +59,7 @@ func (s Resources) Mount(r *mux.Router) *Places {
 			return resource.UniqueName(p.Metadata.Name)
 		},
 	})
-	allocator := newShardAllocator(s)
+	allocator := newSlotAllocator(s)
 	resource.Mount(r, s.DB, s.clusters(allocator))
 	web.Handle(r, http.MethodPost, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Act("move"), Type: "clusters"}, web.WithDryRun(moveHandler{allocator}.move))
 	web.Handle(r, http.MethodGet, "/v2/"+cluster+"/move", authz.Permission{Verb: authz.Get, Type: "clusters"}, moveHandler{allocator}.progress)
@@ -80,7 +80,7 @@ func (s Resources) Mount(r *mux.Router) *Places {
 	return &Places{allocator}
 }
 
-func (s Resources) clusters(a *shardAllocator) resource.Def[v2.Cluster] {
+func (s Resources) clusters(a *slotAllocator) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}", Put: resource.PutUpsert,
@@ -121,7 +121,7 @@ func (s Resources) checkDeletable(ctx context.Context, doc store.Doc) error {
 	if err != nil {
 		return err
 	}
-	return moveHandler{newShardAllocator(s)}.checkArrived(ctx, movingCluster{doc: doc, cluster: c})
+	return moveHandler{newSlotAllocator(s)}.checkArrived(ctx, movingCluster{doc: doc, cluster: c})
 }
 
 // releaseCluster records what a deregistered cluster leaves behind: the branch that only it

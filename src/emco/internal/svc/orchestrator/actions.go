@@ -136,7 +136,7 @@ func (g *Groups) approve(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	to.State, to.Stopped = next, false
 	entry := req.request.NewEntry(next, "", 0)
 	entry.Reviewed = reviewed
-	return []appcontext.HeadChange{withEvents(s.Change(to, entry), req.request.NewEvent("Approved", "approved", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, entry), req.request.NewEvent(v2.EventReasonApproved, "approved", 0))}, nil
 }
 
 // instantiate checks everything that can be checked at once and queues the operation. From
@@ -166,7 +166,7 @@ func (g *Groups) instantiate(ctx context.Context, s lifecycle.Snapshot, req acti
 	if err != nil {
 		return nil, err
 	}
-	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
+	return []appcontext.HeadChange{withEvents(m, req.request.NewEvent(v2.EventReasonInstantiated, fmt.Sprintf("revision %d was requested", op.Rev), op.Rev))}, nil
 }
 
 // update queues the next revision of an instantiated group: an update is made from the
@@ -190,9 +190,9 @@ func (g *Groups) update(ctx context.Context, s lifecycle.Snapshot, req actionReq
 	if err != nil {
 		return nil, err
 	}
-	event := req.request.NewEvent("Updated", fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
+	event := req.request.NewEvent(v2.EventReasonUpdated, fmt.Sprintf("revision %d was requested", op.Rev), op.Rev)
 	if req.from > 0 {
-		event = req.request.NewEvent("RolledBack", fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
+		event = req.request.NewEvent(v2.EventReasonRolledBack, fmt.Sprintf("revision %d restores revision %d", op.Rev, req.from), op.Rev)
 	}
 	return []appcontext.HeadChange{withEvents(m, event)}, nil
 }
@@ -224,9 +224,9 @@ func (g *Groups) migrate(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	}
 	return []appcontext.HeadChange{
 		withEvents(s.Change(releasedHead(s.Head, target.Head, next), req.request.NewEntry(next, s.LastInstance(), s.Head.LastRev)),
-			req.request.NewEvent("Migrated", "the deployment now belongs to "+string(target.Doc.Key), 0)),
+			req.request.NewEvent(v2.EventReasonMigrated, "the deployment now belongs to "+string(target.Doc.Key), 0)),
 		withEvents(m,
-			req.request.NewEvent("Instantiated", fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
+			req.request.NewEvent(v2.EventReasonInstantiated, fmt.Sprintf("revision %d was requested; it replaces the deployment of %s", op.Rev, s.Doc.Key), op.Rev)),
 	}, nil
 }
 
@@ -303,10 +303,10 @@ func (g *Groups) terminate(ctx context.Context, s lifecycle.Snapshot, req action
 	if err := g.addHooks(ctx, s.Doc.Key, &m, op, when); err != nil {
 		return nil, err
 	}
-	event := req.request.NewEvent("Terminated", "nothing is desired when the hooks before it are complete", 0)
+	event := req.request.NewEvent(v2.EventReasonTerminated, "nothing is desired when the hooks before it are complete", 0)
 	if m.To.Op == nil {
 		m.To.Gone = true
-		event = req.request.NewEvent("Terminated", "nothing is desired any longer", 0)
+		event = req.request.NewEvent(v2.EventReasonTerminated, "nothing is desired any longer", 0)
 	}
 	return []appcontext.HeadChange{withEvents(m, event)}, nil
 }
@@ -327,7 +327,7 @@ func (g *Groups) stop(ctx context.Context, s lifecycle.Snapshot, req actionReque
 		next = appcontext.InstantiateStopped
 	}
 	to.State, to.Stopped, to.Op = next, true, nil
-	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent("Stopped", "the deployment is no longer reconciled", 0))}, nil
+	return []appcontext.HeadChange{withEvents(s.Change(to, req.request.NewEntry(next, s.LastInstance(), 0)), req.request.NewEvent(v2.EventReasonStopped, "the deployment is no longer reconciled", 0))}, nil
 }
 
 // checkAllowed refuses an action that the table does not allow in the head's state. An

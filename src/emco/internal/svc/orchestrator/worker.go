@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/addon"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/shards"
@@ -259,7 +260,7 @@ func currentHead(ctx context.Context, contexts *appcontext.Store, op appcontext.
 	return head, err
 }
 
-// recordPermanent returns the errors that may pass, Internal, Unavailable and Throttled, so that
+// recordPermanent returns temporary errors, which are Internal, Unavailable and Throttled, so that
 // execute tries again. It records all others in the head, which ends the operation.
 func (w *Worker) recordPermanent(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, err error) error {
 	switch errs.KindOf(err) {
@@ -293,7 +294,7 @@ func recordFailure(ctx context.Context, contexts *appcontext.Store, head appcont
 	m := appcontext.HeadChange{From: head, To: to}
 	if head.Op != nil {
 		m.Events = []appcontext.Event{{
-			Type: appcontext.Warning, Reason: "OperationFailed", Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev, Trace: tracing.ID(head.Op.Traceparent),
+			Type: appcontext.Warning, Reason: v2.EventReasonOperationFailed, Message: head.Op.Kind + ": " + to.Failure, Actor: head.Op.Actor, Rev: head.Op.Rev, Trace: tracing.ID(head.Op.Traceparent),
 		}}
 	}
 	_, err := contexts.ChangeHeads(ctx, m)
@@ -319,12 +320,12 @@ func recordPublished(ctx context.Context, contexts *appcontext.Store, op appcont
 				message = f.Stage + ": " + f.File + ": " + f.Reason
 			}
 			failed = append(failed, appcontext.Event{
-				UID: op.UID, Type: appcontext.Warning, Reason: "AppFailed", Message: message, Rev: op.Rev, App: a.Name, Trace: tracing.ID(op.Traceparent),
+				UID: op.UID, Type: appcontext.Warning, Reason: v2.EventReasonAppFailed, Message: message, Rev: op.Rev, App: a.Name, Trace: tracing.ID(op.Traceparent),
 			})
 		}
 	}
 	published := appcontext.Event{
-		UID: op.UID, Type: appcontext.Normal, Reason: "RevisionPublished", Actor: op.Actor, Rev: op.Rev, Trace: tracing.ID(op.Traceparent),
+		UID: op.UID, Type: appcontext.Normal, Reason: v2.EventReasonRevisionPublished, Actor: op.Actor, Rev: op.Rev, Trace: tracing.ID(op.Traceparent),
 		Message: fmt.Sprintf("revision %d is desired; %d apps rendered in %.1f s", op.Rev, rendered, took.Seconds()),
 	}
 	return contexts.AddEvents(ctx, append([]appcontext.Event{published}, failed...)...)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -322,7 +321,7 @@ func (s *Service) warn(ctx context.Context, m *matchedIntent, event v2.AgentEven
 	if m.beyond || !s.warned.due(m.Doc.UID, o.Error, s.Now()) {
 		return
 	}
-	reason := "PolicyIntent" + strings.ToUpper(o.Outcome[:1]) + o.Outcome[1:]
+	reason := v2.PolicyIntentEventReason(o.Outcome)
 	if err := s.Actions.Warn(context.WithoutCancel(ctx), m.Doc.Parent, reason, m.reason(event)+": "+o.Error); err != nil {
 		s.Log.Warn("cannot record why a policy intent did nothing", "intent", m.Doc.Key, "err", err)
 	}

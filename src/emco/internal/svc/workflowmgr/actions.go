@@ -255,7 +255,7 @@ func (p runPlace) abort(ctx context.Context, now intentRun, actor string, at tim
 func (p runPlace) addEvent(ctx context.Context, run appcontext.WorkflowRun, action, actor string) {
 	name, _ := run.Name.Intent()
 	_ = p.Contexts.AddEvents(ctx, appcontext.Event{
-		UID: run.UID, Type: appcontext.Normal, Reason: "Workflow" + strings.ToUpper(action[:1]) + action[1:],
+		UID: run.UID, Type: appcontext.Normal, Reason: v2.WorkflowEventReason(action),
 		Message: action + " workflow " + name, Actor: actor, Rev: run.Rev,
 	})
 }

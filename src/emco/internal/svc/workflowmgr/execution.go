@@ -146,7 +146,7 @@ func (r *reconciler) execute(ctx, own context.Context, run appcontext.WorkflowRu
 		if err != nil {
 			return unlessEnded(own, err)
 		}
-		r.note(ctx, run, appcontext.Normal, "WorkflowStarted", "")
+		r.note(ctx, run, appcontext.Normal, v2.EventReasonWorkflowStarted, "")
 	}
 	if run.Cancel != "" {
 		return r.end(ctx, runner, job, run, errCanceled)
@@ -306,7 +306,7 @@ func (r *reconciler) finish(ctx context.Context, run appcontext.WorkflowRun, sta
 	if workflow.Undecided(set) {
 		kind = appcontext.Warning
 	}
-	r.note(ctx, set, kind, "Workflow"+state, set.Message)
+	r.note(ctx, set, kind, v2.WorkflowEventReason(state), set.Message)
 	return nil
 }
 

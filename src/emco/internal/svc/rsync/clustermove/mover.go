@@ -271,7 +271,7 @@ func (m *Mover) resume(ctx context.Context, to route.Route) {
 		for _, head := range heads {
 			m.Recheck(head)
 			events = append(events, appcontext.Event{
-				UID: head, Type: appcontext.Normal, Reason: "Moved", Cluster: t.Cluster,
+				UID: head, Type: appcontext.Normal, Reason: v2.EventReasonMoved, Cluster: t.Cluster,
 				Message: fmt.Sprintf("cluster %s moved from %s to %s, with everything on it", t.Cluster, to.Move.From.Place(), to.Place()),
 			})
 		}

@@ -35,20 +35,7 @@ type topicSummary struct {
 	rev     int64
 }
 
-// The topics, as events name them.
-const (
-	applied      = "Applied"
-	failed       = "Failed"
-	hookFailed   = "HookFailed"
-	blocked      = "Blocked"
-	unblocked    = "Unblocked"
-	removed      = "Removed"
-	ready        = "Ready"
-	notReady     = "NotReady"
-	ExternalEdit = pair.ExternalEdit
-)
-
-var warnings = map[string]bool{failed: true, hookFailed: true, notReady: true, ExternalEdit: true}
+var warnings = map[string]bool{v2.EventReasonFailed: true, v2.EventReasonHookFailed: true, v2.EventReasonNotReady: true, v2.EventReasonExternalEdit: true}
 
 // Add records an event about a pair.
 func (r *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
@@ -71,28 +58,28 @@ func (r *Recorder) Add(k appcontext.PairKey, reason, text string, rev int64) {
 func (r *Recorder) PairChanged(old, p appcontext.Pair) {
 	switch {
 	case p.Phase == appcontext.Applied && (old.Phase != appcontext.Applied || old.Applied != p.Applied):
-		r.Add(p.Key, applied, p.Commit, p.Rev)
+		r.Add(p.Key, v2.EventReasonApplied, p.Commit, p.Rev)
 	case p.Halted && !old.Halted:
-		r.Add(p.Key, hookFailed, p.Error, p.Rev)
+		r.Add(p.Key, v2.EventReasonHookFailed, p.Error, p.Rev)
 	case p.Error != "" && p.Error != old.Error:
-		r.Add(p.Key, failed, p.Error, p.Rev)
+		r.Add(p.Key, v2.EventReasonFailed, p.Error, p.Rev)
 	case pair.AtGate(p) && !pair.AtGate(old):
-		r.Add(p.Key, blocked, p.Blocked, p.Rev)
+		r.Add(p.Key, v2.EventReasonBlocked, p.Blocked, p.Rev)
 	case pair.AtGate(old) && pair.Deliverable(p) && old.Rev == p.Rev:
-		r.Add(p.Key, unblocked, "", p.Rev)
+		r.Add(p.Key, v2.EventReasonUnblocked, "", p.Rev)
 	}
 }
 
 // PairRemoved records that a pair is gone from its cluster.
-func (r *Recorder) PairRemoved(k appcontext.PairKey) { r.Add(k, removed, "", 0) }
+func (r *Recorder) PairRemoved(k appcontext.PairKey) { r.Add(k, v2.EventReasonRemoved, "", 0) }
 
 // ReadinessChanged records that a pair became ready, or lost what made it ready.
 func (r *Recorder) ReadinessChanged(k appcontext.PairKey, isReady, fell bool, why string) {
 	switch {
 	case isReady:
-		r.Add(k, ready, "", 0)
+		r.Add(k, v2.EventReasonReady, "", 0)
 	case fell:
-		r.Add(k, notReady, why, 0)
+		r.Add(k, v2.EventReasonNotReady, why, 0)
 	}
 }
 
@@ -101,7 +88,7 @@ func (t *topicSummary) event(at topic) appcontext.Event {
 	if warnings[at.reason] {
 		e.Type = appcontext.Warning
 	}
-	if t.n == 1 && at.reason != ready {
+	if t.n == 1 && at.reason != v2.EventReasonReady {
 		e.Cluster = t.cluster
 	}
 	e.Message = "app " + at.app + t.message(at.reason)
@@ -114,13 +101,13 @@ func (t *topicSummary) message(reason string) string {
 		where = string(t.cluster)
 	}
 	switch reason {
-	case applied:
+	case v2.EventReasonApplied:
 		return " is on " + where + carriedBy(t.text)
-	case removed:
+	case v2.EventReasonRemoved:
 		return " is gone from " + where
-	case ready:
+	case v2.EventReasonReady:
 		return " is ready on all its clusters"
-	case unblocked:
+	case v2.EventReasonUnblocked:
 		return " goes on, on " + where
 	}
 	return " on " + string(t.cluster) + ": " + strings.TrimSpace(t.text) + pair.AndMore(t.n-1)
@@ -146,7 +133,7 @@ func (r *Recorder) Drain(headOf func(deployment v2.DeploymentID) appcontext.Head
 	var out []appcontext.Event
 	for _, at := range lines {
 		head := headOf(at.deployment)
-		if head == "" || len(out) == MaxPerBatch || at.reason == ready && !allReady(at.deployment, at.app) {
+		if head == "" || len(out) == MaxPerBatch || at.reason == v2.EventReasonReady && !allReady(at.deployment, at.app) {
 			continue
 		}
 		e := r.topics[at].event(at)

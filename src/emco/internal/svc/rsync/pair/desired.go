@@ -42,8 +42,8 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	return DiffUnsettled(w, have, func(appcontext.PairKey) bool { return false }, now)
 }
 
-// DiffUnsettled is Diff for a part of the pairs that the deployment has: have may lack pairs that hold
-// what is desired, where held must be true.
+// DiffUnsettled is Diff for a part of the pairs that the deployment has. The caller may leave pairs that hold
+// what is desired out of have. For these, held must return true.
 func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
 	differ := w.differences(have, held)
 	slices.SortFunc(differ, func(a, b difference) int { return compareKeys(a.key, b.key) })

@@ -18,7 +18,7 @@ const (
 )
 
 // Retry determines when a failed delivery is tried again: after First, then after twice the time
-// of the attempt before. A permanent failure (see Permanent) is tried every Longest, because
+// of the attempt before, or when the server says (errs.RetryAfter). A permanent failure (see Permanent) is tried every Longest, because
 // whatever refused the delivery may change.
 type Retry struct{ First, Longest time.Duration }
 

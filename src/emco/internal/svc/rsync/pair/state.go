@@ -3,7 +3,7 @@
 // what a report means for a step. It also words errors and waits for users. It reads and
 // writes nothing.
 //
-// A pair that is not Applied is unfinished: something must still happen. It is then one of:
+// A pair that is not Applied is unfinished: something must still happen. Such a pair is in one of five states:
 //
 //	deliverable  its current step can be delivered now, or after its next retry
 //	at a gate    it waits for other pairs before its first step; Blocked names them

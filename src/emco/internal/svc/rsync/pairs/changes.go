@@ -12,7 +12,6 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
-	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/gate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
@@ -216,7 +215,7 @@ func (s *Store) NoteEdits(ctx context.Context, edits map[appcontext.PairKey]appc
 		if e.Held {
 			p = s.fail(p, pair.HeldError(e), s.cfg.Now(), rand.Float64())
 		}
-		s.recorder.Add(k, events.ExternalEdit, pair.DescribeEdit(e), p.Rev)
+		s.recorder.Add(k, v2.EventReasonExternalEdit, pair.DescribeEdit(e), p.Rev)
 		put = append(put, s.blockIfStopped(p))
 	}
 	slices.SortFunc(put, pair.CompareKeys)

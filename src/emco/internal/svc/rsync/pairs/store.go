@@ -1,8 +1,8 @@
 // Package pairs keeps the pairs of one shard, and the last report on each. Pairs and reports
 // are written to etcd first and remembered then, so the pairs that the Store returns are
-// never ahead of what survives a crash. SetDesired sets the head of a deployment, its order, and
-// that it is not stopped, before it writes the pairs; its document and logical cloud after that. None of these is
-// stored: after a start they come from the head again. A change stores reports first, updates
+// never ahead of what survives a crash. SetDesired remembers the head of a deployment, its order, and
+// that it is not stopped. Then it writes the pairs. Then it remembers the document and the logical cloud. etcd holds
+// none of these: after a start SetDesired gets them from the head again. A change stores reports first, updates
 // readiness in memory, and stores pairs last: a pair never becomes Applied with the readiness of
 // what it held before.
 //

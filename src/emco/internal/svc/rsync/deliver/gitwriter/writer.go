@@ -88,8 +88,8 @@ type Pairs interface {
 }
 
 // Deliver plans and commits targets, at most maxTargets in one job, and calls handle with the results of each job. While a job is
-// committed, handle gets the results of the one before, and the next one is planned. Before each further job Deliver asks goOn
-// with the targets that are left, and ends if the answer is no. It returns them. A target that cannot be planned fails alone. All targets are in one
+// committed, handle gets the results of the one before, and the next one is planned. Before each further job Deliver calls goOn
+// with the remaining targets; if that returns false, Deliver ends. It returns the targets that it has not delivered. A target that cannot be planned fails alone. All targets are in one
 // queue, so they share repository and branch.
 func (w *Writer) Deliver(ctx context.Context, due []pair.Target, routes map[pair.Target]route.Route, handle func([]pair.Result), goOn func(left []pair.Target) bool) (left []pair.Target) {
 	next, left := w.takeJob(ctx, w.orderForJobs(due), routes)

@@ -20,7 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
-// A cluster's place in its repository is chosen when it is registered, and stored in the
+// A cluster's slot (its branch and directory in its repository) is chosen when it is registered, and stored in the
 // registration. It changes only by a move.
 
 const (
@@ -35,8 +35,8 @@ const (
 	recount = 5 * time.Second
 )
 
-// shardAllocator counts the clusters of repositories and chooses the places of new ones.
-type shardAllocator struct {
+// slotAllocator counts the clusters of repositories and chooses the slots of new ones.
+type slotAllocator struct {
 	resources Resources
 
 	mu      sync.Mutex
@@ -44,13 +44,13 @@ type shardAllocator struct {
 	counted time.Time    // when counts were brought up to date; zero: they must be; guarded by mu
 }
 
-func newShardAllocator(resources Resources) *shardAllocator {
-	return &shardAllocator{resources: resources, counts: branchCounts{resources: resources}}
+func newSlotAllocator(resources Resources) *slotAllocator {
+	return &slotAllocator{resources: resources, counts: branchCounts{resources: resources}}
 }
 
 // Places keeps the counts of clusters nearly up to date while it runs, so that a registration finds little to read: the first count of a
 // large fleet takes a while.
-type Places struct{ allocator *shardAllocator }
+type Places struct{ allocator *slotAllocator }
 
 // Name is "places".
 func (*Places) Name() string { return "places" }
@@ -67,7 +67,7 @@ func (p *Places) Run(ctx context.Context) error {
 	return nil
 }
 
-func (a *shardAllocator) refresh(ctx context.Context) error {
+func (a *slotAllocator) refresh(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.countLocked(ctx)
@@ -75,7 +75,7 @@ func (a *shardAllocator) refresh(ctx context.Context) error {
 
 // assignSlot chooses the place of a new cluster. If the sync objects cannot be read, it
 // chooses none: the check refuses the cluster.
-func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
+func (a *slotAllocator) assignSlot(ctx context.Context, at resource.Place, c *v2.Cluster) error {
 	c.Spec.GitOps.Moved = v2.GitOpsMove{} // clients must not set it
 	if c.Direct() {
 		return nil
@@ -104,7 +104,7 @@ func (a *shardAllocator) assignSlot(ctx context.Context, at resource.Place, c *v
 }
 
 // allocateLocked sets the members that a registration leaves open.
-func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
+func (a *slotAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
 	if g.RefMode == "" && s.Sharding.Mode != syncobjects.RefBranch {
 		g.RefMode = s.Sharding.Mode
 	}
@@ -127,7 +127,7 @@ func (a *shardAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Set
 
 // allocateShardLocked chooses a shard with room. It refuses a full shard that the registration
 // names.
-func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
+func (a *slotAllocator) allocateShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, g *v2.GitOps) error {
 	room := func(shard string) bool {
 		return a.counts.branches[branchKey{s.Repo.URL, s.Branch, shard}].clusters < s.Sharding.Size
 	}
@@ -143,7 +143,7 @@ func (a *shardAllocator) allocateShardLocked(cluster v2.ClusterKey, s syncobject
 
 // openShardLocked returns the shard with room that has the highest rendezvous score for the
 // cluster, or the next new one if all are full.
-func (a *shardAllocator) openShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, room func(string) bool) string {
+func (a *slotAllocator) openShardLocked(cluster v2.ClusterKey, s syncobjects.Settings, room func(string) bool) string {
 	known := map[string]bool{}
 	for i := range s.Sharding.First {
 		known[syncobjects.ShardName(i)] = true
@@ -178,7 +178,7 @@ func rendezvousScore(shard string, cluster v2.ClusterKey) uint64 {
 }
 
 // checkClusterBranchLocked refuses a cluster that cannot have a branch of its own.
-func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s syncobjects.Settings, g v2.GitOps) error {
+func (a *slotAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s syncobjects.Settings, g v2.GitOps) error {
 	s = s.At(string(cluster), route.SlotOf(g))
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (a *shardAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s synco
 
 // warnIfCrowdedLocked logs when a branch holds more clusters than a shard should, once per
 // multiple of the shard size. The allocator moves none of them: clusters read the branch.
-func (a *shardAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps) {
+func (a *slotAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps) {
 	many := a.counts.branches[branchKeyOf(s, g)].clusters
 	if a.resources.Log == nil || g.Shard != "" || many <= s.Sharding.Size || many%s.Sharding.Size != 1 {
 		return
@@ -201,7 +201,7 @@ func (a *shardAllocator) warnIfCrowdedLocked(s syncobjects.Settings, g v2.GitOps
 }
 
 // countLocked brings the counts up to date, unless they are recent.
-func (a *shardAllocator) countLocked(ctx context.Context) error {
+func (a *slotAllocator) countLocked(ctx context.Context) error {
 	if !a.counted.IsZero() && time.Since(a.counted) < recount {
 		return nil
 	}
