@@ -2,5 +2,5 @@
 // sync objects that name the repository, registry or bucket of pull-mode clusters. It checks at registration
 // what upstream EMCO finds only when it deploys. It never contacts a cluster or a Git server.
 //
-// shard.go chooses the place of a new cluster in its repository; move.go changes it.
+// slots.go chooses the slot of a new cluster, its branch and directory; move.go changes it.
 package clm
