@@ -155,7 +155,7 @@ func TestH49AFleetWithABranchForEachCluster(t *testing.T) {
 		return ""
 	})
 	views("put right")
-	if !strings.Contains(s.log.String(), "cluster branches were repaired") {
+	if !strings.Contains(s.log.String(), "derived branches were repaired") {
 		t.Error("the log does not name the repair")
 	}
 

@@ -117,7 +117,7 @@ func (a *slotAllocator) allocateLocked(cluster v2.ClusterKey, s syncobjects.Sett
 		}
 	}
 	if g.RefMode == syncobjects.RefCluster {
-		if err := a.checkClusterBranchLocked(cluster, s, *g); err != nil {
+		if err := a.checkDerivedBranchLocked(cluster, s, *g); err != nil {
 			return err
 		}
 	}
@@ -177,8 +177,8 @@ func rendezvousScore(shard string, cluster v2.ClusterKey) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// checkClusterBranchLocked refuses a cluster that cannot have a branch of its own.
-func (a *slotAllocator) checkClusterBranchLocked(cluster v2.ClusterKey, s syncobjects.Settings, g v2.GitOps) error {
+// checkDerivedBranchLocked refuses a cluster that cannot have a branch of its own.
+func (a *slotAllocator) checkDerivedBranchLocked(cluster v2.ClusterKey, s syncobjects.Settings, g v2.GitOps) error {
 	s = s.At(string(cluster), route.SlotOf(g))
 	if err := s.CheckDerivedBranch(); err != nil {
 		return err

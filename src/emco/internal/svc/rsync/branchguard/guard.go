@@ -64,14 +64,14 @@ type Pairs interface {
 // Guard watches over the branches of one shard.
 type Guard struct {
 	Options
-	edits    *editFinder
-	clusters *clusterBranches
-	users    *branchUsers
+	edits   *editFinder
+	derived *derivedBranches
+	users   *branchUsers
 }
 
 // New returns a guard that does nothing on its own before Run.
 func New(o Options) *Guard {
-	g := &Guard{Options: o, edits: &editFinder{Options: o}, clusters: newClusterBranches(o), users: newBranchUsers()}
+	g := &Guard{Options: o, edits: &editFinder{Options: o}, derived: newDerivedBranches(o), users: newBranchUsers()}
 	return g
 }
 
@@ -82,7 +82,7 @@ func (g *Guard) Run(ctx context.Context) {
 	all.Go(func() { g.followDecisions(ctx, "adopted history", g.Records.AwaitAdopted, g.writeAgain) })
 	all.Go(func() { g.followDecisions(ctx, "decision about held edits", g.Records.AwaitResolution, g.resolveEdits) })
 	all.Go(func() { g.checkBranches(ctx) })
-	all.Go(func() { g.clusters.run(ctx) })
+	all.Go(func() { g.derived.run(ctx) })
 }
 
 // Inspect looks into commits by others on a branch before anything is written on top of
@@ -104,7 +104,7 @@ func (g *Guard) Track(t pair.Target, r route.Route) {
 		g.users.enter(t, r.Branch())
 	}
 	if r.Settings.DerivedBranch != "" {
-		g.clusters.start()
+		g.derived.start()
 	}
 }
 
@@ -125,11 +125,11 @@ func (g *Guard) Release(ctx context.Context, t pair.Target) {
 	}
 }
 
-// HoldRepairs delays repairs of cluster branches until release is called. While a place in
+// HoldRepairs delays repairs of derived branches until release is called. While a place in
 // Git is cleared, a repair could copy the emptied place to the branch that a cluster reads.
 func (g *Guard) HoldRepairs() (release func()) {
-	g.clusters.mu.Lock()
-	return g.clusters.mu.Unlock
+	g.derived.mu.Lock()
+	return g.derived.mu.Unlock
 }
 
 // followDecisions carries out what operators decide about branches, until ctx ends. A

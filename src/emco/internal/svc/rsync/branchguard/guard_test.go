@@ -305,8 +305,8 @@ func TestDecisionsAreCarriedOut(t *testing.T) {
 	}
 }
 
-// The readers of a cluster branch that others had changed are delivered again.
-func TestClusterBranchesAreRepaired(t *testing.T) {
+// The readers of a derived branch that others had changed are delivered again.
+func TestDerivedBranchesAreRepaired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, open.Shard())
 	jobs := make(chan batch.Job, 1)

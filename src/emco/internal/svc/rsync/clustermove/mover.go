@@ -51,7 +51,7 @@ type Options struct {
 	Git      GitWriter
 	Retry    pair.Retry // of moves that fail
 
-	HoldRepairs  func() (release func()) // delays repairs of cluster branches
+	HoldRepairs  func() (release func()) // delays repairs of derived branches
 	HeadsOf      func(deployment v2.DeploymentID) []appcontext.HeadID
 	Recheck      func(head appcontext.HeadID) // compares again everything that a head wants
 	Requeue      func(ctx context.Context, targets []pair.Target)

@@ -13,14 +13,14 @@ import (
 	"github.com/emco-orchestrator/emco/src/git/batch"
 )
 
-// repairInterval is the time between two checks of cluster branches.
+// repairInterval is the time between two checks of derived branches.
 const repairInterval = 5 * time.Minute
 
-// clusterBranches repairs branches that single clusters read. Such a branch is derived from
+// derivedBranches repairs the branches that single clusters read. Such a branch is derived from
 // the branch that we write, and moves with each commit. One that others have moved or
 // removed, or that a server could not move, is repaired by the next commit for its cluster
 // or by the next check, whichever comes first.
-type clusterBranches struct {
+type derivedBranches struct {
 	Options
 	started chan struct{} // holds a token after start
 	// mu guards no data. It is held while branches are repaired, which waits for Git, and from
@@ -28,20 +28,20 @@ type clusterBranches struct {
 	mu sync.Mutex
 }
 
-func newClusterBranches(o Options) *clusterBranches {
-	return &clusterBranches{Options: o, started: make(chan struct{}, 1)}
+func newDerivedBranches(o Options) *derivedBranches {
+	return &derivedBranches{Options: o, started: make(chan struct{}, 1)}
 }
 
 // start begins the checks: a cluster with a branch of its own exists.
-func (c *clusterBranches) start() {
+func (c *derivedBranches) start() {
 	select {
 	case c.started <- struct{}{}:
 	default:
 	}
 }
 
-// run checks the cluster branches of the shard from the first start on, until ctx ends.
-func (c *clusterBranches) run(ctx context.Context) {
+// run checks the derived branches of the shard from the first start on, until ctx ends.
+func (c *derivedBranches) run(ctx context.Context) {
 	select {
 	case <-c.started:
 	case <-ctx.Done():
@@ -52,24 +52,24 @@ func (c *clusterBranches) run(ctx context.Context) {
 	}
 }
 
-func (c *clusterBranches) repairAll(ctx context.Context) {
+func (c *derivedBranches) repairAll(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at, group := range c.groups(ctx) {
 		if err := c.repair(ctx, group); err != nil && ctx.Err() == nil {
-			c.Log.Warn("cluster branches cannot be checked", "repo", at.URL, "branch", at.Name, "err", err)
+			c.Log.Warn("derived branches cannot be checked", "repo", at.URL, "branch", at.Name, "err", err)
 		}
 	}
 }
 
-// branchGroup is the cluster branches that are derived from one branch.
+// branchGroup is the derived branches that are derived from one branch.
 type branchGroup struct {
 	job     batch.Job
-	readers map[string][]pair.Target // by cluster branch
+	readers map[string][]pair.Target // by derived branch
 }
 
-// groups returns the cluster branches of the shard by the branch that they are derived from.
-func (c *clusterBranches) groups(ctx context.Context) map[route.Branch]branchGroup {
+// groups returns the derived branches of the shard by the branch that they are derived from.
+func (c *derivedBranches) groups(ctx context.Context) map[route.Branch]branchGroup {
 	lookup, out := c.Routes.Lookup(), map[route.Branch]branchGroup{}
 	for _, t := range c.Pairs.All() {
 		r, err := lookup.Route(ctx, t.Cluster)
@@ -90,9 +90,9 @@ func (c *clusterBranches) groups(ctx context.Context) map[route.Branch]branchGro
 	return out
 }
 
-// repair moves cluster branches to where they must be. The readers of one that had to be
+// repair moves derived branches to where they must be. The readers of one that had to be
 // repaired are delivered again: the commit that is stored for them may not be in its history.
-func (c *clusterBranches) repair(ctx context.Context, g branchGroup) error {
+func (c *derivedBranches) repair(ctx context.Context, g branchGroup) error {
 	derived, _, err := c.Submit(ctx, g.job)
 	if err != nil {
 		return err
@@ -105,9 +105,9 @@ func (c *clusterBranches) repair(ctx context.Context, g branchGroup) error {
 	for _, name := range repaired {
 		readers = append(readers, g.readers[name]...)
 	}
-	c.Log.Warn("cluster branches were repaired that others had changed or removed", "repo", g.job.Repo.URL, "of", g.job.Branch, "branches", len(repaired), "first", repaired[0])
+	c.Log.Warn("derived branches were repaired that others had changed or removed", "repo", g.job.Repo.URL, "of", g.job.Branch, "branches", len(repaired), "first", repaired[0])
 	if err := c.Pairs.MarkUndelivered(ctx, readers); err != nil {
-		return errs.E(errs.Unavailable, "redeliver", "cluster branches", err)
+		return errs.E(errs.Unavailable, "redeliver", "derived branches", err)
 	}
 	c.Requeue(ctx, readers)
 	return nil
