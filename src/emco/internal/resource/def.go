@@ -25,6 +25,7 @@ type Def[T any] struct {
 	AtItem     bool // POST of an item creates it, too, and DELETE of an item answers 200, as in upstream's policy service
 	Clear      bool // DELETE of the collection deletes all its documents
 
+	AtMost int                                              // documents that a collection may have; 0: any number
 	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
 	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have
 	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; called before each write

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -170,6 +171,27 @@ func (h *handler[T, P]) judge(ctx context.Context, at Place, up requestContent[T
 		}
 	}
 	return h.vacant(ctx, at, up.doc)
+}
+
+// room refuses a new document if its collection has as many others as it may have.
+func (h *handler[T, P]) room(ctx context.Context, at Place) error {
+	limit := h.def.AtMost
+	if limit == 0 {
+		return nil
+	}
+	others := 0
+	for doc, err := range h.db.List(ctx, at.Collection, store.Query{Depth: 1, Limit: limit + 1}) {
+		if err != nil {
+			return err
+		}
+		if doc.Key != at.Key {
+			others++
+		}
+	}
+	if others >= limit {
+		return errs.New(errs.Conflict, fmt.Sprintf("%s has %d documents, and at most %d are allowed; remove some", at.Collection, others, limit))
+	}
+	return nil
 }
 
 // vacant refuses a document whose unique key another one of the collection has.

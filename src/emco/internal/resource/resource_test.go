@@ -237,6 +237,37 @@ func TestUniqueKeysThatRace(t *testing.T) {
 	}
 }
 
+// A collection never keeps more documents than it may have, also if they come at once. Those that are there may change.
+func TestABoundOfDocumentsThatRace(t *testing.T) {
+	t.Parallel()
+	s := serve(t, resource.Def[v2.Project]{AtMost: 3, Put: resource.PutOK})
+	for _, name := range []string{"a", "b"} {
+		s.Run(t, step{Do: "POST " + all, Body: named(name), Status: 201})
+	}
+	for range 20 {
+		var group errgroup.Group
+		for _, name := range []string{"c", "d", "e"} {
+			group.Go(func() error {
+				s.Do(t, step{Do: "POST " + all, Body: named(name)})
+				return nil
+			})
+		}
+		_ = group.Wait()
+		if text := s.Run(t, step{Do: "GET " + all, Status: 200}).Body; strings.Count(text, `"name"`) > 3 {
+			t.Fatalf("the collection has more than 3 documents: %s", text)
+		}
+		for _, name := range []string{"c", "d", "e"} {
+			s.Do(t, step{Do: "DELETE " + all + "/" + name})
+		}
+	}
+	s.Run(t,
+		step{Do: "POST " + all, Body: named("c"), Status: 201},
+		step{Do: "POST " + all, Body: named("d"), Status: 409, Text: "projects has 3 documents, and at most 3 are allowed; remove some"},
+		step{Do: "POST " + all, Body: named("c"), Status: 409, Text: "already exists"},
+		step{Do: "PUT " + all + "/c", Body: named("c"), Status: 200},
+	)
+}
+
 func TestMultipartBodies(t *testing.T) {
 	t.Parallel()
 	s := resourcetest.Serve(t, func(r *mux.Router, db *store.DB) {

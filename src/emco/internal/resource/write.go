@@ -82,6 +82,9 @@ func (h *handler[T, P]) insert(ctx context.Context, at Place, up requestContent[
 			return store.Doc{}, h.first(ctx, at, err)
 		}
 	}
+	if err := h.room(ctx, at); err != nil {
+		return store.Doc{}, h.first(ctx, at, err)
+	}
 	if up.skipped {
 		return store.Doc{}, errs.New(errs.Conflict, textNoParent+": "+string(at.Parent))
 	}
@@ -125,6 +128,9 @@ func (h *handler[T, P]) first(ctx context.Context, at Place, objection error) er
 // own back.
 func (h *handler[T, P]) recheck(ctx context.Context, at Place, doc T) error {
 	err := h.vacant(ctx, at, doc)
+	if err == nil {
+		err = h.room(ctx, at)
+	}
 	if err == nil && h.def.Recheck {
 		err = h.def.Check(ctx, at, doc)
 	}

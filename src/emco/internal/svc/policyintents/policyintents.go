@@ -102,7 +102,8 @@ func (s *Service) Mount(r *mux.Router) {
 			d.Spec.Author, d.Spec.AuthorUID = c.Subject, c.UID
 			return nil
 		},
-		Check: s.check,
+		AtMost: maxIntents,
+		Check:  s.check,
 	})
 	web.Handle(r, http.MethodPost, "/v2/"+agent+"/events", authz.Permission{Verb: authz.Act("deliver"), Type: "agents"}, web.WithDryRun(s.deliver))
 	web.Handle(r, http.MethodGet, "/v2/health", authz.Permission{Verb: authz.Public, Type: "agents"}, func(w http.ResponseWriter, _ *http.Request) error {
@@ -112,23 +113,13 @@ func (s *Service) Mount(r *mux.Router) {
 
 // check refuses conditions that cannot be read, intents beyond the limit, and actions that the author may not
 // do itself.
-func (s *Service) check(ctx context.Context, at resource.Place, d v2.PolicyIntent) error {
+func (s *Service) check(_ context.Context, at resource.Place, d v2.PolicyIntent) error {
 	if d.Spec.Policy.EngineURL != "" {
 		if err := s.Engine.Admit(d.Spec.Policy); err != nil {
 			return err
 		}
 	} else if _, err := condition.Compile(d.Spec.Policy.Expression); err != nil {
 		return errs.New(errs.Invalid, "Invalid Input:\n- spec.policy.expression: "+err.Error())
-	}
-	n := 0
-	for _, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1, Limit: maxIntents + 1}) {
-		if err != nil {
-			return err
-		}
-		n++
-	}
-	if n >= maxIntents {
-		return errs.New(errs.Invalid, fmt.Sprintf("%s has %d policy intents, and no more are allowed", at.Parent, n))
 	}
 	return s.allowed(d.Spec, v2.ProjectStoreKey(at.Vars["project"]))
 }

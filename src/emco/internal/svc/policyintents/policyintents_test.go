@@ -214,7 +214,7 @@ func TestIntentsOfAGroupAreLimited(t *testing.T) {
 	for i := range 20 {
 		s.Run(t, step{Do: fmt.Sprintf("POST %s/i%d", intents, i), Body: intent("stop", "true", ""), Status: 201})
 	}
-	s.Run(t, step{Do: "POST " + intents + "/more", Body: intent("stop", "true", ""), Status: 400, Text: "has 20 policy intents, and no more are allowed"})
+	s.Run(t, step{Do: "POST " + intents + "/more", Body: intent("stop", "true", ""), Status: 409, Text: "has 20 documents, and at most 20 are allowed"})
 }
 
 // A project with very many intents harms its own alone.

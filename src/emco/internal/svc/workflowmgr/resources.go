@@ -47,11 +47,9 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HookIntent]{
 		Kind: "HookIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: hookPath, Item: "{hookIntent}", Put: resource.PutUpsert,
-		Check: func(ctx context.Context, at resource.Place, h v2.HookIntent) error {
-			if err := s.Runners.Admit(h.Spec.WorkflowSpec); err != nil {
-				return err
-			}
-			return s.checkNumber(ctx, at, maxHooks, "hooks")
+		AtMost: maxHooks,
+		Check: func(_ context.Context, _ resource.Place, h v2.HookIntent) error {
+			return s.Runners.Admit(h.Spec.WorkflowSpec)
 		},
 		Guards: s.guards(appcontext.HookRun),
 	})
@@ -62,33 +60,13 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.WorkflowIntent]{
 		Kind: "WorkflowIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: workflowsPath, Item: "{workflowIntent}",
-		Check: func(ctx context.Context, at resource.Place, w v2.WorkflowIntent) error {
-			if err := s.Runners.Admit(w.Spec); err != nil {
-				return err
-			}
-			return s.checkNumber(ctx, at, maxWorkflows, "workflows")
+		AtMost: maxWorkflows,
+		Check: func(_ context.Context, _ resource.Place, w v2.WorkflowIntent) error {
+			return s.Runners.Admit(w.Spec)
 		},
 		Guards: s.guards(appcontext.StartedRun),
 	})
 	s.mountActions(r)
-}
-
-// checkNumber refuses a further document of a collection that has limit or more. A document that is there may change.
-func (s Resources) checkNumber(ctx context.Context, at resource.Place, limit int, noun string) error {
-	n := 0
-	for doc, err := range s.DB.List(ctx, at.Collection, store.Query{Depth: 1}) {
-		switch {
-		case err != nil:
-			return err
-		case doc.Key == at.Key:
-			return nil
-		}
-		n++
-	}
-	if n >= limit {
-		return errs.New(errs.Conflict, fmt.Sprintf("the group has %d %s, and at most %d are allowed; remove some below %s", n, noun, limit, at.Collection))
-	}
-	return nil
 }
 
 // guards keep an intent while a run of it is not over, and remove its last run with it.

@@ -128,7 +128,7 @@ func TestAGroupHasAtMostSoManyWorkflowsAndRuns(t *testing.T) {
 		}
 	}
 	s.Run(t,
-		step{Do: "POST " + all, Body: document("more", `{`+server+`}`), Status: 409, Text: "the group has 256 workflows, and at most 256 are allowed"},
+		step{Do: "POST " + all, Body: document("more", `{`+server+`}`), Status: 409, Text: "has 256 documents, and at most 256 are allowed"},
 		step{Do: "POST " + all + "/w64/start", Status: 409, Text: "start: 64 runs of the group are not over, which is the limit"},
 		step{Do: "POST " + all + "/w0/cancel", Status: 202},
 		step{Do: "POST " + all + "/w64/start", Status: 202},
@@ -149,8 +149,8 @@ func TestAGroupHasAtMostSoManyHooks(t *testing.T) {
 		s.Run(t, step{Do: "POST " + all, Body: hook(name, types[i%len(types)]), Status: 201})
 	}
 	s.Run(t,
-		step{Do: "POST " + all, Body: hook("more", "pre-install"), Status: 409, Text: "the group has 96 hooks, and at most 96 are allowed"},
-		step{Do: "PUT " + all + "/more", Body: hook("more", "pre-install"), Status: 409, Text: "the group has 96 hooks"},
+		step{Do: "POST " + all, Body: hook("more", "pre-install"), Status: 409, Text: "has 96 documents, and at most 96 are allowed"},
+		step{Do: "PUT " + all + "/more", Body: hook("more", "pre-install"), Status: 409, Text: "has 96 documents"},
 		step{Do: "PUT " + all + "/h0", Body: hook("h0", "post-update"), Status: 200},
 		step{Do: "DELETE " + all + "/h1", Status: 204},
 		step{Do: "PUT " + all + "/more", Body: hook("more", "pre-install"), Status: 201},
