@@ -59,7 +59,15 @@ func malformed(err error) error {
 		return classified
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return errs.New(errs.Malformed, fmt.Sprintf("json: cannot unmarshal %s into field %s of type %s", kindOf(wrong.Value), fieldOf(wrong.Field), wrong.Type))
+		into := "a document"
+		if field := fieldOf(wrong.Field); field != "" {
+			into = "field " + field
+		}
+		text := fmt.Sprintf("json: cannot unmarshal %s into %s of type %s", kindOf(wrong.Value), into, typeName(wrong.Type))
+		if scalar := kindOf(wrong.Value); wrong.Type.Kind() == reflect.String && (scalar == "number" || scalar == "bool") {
+			text += "; put the value in quotes"
+		}
+		return errs.New(errs.Malformed, text)
 	}
 	return errs.New(errs.Malformed, err.Error())
 }

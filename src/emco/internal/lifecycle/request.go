@@ -152,6 +152,9 @@ func (x Executor) Execute(ctx context.Context, doc store.Doc, req Request, decid
 		if errors.Is(err, appcontext.ErrOvertaken) && attempt < maxAttempts {
 			continue
 		}
+		if errors.Is(err, appcontext.ErrOvertaken) {
+			err = errs.E(errs.Conflict, "change", string(doc.Key), appcontext.ErrOvertaken) // with its name, not its id
+		}
 		if err != nil && req.Key != "" { // we, or the same request sent twice, may have executed it anyway
 			if actions, readErr := x.Contexts.History(ctx, appcontext.HeadID(doc.UID)); readErr == nil {
 				if earlier, found, refusal := req.previous(actions); found {

@@ -47,7 +47,11 @@ func Decide(ctx context.Context, req Request, filters []Filter) (Decision, error
 		return Decision{}, err
 	}
 	if len(c.why) == 0 {
-		return Decision{}, errs.New(errs.Invalid, noClusters)
+		text := noClusters
+		if len(req.Intent.AllOf) == 0 && len(req.Intent.AnyOf) == 0 {
+			text += ": no placement intent names clusters for the app"
+		}
+		return Decision{}, errs.New(errs.Invalid, text)
 	}
 	e.remark(c.why)
 	return Decision{Clusters: slices.Sorted(maps.Keys(c.why)), Why: c.why, Refused: e.refused(), Spared: c.spared(), Scores: c.scores}, nil

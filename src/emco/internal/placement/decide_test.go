@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 		{"alternatives outside of the cloud are reported even if none is needed", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, []v2.ClusterKey{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
 		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []v2.ClusterKey{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
 		{"all alternatives outside of the cloud", intentDoc{AnyOf: []selectorDoc{name("a"), name("c")}}, []v2.ClusterKey{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
-		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group"},
+		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group: no placement intent names clusters for the app"},
 		{"an unknown cluster", intentDoc{AllOf: []termDoc{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
 		{"a label that no cluster has", intentDoc{AnyOf: []selectorDoc{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
 		{"an empty term", intentDoc{AllOf: []termDoc{{}}}, everywhere, "Missing clusterProvider in an intent"},

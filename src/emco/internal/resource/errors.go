@@ -66,8 +66,11 @@ func (d *Def[T]) absent() string {
 	return textAbsent
 }
 
-// stale is the answer to an If-Match that does not match.
-func stale(doc store.Doc) error {
+// stale is the answer to an If-Match or If-None-Match that the document does not meet.
+func stale(r *http.Request, doc store.Doc) error {
 	text := "the document has changed: its ETag is " + etag(doc) + " now; read it again"
+	if !conditional(r) || lists(r, "If-Match", doc) {
+		text = "the document exists, with the ETag " + etag(doc) + ", and If-None-Match excludes that"
+	}
 	return web.WithStatus(http.StatusPreconditionFailed, errs.New(errs.Conflict, text))
 }

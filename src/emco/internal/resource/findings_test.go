@@ -187,7 +187,7 @@ func TestAPutCanBeMadeToCreateOnly(t *testing.T) {
 	s := serve(t, resource.Def[v2.Project]{Put: resource.PutUpsert})
 	tag := s.Run(t, step{Do: "PUT " + all + "/a", Body: named("a"), Header: "If-None-Match: *", Status: 201}).Header.Get("ETag")
 	s.Run(t,
-		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: "If-None-Match: *", Status: 412, Text: "read it again"},
+		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: "If-None-Match: *", Status: 412, Text: "the document exists"},
 		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: "If-None-Match: " + tag, Status: 412},
 		step{Do: "DELETE " + all + "/a", Header: "If-None-Match: " + tag, Status: 412},
 		step{Do: "PUT " + all + "/a", Body: `{"metadata":{"description":"x"}}`, Header: `If-None-Match: "other"`, Status: 200},

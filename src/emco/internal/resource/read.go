@@ -37,10 +37,13 @@ func (h *handler[T, P]) read(w http.ResponseWriter, r *http.Request, at Place) (
 	if err != nil {
 		return up, err
 	}
-	if h.def.File != nil && isMultipart(r) {
-		up.receivedParts, err = h.readParts(w, r, at)
-	} else {
+	switch {
+	case !isMultipart(r):
 		up.text, err = web.Body(w, r, maxBody)
+	case h.def.File == nil:
+		err = errs.New(errs.Malformed, "the body is multipart/form-data, and this document has no file; send it as application/json")
+	default:
+		up.receivedParts, err = h.readParts(w, r, at)
 	}
 	if err != nil {
 		return up, err

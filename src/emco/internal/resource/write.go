@@ -208,7 +208,7 @@ func (h *handler[T, P]) upsert(r *http.Request, at Place, up requestContent[T]) 
 		case err != nil:
 			return doc, true, err
 		case !matches(r, old.Doc):
-			return doc, true, stale(old.Doc)
+			return doc, true, stale(r, old.Doc)
 		}
 		doc, err = h.update(r.Context(), at, up, old)
 		if !h.lost(r.Context(), old.Doc, err) {
@@ -364,7 +364,7 @@ func (h *handler[T, P]) clear(w http.ResponseWriter, r *http.Request) error {
 // deletable asks those who know what runs because of doc, and lets them clean up.
 func (h *handler[T, P]) deletable(ctx context.Context, r *http.Request, doc store.Doc) error {
 	if !matches(r, doc) {
-		return stale(doc)
+		return stale(r, doc)
 	}
 	if err := ask(ctx, h.def.Guards.Delete, doc); err != nil || h.dry {
 		return err

@@ -23,7 +23,12 @@ type tarStream struct {
 
 func open(in *countingReader, l Limits) (*tarStream, error) {
 	unzip, err := gzip.NewReader(in)
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF) && in.n == 0:
+		return nil, errors.New("the file is empty")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrHeader):
+		return nil, errors.New("it is not a gzip file; make one with tar -czf")
+	case err != nil:
 		return nil, err
 	}
 	return &tarStream{limits: l, in: in, unzip: unzip}, nil

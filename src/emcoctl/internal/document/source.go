@@ -81,7 +81,8 @@ func (s Sources) load(file string, values Values) (ParseResult, error) {
 	}
 	parsed, err := expanded.parse(file)
 	if err != nil && len(s.Values) == 0 && bytes.Contains(text, []byte("{{")) {
-		return ParseResult{}, fmt.Errorf("%w; the file looks like a template, whose values -v FILE gives", err)
+		where, _, _ := strings.Cut(err.Error(), ": ")
+		return ParseResult{}, errs.New(errs.Malformed, where+": the file looks like a template; give its values with -v FILE")
 	}
 	if err != nil && len(missing) > 0 {
 		return ParseResult{}, fmt.Errorf("%w\n%s", err, strings.Join(missing, "\n"))

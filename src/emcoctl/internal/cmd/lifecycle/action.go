@@ -345,7 +345,11 @@ func showPlan(s *session.Session, path string, p v2.Plan, x actionRequest, o pre
 	if p.Confirm != "" {
 		args = append(args, "--force")
 	}
-	fmt.Fprintln(s.Sys.Out, "carry it out with:", strings.Join(append(args, "--plan", p.Digest), " "))
+	carry := "carry it out with:"
+	if p.Summary.Failed > 0 {
+		carry = "apps that fail stay as they are; carry out the rest with:"
+	}
+	fmt.Fprintln(s.Sys.Out, carry, strings.Join(append(args, "--plan", p.Digest), " "))
 }
 
 // errDeclined is the error of a user who has answered no.

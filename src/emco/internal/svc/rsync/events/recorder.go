@@ -110,7 +110,7 @@ func (t *topicSummary) message(reason string) string {
 	case v2.EventReasonUnblocked:
 		return " goes on, on " + where
 	}
-	return " on " + string(t.cluster) + ": " + strings.TrimSpace(t.text) + pair.AndMore(t.n-1)
+	return " on " + string(t.cluster) + pair.AndMore(t.n-1) + ": " + strings.TrimSpace(t.text)
 }
 
 // carriedBy names a commit, or the digest of what was published, shortened.

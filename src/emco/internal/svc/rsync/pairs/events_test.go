@@ -48,7 +48,7 @@ func TestEventsAreRecordedOncePerAppNotPerCluster(t *testing.T) {
 		}
 	}
 	fail()
-	want("outcomes", "Normal Applied c3: app db is on c3, with commit 0123456789ab", "Warning Failed : app db on c1: refused (and 1 more cluster)")
+	want("outcomes", "Normal Applied c3: app db is on c3, with commit 0123456789ab", "Warning Failed : app db on c1 (and 1 more cluster): refused")
 	fail()
 	want("the same again")
 	out[0].Err, out[1].Err = nil, nil
