@@ -219,7 +219,7 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	default:
 		conflict += ", or the parent is missing"
 	}
-	if d.Refs {
+	if d.Needs {
 		conflict += ", or a document that it names is missing"
 	}
 	if d.AtItem {

@@ -160,7 +160,7 @@ func (d *Document) document(method, template string, r resource.Description) *Op
 		op.Summary = "replace or create " + r.Kind
 		op.Parameters, op.RequestBody = query("strict", "dryRun"), body(r, ref)
 		refusals = append(refusals, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity)
-		if r.Guarded || r.Refs || !r.Root && !r.Explicit {
+		if r.Guarded || r.Needs || !r.Root && !r.Explicit {
 			refusals = append(refusals, http.StatusConflict)
 		}
 		switch r.Put {

@@ -26,7 +26,8 @@ type Def[T any] struct {
 	Clear      bool // DELETE of the collection deletes all its documents
 
 	AtMost int                                              // documents that a collection may have; 0: any number
-	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists
+	Refs   func(at Place, doc T) []store.Ref                // what cannot be deleted while the document exists; it may be missing, as in upstream EMCO
+	Needs  func(at Place, doc T) []store.Key                // the same, and it must exist
 	Unique func(at Place, doc T) UniqueKey                  // what only one document of the collection may have
 	Check  func(ctx context.Context, at Place, doc T) error // rules that need other documents; called before each write
 	// Settle fills in what the server decides of a new document. It is called before Check.

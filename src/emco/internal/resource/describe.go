@@ -23,7 +23,7 @@ type Description struct {
 	Optional   bool // some documents have no file
 	FileLimit  int64
 	Masked     bool        // some members are write-only
-	Refs       bool        // documents that it names must exist
+	Needs      bool        // documents that it names must exist
 	Guarded    bool        // what runs may forbid a change or deletion
 	Queries    []string    // parameters of GET of the collection
 	OnItem     []string    // parameters of GET of an item
@@ -48,7 +48,7 @@ func (e endpoint) Describe() Description { return e.describe() }
 func (d Def[T]) describe() Description {
 	out := Description{
 		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put, Clear: d.Clear, AtItem: d.AtItem,
-		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Refs: d.Refs != nil,
+		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Needs: d.Needs != nil,
 		Members: v2.MembersOf[T](), Shaped: d.Shape != nil,
 		Guarded: d.Guards.Create != nil || d.Guards.Replace != nil || d.Guards.Delete != nil,
 	}

@@ -137,6 +137,9 @@ func (h *handler[T, P]) write(ctx context.Context, at Place, up requestContent[T
 	if h.def.Refs != nil {
 		w.Refs = h.def.Refs(at, up.doc)
 	}
+	if h.def.Needs != nil {
+		w.Refs = append(w.Refs, store.Needs(h.def.Needs(at, up.doc)...)...)
+	}
 	if unique := h.def.uniqueKey(at, up.doc); unique.Name != "" {
 		w.Refs = append(w.Refs, store.Ref{Key: uniqueIndexKey(at, unique), Index: true})
 	}

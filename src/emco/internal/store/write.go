@@ -37,6 +37,14 @@ type Ref struct {
 	Index bool // no document has this key: the reference only finds its holder
 }
 
+// Needs returns references to documents that must exist.
+func Needs(keys ...Key) (refs []Ref) {
+	for _, k := range keys {
+		refs = append(refs, Ref{Key: k, Must: true})
+	}
+	return refs
+}
+
 const (
 	maxKey   = 1 << 10 // bytes of a key
 	maxBytes = 8 << 20 // bytes of body and secret together; half of what MongoDB takes

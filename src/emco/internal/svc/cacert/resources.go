@@ -40,8 +40,8 @@ func (s Resources) Mount(r *mux.Router) {
 		resource.Mount(r, s.DB, resource.Def[v2.CACert]{
 			Kind: "CaCert", Orphan: orphan, Explicit: true,
 			Collection: root + authorities, Item: "{caCert}", Put: resource.PutUpsert,
-			Refs: func(_ resource.Place, d v2.CACert) []store.Ref {
-				return []store.Ref{{Key: store.Key(d.Spec.IssuingCluster.Key().StoreKey()), Must: true}}
+			Needs: func(_ resource.Place, d v2.CACert) []store.Key {
+				return []store.Key{store.Key(d.Spec.IssuingCluster.Key().StoreKey())}
 			},
 			Check: mayIssue, Guards: s.Authorities,
 		})
@@ -49,8 +49,8 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.CACertLogicalCloud]{
 		Kind: "CaCert LogicalCloud", Orphan: "CaCert not found", Type: typ,
 		Collection: inProject + authorities + item + clouds, Item: "{caCertLogicalCloud}", Put: resource.PutUpsert,
-		Refs: func(at resource.Place, d v2.CACertLogicalCloud) []store.Ref {
-			return []store.Ref{{Key: store.Key(v2.LogicalCloudKey{Project: at.Vars["project"], Name: d.Spec.LogicalCloud}.StoreKey()), Must: true}}
+		Needs: func(at resource.Place, d v2.CACertLogicalCloud) []store.Key {
+			return []store.Key{store.Key(v2.LogicalCloudKey{Project: at.Vars["project"], Name: d.Spec.LogicalCloud}.StoreKey())}
 		},
 	})
 	s.mountClusters(r, inProvider+authorities+item, "CaCert not found", mayServe)
@@ -61,11 +61,11 @@ func (s Resources) mountClusters(r *mux.Router, parent, orphan string, check fun
 	resource.Mount(r, s.DB, resource.Def[v2.CACertCluster]{
 		Kind: "CaCert ClusterGroup", Orphan: orphan, Type: typ,
 		Collection: parent + clusters, Item: "{caCertCluster}", Put: resource.PutUpsert,
-		Refs: func(_ resource.Place, d v2.CACertCluster) []store.Ref {
+		Needs: func(_ resource.Place, d v2.CACertCluster) []store.Key {
 			if d.Spec.Scope != v2.ScopeName {
 				return nil
 			}
-			return []store.Ref{{Key: store.Key(v2.NewClusterKey(d.Spec.ClusterProvider, d.Spec.Cluster).StoreKey()), Must: true}}
+			return []store.Key{store.Key(v2.NewClusterKey(d.Spec.ClusterProvider, d.Spec.Cluster).StoreKey())}
 		},
 		Check: check,
 	})

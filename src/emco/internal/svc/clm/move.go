@@ -214,7 +214,7 @@ func (n moveHandler) writeLocked(ctx context.Context, m movingCluster, next v2.G
 		return m.doc, err
 	}
 	n.counted = time.Time{} // the counts have it at its old place
-	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: syncObjectsOf(m.at, c), Body: body}, m.doc.Rev)
+	return n.resources.DB.Replace(ctx, store.Write{Key: m.at.Key, Parent: m.at.Parent, UID: m.doc.UID, Refs: store.Needs(syncObjectsOf(m.at, c)...), Body: body}, m.doc.Rev)
 }
 
 // abortLocked turns a move back: the next move leads to the old place, which still holds

@@ -84,7 +84,7 @@ func (s Resources) clusters(a *slotAllocator) resource.Def[v2.Cluster] {
 	return resource.Def[v2.Cluster]{
 		Kind: "Cluster", Orphan: "Cluster provider not found",
 		Collection: provider + "/clusters", Item: "{cluster}", Put: resource.PutUpsert,
-		Refs:   syncObjectsOf,
+		Needs:  syncObjectsOf,
 		Unique: func(_ resource.Place, c v2.Cluster) resource.UniqueKey { return resource.UniqueName(c.Metadata.Name) },
 		Settle: a.assignSlot,
 		Adopt:  replaceInPlace,
@@ -146,14 +146,14 @@ func (s Resources) releaseCluster(ctx context.Context, doc store.Doc) error {
 	})
 }
 
-// syncObjectsOf returns the references of a GitOps cluster; upstream EMCO lets them dangle.
-func syncObjectsOf(at resource.Place, c v2.Cluster) (refs []store.Ref) {
+// syncObjectsOf returns the sync objects that a GitOps cluster needs; in upstream EMCO they may be missing.
+func syncObjectsOf(at resource.Place, c v2.Cluster) (keys []store.Key) {
 	for _, name := range []string{c.Spec.GitOps.Reference, c.Spec.GitOps.Resource} {
 		if name != "" {
-			refs = append(refs, store.Ref{Key: syncObject(at, name), Must: true})
+			keys = append(keys, syncObject(at, name))
 		}
 	}
-	return refs
+	return keys
 }
 
 // clusterAt returns the key of a cluster of the provider that the URL names.

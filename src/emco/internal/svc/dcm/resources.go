@@ -40,9 +40,8 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
 		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds/{logicalCloud}/cluster-references", Item: "{clusterReference}",
-		Refs: func(_ resource.Place, c v2.ClusterReference) []store.Ref {
-			key := v2.NewClusterKey(c.Spec.ClusterProvider, c.Spec.Cluster)
-			return []store.Ref{{Key: store.Key(key.StoreKey()), Must: true}}
+		Needs: func(_ resource.Place, c v2.ClusterReference) []store.Key {
+			return []store.Key{store.Key(v2.NewClusterKey(c.Spec.ClusterProvider, c.Spec.Cluster).StoreKey())}
 		},
 		Check:  mayUseCluster,
 		Guards: s.References,

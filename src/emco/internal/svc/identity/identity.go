@@ -66,11 +66,11 @@ func (s Resources) Mount(r *mux.Router) {
 func (s Resources) bindings(r *mux.Router, collection, orphan string) {
 	resource.Mount(r, s.DB, resource.Def[v2.RoleBinding]{
 		Kind: "RoleBinding", Orphan: orphan, Collection: collection, Item: "{roleBinding}", Put: resource.PutUpsert,
-		Refs: func(_ resource.Place, b v2.RoleBinding) []store.Ref {
+		Needs: func(_ resource.Place, b v2.RoleBinding) []store.Key {
 			if _, built := authz.BuiltIn()[b.Spec.Role]; built {
 				return nil
 			}
-			return []store.Ref{{Key: store.Key(grants.Roles + "/" + b.Spec.Role), Must: true}}
+			return []store.Key{store.Key(grants.Roles + "/" + b.Spec.Role)}
 		},
 		Check:  s.checkBinding,
 		Guards: resource.Guards{Replace: s.beforeEnd, Delete: s.beforeEnd},

@@ -224,8 +224,8 @@ func (s Resources) dependencies() resource.Def[v2.AppDependency] {
 	return resource.Def[v2.AppDependency]{
 		Kind: "AppDependency", Orphan: "App not found",
 		Collection: apps + "/{app}/dependency", Item: "{dependency}", Put: resource.PutCreated,
-		Refs: func(at resource.Place, d v2.AppDependency) []store.Ref {
-			return []store.Ref{{Key: appKey(at, d.Spec.App), Must: true}}
+		Needs: func(at resource.Place, d v2.AppDependency) []store.Key {
+			return []store.Key{appKey(at, d.Spec.App)}
 		},
 		Check: s.acyclic, Recheck: true,
 	}
