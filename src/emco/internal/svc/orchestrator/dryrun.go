@@ -269,6 +269,7 @@ func (r dryRunResult) answer(ctx context.Context, withObjects bool) (v2.Plan, er
 	if !r.before.Owns() {
 		out.Notes = append(out.Notes, "the previous deployment belongs to another group now: this starts a new deployment, and instantiate chooses the id in its label emco/deployment-id")
 	}
+	out.Notes = append(out.Notes, r.plan.Notes...)
 	now, next := revision.ByApp(r.current), revision.ByApp(r.draft.Placements)
 	names := map[string]bool{}
 	for name := range now {

@@ -3,6 +3,8 @@ package plan
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -22,7 +24,8 @@ import (
 type Plan struct {
 	Namespace string // of objects that name none
 	Cloud     appcontext.Cloud
-	Apps      []App // in order of name
+	Apps      []App    // in order of name
+	Notes     []string // what has no effect, for people
 }
 
 // App is the plan of one app. A refusal affects this app only.
@@ -105,7 +108,27 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 			return Plan{}, err
 		}
 	}
-	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps}, nil
+	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps, Notes: d.unknownApps(apps)}, nil
+}
+
+// unknownApps tells which apps documents name although the composite app does not have them.
+func (d documents) unknownApps(apps []App) (notes []string) {
+	known := map[string]bool{}
+	for _, a := range apps {
+		known[a.Name] = true
+	}
+	note := func(who, app string) {
+		if text := fmt.Sprintf("%s name the app %s, which the composite app does not have; they have no effect", who, app); !known[app] && !slices.Contains(notes, text) {
+			notes = append(notes, text)
+		}
+	}
+	for _, o := range d.group.Spec.Overrides {
+		note("override values", o.App)
+	}
+	for _, app := range slices.Sorted(maps.Keys(d.intents)) {
+		note("placement intents", app)
+	}
+	return notes
 }
 
 // place chooses the clusters of the apps.
