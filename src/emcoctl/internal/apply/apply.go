@@ -152,7 +152,7 @@ func (e *Executor) replace(ctx context.Context, t documentRequest, item string, 
 		case res.Status == http.StatusPreconditionFailed:
 			r.Advice = "someone else changed it at the same time; apply again"
 		case res.Status == http.StatusConflict && anchor.Collection(item) == "deployment-intent-groups":
-			r.Advice = "it can be changed only before it is approved: terminate and delete it, then apply again"
+			r.Advice = "a group is fixed once it is approved: make a second group and migrate to it, or terminate and delete this one, then apply again"
 		}
 		return r
 	case now.ETag() != "" && now.ETag() == res.ETag():
