@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/emco-orchestrator/emco/src/api/client"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/git"
 )
@@ -102,6 +103,9 @@ func (l *stringList) Set(text string) error {
 	*l = append(*l, text)
 	return nil
 }
+
+// apiToken returns the token for the control plane's API; empty for none.
+func apiToken() client.Token { return client.Token(os.Getenv("EMCO_TOKEN")) }
 
 // parse parses flags. Unknown flags and other arguments are errUsage.
 func parse(f *flag.FlagSet, args []string, errOut io.Writer) error {

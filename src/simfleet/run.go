@@ -176,7 +176,7 @@ func readTokens(o *fleet.Options, tokens, ca string) error {
 }
 
 func readBranches(ctx context.Context, api, provider, branch, views string) (map[string]string, error) {
-	c, err := client.New(client.Options{BaseURL: api})
+	c, err := client.New(client.Options{BaseURL: api, Token: apiToken()})
 	if err != nil {
 		return nil, fmt.Errorf("%w: -api: %w", errUsage, err)
 	}

@@ -22,7 +22,7 @@ func seedFleet(ctx context.Context, args []string, errOut io.Writer) error {
 	repo, reports := repoFlags{prefix: "git"}, repoFlags{prefix: "status"}
 	f := flag.NewFlagSet("seed", flag.ContinueOnError)
 	n.register(f)
-	f.StringVar(&address, "api", "http://127.0.0.1:9015", "the control plane")
+	f.StringVar(&address, "api", "http://127.0.0.1:9015", "the control plane; $EMCO_TOKEN is the API token, if it wants one")
 	f.StringVar(&ca, "api.caFile", "", "file with certificates to trust, in place of the system's")
 	repo.register(f, "repository that the control plane writes and the clusters read")
 	reports.register(f, "repository that the clusters report to; the one that they read unless given")
@@ -55,7 +55,7 @@ func seedFleet(ctx context.Context, args []string, errOut io.Writer) error {
 		}
 		pairs = append(pairs, more...)
 	}
-	api, err := client.New(client.Options{BaseURL: address, CAFile: ca})
+	api, err := client.New(client.Options{BaseURL: address, CAFile: ca, Token: apiToken()})
 	if err != nil {
 		return fmt.Errorf("%w: -api: %w", errUsage, err)
 	}

@@ -41,8 +41,9 @@ type cluster struct {
 	applyAt       time.Time      // when to apply it; zero if it is applied
 	appliedFolder inventory.Digest
 	state         *inventory.State
-	commit        string    // that Flux applied last
-	readyAt       time.Time // until then workloads are in progress; zero if they are not
+	commit        string                 // that Flux applied last
+	settling      map[status.Object]bool // workloads that are in progress, as the state has them
+	readyAt       time.Time              // until when they are; zero if there are none
 	reported      int
 }
 
@@ -65,7 +66,7 @@ func (c *cluster) turn(ctx context.Context, now time.Time) time.Time {
 		c.apply(now)
 	}
 	if !c.readyAt.IsZero() && !now.Before(c.readyAt) {
-		c.readyAt = time.Time{}
+		c.readyAt, c.settling = time.Time{}, nil
 		c.changed(now)
 	}
 	if c.reports() && c.loop.Due(now) <= 0 {
@@ -136,15 +137,39 @@ func (c *cluster) apply(now time.Time) {
 		c.fetched, c.nextPoll = fetch.Snapshot{}, now
 		return
 	}
+	if c.fleet.options.Settle > 0 {
+		c.settle(now, state)
+	}
 	c.state, c.appliedFolder, c.commit = state, c.fetched.Folder.Digest, ""
 	if state.Flux {
 		c.commit = string(c.fetched.Commit)
 	}
-	if c.fleet.options.Settle > 0 && state.Objects() > 0 {
-		c.readyAt = now.Add(jitter(c.random, c.fleet.options.Settle))
-	}
 	c.fleet.recordApply(now.Sub(c.fetched.FirstSeen))
 	c.changed(now)
+}
+
+// settle has the workloads of the next state that the last one has not, or has with other content, be in progress for a while.
+func (c *cluster) settle(now time.Time, next *inventory.State) {
+	last := map[status.Object]bool{}
+	if c.state != nil {
+		for _, a := range c.state.Apps {
+			for _, o := range a.Objects {
+				last[o] = true
+			}
+		}
+	}
+	settling := map[status.Object]bool{}
+	for _, a := range next.Apps {
+		for _, o := range a.Objects {
+			if isWorkload[o.Kind] && (!last[o] || c.settling[o]) {
+				settling[o] = true
+			}
+		}
+	}
+	c.settling, c.readyAt = settling, time.Time{}
+	if len(settling) > 0 {
+		c.readyAt = now.Add(jitter(c.random, c.fleet.options.Settle))
+	}
 }
 
 func (c *cluster) changed(now time.Time) {
@@ -224,7 +249,7 @@ func (c *cluster) objectState(o status.Object) status.Object {
 	switch {
 	case matchesAny(c.failing, o):
 		o.Status, o.Reason = status.Failed, "simulated failure"
-	case !c.readyAt.IsZero() && isWorkload[o.Kind]:
+	case c.settling[o]:
 		o.Status, o.Reason = status.InProgress, "simulated progress"
 	}
 	if matchesAny(c.drifted, o) {
