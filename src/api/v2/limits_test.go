@@ -73,7 +73,7 @@ func TestNamesOfResourcesInQuotasAreKubernetes(t *testing.T) {
 	t.Parallel()
 	name, domain := strings.Repeat("n", 63), strings.Repeat("d", 253)
 	for resource, good := range map[string]bool{
-		"limits.cpu": true, "count/jobs.batch": true, name: true, domain + "/" + name: true,
+		"limits.cpu": true, "count/jobs.batch": true, "requests.hugepages-2Mi": true, "nonsense": false, "limits.cpus": false, name: false, domain + "/" + name: true,
 		name + "n": false, domain + "d/" + name: false, domain + "/" + name + "n": false,
 		"/cpu": false, "count/": false, "a/b/c": false, "Count/jobs": false, "cpu.": false,
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -203,8 +204,8 @@ func (q *ClusterQuota) Validate() error {
 	c := begin(&q.Named)
 	c.between("spec", len(q.Spec), 1, maxQuotaItems)
 	for _, key := range sortedKeys(q.Spec) {
-		if !isResourceName(key) {
-			c.fail(join("spec", quote(key)), "is no resource; use names such as \"limits.cpu\" or \"count/jobs.batch\"")
+		if !isResourceName(key) || !strings.Contains(key, "/") && !isQuotaResource(key) {
+			c.fail(join("spec", quote(key)), "is no resource that Kubernetes has quotas for; use names such as \"limits.cpu\" or \"count/jobs.batch\"")
 		}
 		if v := string(q.Spec[key]); !quantity.MatchString(v) {
 			c.fail(join("spec", key), "%s is no quantity; use a number such as \"10\", \"500m\" or \"2Gi\"", quote(v))
@@ -218,6 +219,18 @@ func (q *ClusterQuota) Validate() error {
 func isResourceName(text string) bool {
 	slash := strings.IndexByte(text, '/') // -1: no domain
 	return slash <= maxObjectName && len(text)-slash-1 <= maxLabelValue && resourceName.MatchString(text)
+}
+
+// quotaResources are the resources without a domain that quotas may name, see IsStandardQuotaResourceName in
+// k8s.io/kubernetes/pkg/apis/core/helper.
+var quotaResources = []string{
+	"cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage", "requests.ephemeral-storage",
+	"limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers", "secrets",
+	"persistentvolumeclaims", "configmaps", "services.nodeports", "services.loadbalancers",
+}
+
+func isQuotaResource(name string) bool {
+	return slices.Contains(quotaResources, name) || strings.HasPrefix(strings.TrimPrefix(name, "requests."), "hugepages-")
 }
 
 // quantity matches Kubernetes' quantities that are not negative.
