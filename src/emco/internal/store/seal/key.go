@@ -84,7 +84,10 @@ func LoadOrCreateKey(path string) (Key, error) {
 	return LoadKey(path)
 }
 
-// LoadKey reads the key in the file at path. It refuses a file that others than its owner may read. The
+// volumeMode is the mode of files of a Secret that Kubernetes mounts for a group (fsGroup).
+const volumeMode = 0o440
+
+// LoadKey reads the key in the file at path. It refuses a file that others than its owner may read, except in volumeMode. The
 // error is fs.ErrNotExist if there is none.
 func LoadKey(path string) (Key, error) {
 	f, err := os.Open(path)
@@ -96,9 +99,9 @@ func LoadKey(path string) (Key, error) {
 	if err != nil {
 		return Key{}, errs.E(errs.Unavailable, "read sealing key", path, err)
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+	if perm := info.Mode().Perm(); !info.Mode().IsRegular() || perm&0o077 != 0 && perm != volumeMode {
 		return Key{}, errs.E(errs.Invalid, "read sealing key", path,
-			fmt.Errorf("mode is %v: it has to be a file only its owner may read, such as by chmod 600", info.Mode()))
+			fmt.Errorf("mode is %v: it has to be a file only its owner may read, such as by chmod 600, or a read-only one of its owner and group (0440)", info.Mode()))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {

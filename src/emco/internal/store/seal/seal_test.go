@@ -128,7 +128,7 @@ func TestAKeyFileThatOthersReadIsRefused(t *testing.T) {
 	if _, err := seal.LoadOrCreateKey(path); err != nil {
 		t.Fatal(err)
 	}
-	for mode, ok := range map[os.FileMode]bool{0o400: true, 0o600: true, 0o640: false, 0o604: false, 0o660: false} {
+	for mode, ok := range map[os.FileMode]bool{0o400: true, 0o600: true, 0o440: true, 0o640: false, 0o444: false, 0o604: false, 0o660: false} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
