@@ -42,3 +42,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- range .Values.extraEnv }}{{ if eq .name "EMCO_AUTH_MODE" }}{{ $mode = default "on" .value }}{{ end }}{{ end }}
 {{- if or (eq $mode "off") (and (eq $mode "") (not (dig "auth" "issuers" "" .Values.config))) }}true{{ end }}
 {{- end }}
+
+{{- /* "true" if the API has TLS, here or at what ends it before, or may do without: authentication needs that. */}}
+{{- define "emco.hasTLS" -}}
+{{- $has := or .Values.tls.secretName (eq (dig "auth" "tls" "" .Values.config) "terminated") (dig "http" "cert" "" .Values.config) (dig "http" "insecure" false .Values.config) }}
+{{- range .Values.extraEnv }}{{ if has .name (list "EMCO_AUTH_TLS" "EMCO_HTTP_CERT" "EMCO_HTTP_INSECURE") }}{{ $has = true }}{{ end }}{{ end }}
+{{- if $has }}true{{ end }}
+{{- end }}
