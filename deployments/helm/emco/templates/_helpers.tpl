@@ -45,7 +45,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /* "true" if the API has TLS, here or at what ends it before, or may do without: authentication needs that. */}}
 {{- define "emco.hasTLS" -}}
-{{- $has := or .Values.tls.secretName (eq (dig "auth" "tls" "" .Values.config) "terminated") (dig "http" "cert" "" .Values.config) (dig "http" "insecure" false .Values.config) }}
-{{- range .Values.extraEnv }}{{ if has .name (list "EMCO_AUTH_TLS" "EMCO_HTTP_CERT" "EMCO_HTTP_INSECURE") }}{{ $has = true }}{{ end }}{{ end }}
+{{- $has := or .Values.tls.secretName (eq (dig "http" "tls" "" .Values.config) "terminated") (dig "http" "cert" "" .Values.config) (dig "http" "insecure" false .Values.config) }}
+{{- range .Values.extraEnv }}{{ if has .name (list "EMCO_HTTP_TLS" "EMCO_HTTP_CERT" "EMCO_HTTP_INSECURE") }}{{ $has = true }}{{ end }}{{ end }}
 {{- if $has }}true{{ end }}
 {{- end }}

@@ -105,7 +105,7 @@ func TestTheControlPlanesChartTakesItsValues(t *testing.T) {
 			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
 		},
 		"identity of an issuer": {
-			values{"config": values{"auth": values{"tls": "terminated", "issuers": []any{values{"name": "corp", "url": "https://id.example.org", "audience": "emco-api"}}, "fourEyes": []any{"shop"}}, "http": values{"trustedProxies": []any{"10.244.0.0/16", "192.0.2.1", "2001:db8::/32"}}, "level": values{"auto": false}}},
+			values{"config": values{"auth": values{"issuers": []any{values{"name": "corp", "url": "https://id.example.org", "audience": "emco-api"}}, "fourEyes": []any{"shop"}}, "http": values{"tls": "terminated", "trustedProxies": []any{"10.244.0.0/16", "192.0.2.1", "2001:db8::/32"}}, "level": values{"auto": false}}},
 			[]string{"fourEyes:\n      - shop", "trustedProxies:\n      - 10.244.0.0/16", "level:\n      auto: false", `EMCO_HTTP_INSECURE, value: "false"`},
 			[]string{`EMCO_HTTP_INSECURE, value: "true"`},
 		},
@@ -199,7 +199,7 @@ func TestTheNotesOfTheControlPlaneFitItsShape(t *testing.T) {
 		"pods that only work":   {services(values{"replicas": values{"all": 2, "rsync": 4}}), []string{"rollout status deployment/emco\n", "rollout status deployment/emco-rsync\n"}, nil},
 		"several pods with TLS": {services(values{"tls": values{"secretName": "cert"}, "config": values{"auth": values{"mode": "on"}}}), []string{local}, []string{"authentication is off"}},
 		"identity of a provider": {
-			values{"config": values{"auth": values{"tls": "terminated", "issuers": []any{values{"name": "corp"}}}}},
+			values{"config": values{"http": values{"tls": "terminated"}, "auth": values{"issuers": []any{values{"name": "corp"}}}}},
 			nil,
 			[]string{"authentication is off"},
 		},
