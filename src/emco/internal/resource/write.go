@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -320,6 +321,9 @@ func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
 		objection = h.deletable(ctx, r, doc)
 		return objection
 	})
+	if objection == nil && err != nil {
+		objection = h.objection(r.Context(), at, err)
+	}
 	switch {
 	case objection != nil:
 		return objection
@@ -332,6 +336,19 @@ func (h *handler[T, P]) remove(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// objection returns why a document cannot be deleted although nothing were below it or referred to it, so that users do not delete
+// these in vain; nil if err is not about them, or nobody objects.
+func (h *handler[T, P]) objection(ctx context.Context, at Place, err error) error {
+	if _, related := errors.AsType[*store.Related](err); !related {
+		return nil
+	}
+	doc, err := h.db.Get(ctx, at.Key)
+	if err != nil {
+		return nil
+	}
+	return ask(ctx, h.def.Guards.Delete, doc)
 }
 
 // clear deletes all documents of the collection, in order of their names. It stops at the first

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
@@ -74,8 +75,40 @@ func (e *Executor) Run(ctx context.Context, verb anchor.Verb, docs []document.Do
 	if failed != nil {
 		return failed
 	}
+	if verb == anchor.Delete {
+		if err := e.checkDeletions(ctx, tasks); err != nil {
+			return err
+		}
+	}
 	return e.work(ctx, tasks)
 }
+
+// checkDeletions asks the server whether it would delete the documents that others among the tasks are below: these come first, and
+// would be gone when it refuses. It asks nothing if a deployment is terminated, because the answers change then.
+func (e *Executor) checkDeletions(ctx context.Context, tasks []documentRequest) error {
+	if slices.ContainsFunc(tasks, func(t documentRequest) bool { return t.call.Method != http.MethodDelete }) {
+		return nil
+	}
+	for _, t := range tasks {
+		below := func(other documentRequest) bool { return strings.HasPrefix(other.call.Path, t.call.Path+"/") }
+		if !slices.ContainsFunc(tasks, below) {
+			continue
+		}
+		res, err := e.send(ctx, t, client.Request{Method: http.MethodDelete, Path: t.call.Path + "?dryRun=true"})
+		if err != nil || res.Status != http.StatusConflict {
+			continue // the deletion itself meets the same fault
+		}
+		if err := res.Err(http.MethodDelete, t.call.Path); !slices.ContainsFunc(orderOfDeletions, func(text string) bool { return strings.Contains(err.Error(), text) }) {
+			r := e.fail(t, t.call.Path, err)
+			r.Advice = "nothing was deleted; do first what the reason asks for"
+			return e.refused(r)
+		}
+	}
+	return nil
+}
+
+// orderOfDeletions are upstream's sentences about documents that must be deleted before.
+var orderOfDeletions = []string{"Cannot delete parent without deleting child references first", "Cannot delete without deleting or updating referencing resources first"}
 
 // Anchor does verb for one anchor as it is, without the rules for documents.
 func (e *Executor) Anchor(ctx context.Context, verb anchor.Verb, path string) error {
@@ -118,7 +151,11 @@ func (e *Executor) plan(verb anchor.Verb, docs []document.Document) ([]documentR
 
 // refuse reports a document that cannot be sent.
 func (e *Executor) refuse(t documentRequest, err error) error {
-	r := e.fail(t, t.call.Path, err)
+	return e.refused(e.fail(t, t.call.Path, err))
+}
+
+// refused reports why nothing was sent.
+func (e *Executor) refused(r output.Result) error {
 	e.o.Printer.Done(r)
 	return &Failures{Results: []output.Result{r}}
 }

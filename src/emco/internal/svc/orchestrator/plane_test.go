@@ -74,7 +74,7 @@ func (p *controlPlane) boot() {
 	r := web.NewRouter()
 	clouds := dcm.NewClouds(p.db, p.contexts)
 	p.groups = NewGroups(p.db, p.contexts, p.renderer).WithUsage(p.usage).WithExternal(nil, p.placers)
-	clm.Resources{DB: p.db, Rules: syncobjects.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied}.Mount(r)
+	clm.Resources{DB: p.db, Rules: syncobjects.Rules{}, Backends: backends.Backends(), Delivered: p.contexts.HasApplied, Wanted: p.contexts.HasDesired, Moves: p.contexts}.Mount(r)
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)
 	clouds.Mount(r)

@@ -326,7 +326,7 @@ func TestGroupsAndIntents(t *testing.T) {
 	s.Run(t,
 		step{Do: "PUT " + digs + "/g", Body: dig, Status: 200},
 		step{Do: "PUT " + digs + "/g", Body: strings.Replace(dig, "r1", "r2", 1), Status: 409, Text: "=The specified DeploymentIntentGroup is not in Created status"},
-		step{Do: "DELETE " + digs + "/g", Status: 409, Text: "Cannot delete parent"},
+		step{Do: "DELETE " + digs + "/g?dryRun=true", Status: 409, Text: "=The specified DeploymentIntentGroup is not in Created status"},
 		step{Do: "DELETE " + intents + "/i", Status: 204},
 		step{Do: "DELETE " + digs + "/g", Status: 409, Text: "=The specified DeploymentIntentGroup is not in Created status"},
 		step{Do: "GET " + digs + "/g", Status: 200, Text: `"version":"r1"`},
