@@ -1,11 +1,10 @@
 package config
 
 import (
-	"encoding"
+	"errors"
 	"flag"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -39,19 +38,25 @@ func Load(fs *flag.FlagSet, args, variables []string, warn func(string)) (Config
 	if fs.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q; write a flag's value as -name=value if it is true or false; see -help", fs.Arg(0))
 	}
-	if err := readFile(file, &c); err != nil {
+	inFile, err := readFile(file, &c)
+	if err != nil {
 		return c, err
 	}
+	errs := inFile.errs
 	for _, l := range leaves {
 		if l.fileOnly() {
 			continue
 		}
-		if err := l.override(env, set, warn); err != nil {
-			return c, err
+		overridden, err := l.override(env, set, warn)
+		if overridden {
+			delete(inFile.places, l.name)
+		}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
 	env.warnOfUnknown(leaves, c.Encryption.KEK, warn)
-	return c, c.Validate()
+	return c, errors.Join(append(errs, c.validate(inFile.places)...)...)
 }
 
 // Print writes c as YAML with its secrets masked.
@@ -138,21 +143,26 @@ func (l namedSetting) usage() string {
 	return text
 }
 
-// check validates v while flags are parsed.
+// check says what to write if v does not fit; flags are checked while they are parsed.
 func (l namedSetting) check(v string) error {
-	return assign(reflect.New(l.val.Type()).Elem(), v)
-}
-
-func (l namedSetting) override(env environment, flags map[string]string, warn func(string)) error {
-	if name, v, ok := l.lookup(env, warn); ok {
-		if err := assign(l.val, v); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if v, ok := flags[l.name]; ok {
-		return assign(l.val, v)
+	if parse(reflect.New(l.val.Type()).Elem(), v) != nil {
+		return errors.New("write " + wanted(l.val.Type()))
 	}
 	return nil
+}
+
+// override sets the setting from the environment and the flags, and reports whether one of them has it.
+func (l namedSetting) override(env environment, flags map[string]string, warn func(string)) (bool, error) {
+	name, text, inEnv := l.lookup(env, warn)
+	if inEnv {
+		if err := assign(l.val, text); err != nil {
+			return true, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if text, ok := flags[l.name]; ok {
+		return true, assign(l.val, text)
+	}
+	return inEnv, nil
 }
 
 // lookup finds the setting in the environment, by its name or by the former one.
@@ -172,36 +182,4 @@ func (l namedSetting) lookup(env environment, warn func(string)) (name, value st
 		return former, old, true
 	}
 	return name, value, ok
-}
-
-// assign parses text into the setting.
-func assign(v reflect.Value, text string) error {
-	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return u.UnmarshalText([]byte(text))
-	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(text)
-	case reflect.Bool:
-		b, err := strconv.ParseBool(text)
-		v.SetBool(b)
-		return err
-	case reflect.Int, reflect.Int64:
-		n, err := strconv.ParseInt(text, 10, 64)
-		v.SetInt(n)
-		return err
-	case reflect.Slice:
-		v.Set(reflect.ValueOf(list(text)))
-	}
-	return nil
-}
-
-func list(text string) []string {
-	out := []string{}
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			out = append(out, part)
-		}
-	}
-	return out
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -28,15 +27,9 @@ func (s Share) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText reads a decimal number.
 func (s *Share) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseFloat(string(text), 64)
-	if err != nil {
-		return errors.New("write a number from 0 to 1, such as 0.01")
-	}
 	*s = Share(v)
-	return nil
+	return err
 }
-
-// UnmarshalJSON reads a number of a file, or a text as MarshalText writes it.
-func (s *Share) UnmarshalJSON(text []byte) error { return s.UnmarshalText(bytes.Trim(text, `"`)) }
 
 func (t Trace) validate(bad reporter) {
 	if !(t.Ratio >= 0 && t.Ratio <= 1) { // NaN is neither

@@ -2,16 +2,17 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Validate reports everything that is wrong, one line each, with the name of the setting.
-func (c Config) Validate() error {
-	var errs []error
+// validate reports everything that is wrong, one line each, with the name of the setting, and its place if places has one.
+func (c Config) validate(places map[string]string) (errs []error) {
 	bad := func(name, format string, args ...any) {
+		if place := places[name]; place != "" {
+			name = place + ": " + name
+		}
 		errs = append(errs, fmt.Errorf("%s: "+format, append([]any{name}, args...)...))
 	}
 	for _, t := range c.Target {
@@ -101,7 +102,7 @@ func (c Config) Validate() error {
 	if !slices.Contains(c.Target, "all") && !c.complete() && len(c.Etcd.Endpoints) == 0 {
 		bad("etcd.endpoints", "several processes need an etcd that they share; an embedded one serves its own process only")
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // complete reports whether one process runs every service, so that embedded stores suffice.
