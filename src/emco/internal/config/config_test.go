@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,7 +236,19 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 		"EMCO_HTTP_ADRESS=x":                 "EMCO_HTTP_ADRESS is no setting and has no effect; did you mean EMCO_HTTP_ADDRESS?; emco -help lists the settings",
 		"EMCO_STORE_LOOK_HERE_FOR_MORE=x":    "EMCO_STORE_LOOK_HERE_FOR_MORE is no setting and has no effect; emco -help lists the settings",
 		"EMCO_AUTH_TRUSTED=x":                "EMCO_AUTH_TRUSTED is no setting and has no effect; emco -help lists the settings",
+		"EMCO_AUTHMODE=on":                   "EMCO_AUTHMODE is no setting and has no effect; did you mean EMCO_AUTH_MODE?; emco -help lists the settings",
+		"EMCO_LOGLEVEL=warn":                 "EMCO_LOGLEVEL is no setting and has no effect; did you mean EMCO_LOG_LEVEL?; emco -help lists the settings",
+		"EMCO_DATA_DIR=x":                    "EMCO_DATA_DIR is no setting and has no effect; did you mean EMCO_DATA?; emco -help lists the settings",
+		"EMCO_KEK=x":                         "EMCO_KEK is no setting and has no effect; did you mean EMCO_ENCRYPTION_KEK?; emco -help lists the settings",
+		"EMCO_BOOTSTRAP_FILE=x":              "EMCO_BOOTSTRAP_FILE is no setting and has no effect; did you mean EMCO_AUTH_BOOTSTRAP_FILE?; emco -help lists the settings",
+		"EMCO_SEALING_KEY=x":                 "EMCO_SEALING_KEY is no setting and has no effect; emco -help lists the settings",
+		"EMCO_AUTH_ISSUERS=x":                "EMCO_AUTH_ISSUERS has no effect: only the configuration file has auth.issuers",
+		"EMCO_AUTH_ISSUERS_0_URL=x":          "EMCO_AUTH_ISSUERS_0_URL has no effect: only the configuration file has auth.issuers",
 		"EMCO_LOG_LEVEL=warn":                "",
+		"EMCO_CONFIG=":                       "",
+		"EMCO_FAILPOINTS=x":                  "",
+		"EMCO_SERVICE_HOST=10.0.0.1":         "", // of Kubernetes, for a Service called emco
+		"EMCO_PORT=tcp://10.0.0.1:9015":      "",
 		"EMCO_URL=http://127.0.0.1:9015":     "", // of emcoctl
 		"EMCO_HTTP_SERVICE_HOST=10.0.0.1":    "", // of Kubernetes, for a Service called emco-http
 		"EMCO_HTTP_SERVICE_PORT_REST=9015":   "",
@@ -253,6 +266,31 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 	_, err := Load(flag.NewFlagSet("emco", flag.ContinueOnError), []string{"-encryption.kek=env://EMCO_STORE_SECRET"}, key, func(text string) { t.Error(text) })
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// The variables of emcoctl are often set for emco too, in one shell.
+func TestTheVariablesOfEmcoctlAreKnown(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("../../../emcoctl/internal/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range sources {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`Getenv\("(EMCO_\w+)"\)`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			if !slices.Contains(othersVariables, match[1]) {
+				t.Errorf("%s reads %s, of which emco warns", file, match[1])
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("emcoctl reads %d variables, want at least 5", found)
 	}
 }
 

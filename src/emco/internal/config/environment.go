@@ -27,33 +27,61 @@ func environmentOf(variables []string) environment {
 // emco-http.
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_.+)?)?)$`)
 
-// warnOfUnknown calls warn for each variable that looks like a setting and is none: it begins with EMCO_ and the name of a section.
-// Other variables that begin with EMCO_ belong to emcoctl, or to the user. key is the URL of a key (see Encryption.KEK), which may be
-// in a variable of any name.
+// othersVariables are variables that begin with EMCO_ and are no settings, but have an effect elsewhere: -config, emcoctl, and programs
+// that are built for tests.
+var othersVariables = []string{
+	"EMCO_CONFIG", "EMCO_URL", "EMCO_TOKEN", "EMCO_CA_FILE", "EMCO_CERT_FILE", "EMCO_KEY_FILE", "EMCO_FAILPOINTS",
+}
+
+// warnOfUnknown calls warn for each variable that begins with EMCO_ and has no effect. key is the URL of a key (see Encryption.KEK),
+// which may be in a variable of any name.
 func (e environment) warnOfUnknown(settings []namedSetting, key string, warn func(string)) {
-	known, sections := map[string]bool{strings.TrimPrefix(key, "env://"): true}, map[string]bool{}
-	for _, s := range settings {
-		known[s.formerEnv()] = true
-		if section, _, ok := strings.Cut(s.name, "."); ok {
-			sections[section] = true
-		}
+	known := map[string]bool{strings.TrimPrefix(key, "env://"): true}
+	for _, name := range othersVariables {
+		known[name] = true
 	}
 	var names []string
 	for _, s := range settings {
 		if !s.fileOnly() {
-			known[s.env()] = true
+			known[s.env()], known[s.formerEnv()] = true, true
 			names = append(names, s.env())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e)) {
-		section, _, _ := strings.Cut(strings.TrimPrefix(name, "EMCO_"), "_")
-		if !strings.HasPrefix(name, "EMCO_") || !sections[strings.ToLower(section)] || known[name] || serviceLink.MatchString(name) {
+		if !strings.HasPrefix(name, "EMCO_") || known[name] || serviceLink.MatchString(name) {
+			continue
+		}
+		if s, ok := fileSetting(settings, name); ok {
+			warn(name + " has no effect: only the configuration file has " + s.name)
 			continue
 		}
 		text := name + " is no setting and has no effect"
-		if meant, ok := nearest.To(name, names); ok {
+		if meant, ok := nearestVariable(name, names); ok {
 			text += "; did you mean " + meant + "?"
 		}
 		warn(text + "; emco -help lists the settings")
 	}
+}
+
+// fileSetting finds the setting that only a file can have, and a variable is named for, or for a part of it.
+func fileSetting(settings []namedSetting, variable string) (namedSetting, bool) {
+	for _, s := range settings {
+		if s.fileOnly() && strings.HasPrefix(variable+"_", s.env()+"_") {
+			return s, true
+		}
+	}
+	return namedSetting{}, false
+}
+
+// nearestVariable returns the variable that a name differs little from, or that it is without its section.
+func nearestVariable(name string, variables []string) (string, bool) {
+	if near, ok := nearest.To(name, variables); ok {
+		return near, true
+	}
+	rest := strings.TrimPrefix(name, "EMCO")
+	i := slices.IndexFunc(variables, func(v string) bool { return strings.HasSuffix(v, rest) })
+	if i < 0 {
+		return "", false
+	}
+	return variables[i], true
 }
