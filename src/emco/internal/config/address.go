@@ -14,6 +14,9 @@ type listenAddress struct {
 	open             bool // everyone who reaches it may use it: its clients need no certificate, and it changes something or shows secrets
 }
 
+// debugAddress is the setting of the profiler's address, which nothing but the network can protect.
+const debugAddress = "debug.address"
+
 // addresses returns what the program listens on.
 func (c Config) addresses() (out []listenAddress) {
 	open := c.HTTP.ClientCA == "" && !c.Authenticates()
@@ -21,7 +24,7 @@ func (c Config) addresses() (out []listenAddress) {
 		{"http.address", c.HTTP.Address, open},
 		{"grpc.address", c.GRPC.Address, open},
 		{"ops.address", c.Ops.Address, false},
-		{"debug.address", c.Debug.Address, true},
+		{debugAddress, c.Debug.Address, true},
 	} {
 		if a.address != "" {
 			out = append(out, a)
@@ -33,16 +36,66 @@ func (c Config) addresses() (out []listenAddress) {
 // check wants host:port, where the port may be 0, and a host on loopback if the address is open, unless
 // insecure is set.
 func (a listenAddress) check(bad reporter, insecure bool) {
+	err := a.malformed()
+	switch {
+	case err != nil:
+		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
+	case !a.open || a.loopback() || insecure:
+	case a.setting == debugAddress:
+		bad(a.setting, "%s is reachable from other machines, and profiles show secrets to everyone who reaches them: listen on 127.0.0.1, and go there from elsewhere through a tunnel (ssh -L, kubectl port-forward); http.insecure would allow it, and also http.address and grpc.address without protection", a.address)
+	default:
+		bad(a.setting, "%s is reachable from other machines, and auth.mode is off; set auth.mode to on, with http.cert and http.certKey, or listen on 127.0.0.1 behind a gateway that authenticates, or give clients certificates (http.cert, http.certKey and http.clientCA), or set http.insecure if the network protects the address", a.address)
+	}
+}
+
+// malformed returns why the address is not host:port; nil if it is.
+func (a listenAddress) malformed() error {
 	_, port, err := net.SplitHostPort(a.address)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
-	switch {
-	case err != nil:
-		bad(a.setting, "%q is no address of the form host:port: %v", a.address, err)
-	case a.open && !a.loopback() && !insecure:
-		bad(a.setting, "%s is reachable from other machines, and auth.mode is off; set auth.mode to on, with http.cert and http.certKey (not for debug.address), or listen on 127.0.0.1 behind a gateway that authenticates, or give clients certificates (http.cert, http.certKey and http.clientCA; not for debug.address), or set http.insecure if the network protects the address", a.address)
+	return err
+}
+
+// checkDistinct wants addresses that can all be listened on.
+func checkDistinct(bad reporter, all []listenAddress) {
+	for i, a := range all {
+		for _, earlier := range all[:i] {
+			if a.overlaps(earlier) {
+				bad(a.setting, "%s and %s, of %s, are the same port of this machine", a.address, earlier.address, earlier.setting)
+			}
+		}
 	}
+}
+
+// overlaps reports whether only one of two addresses can be listened on. Port 0 is a free one for each.
+func (a listenAddress) overlaps(other listenAddress) bool {
+	if a.malformed() != nil || other.malformed() != nil {
+		return false
+	}
+	host, port := a.parts()
+	otherHost, otherPort := other.parts()
+	return port != 0 && port == otherPort && (host == otherHost || host == everyHost || otherHost == everyHost)
+}
+
+// everyHost is the host of an address that listens on all addresses of the machine.
+const everyHost = "*"
+
+// parts returns host and port in one form for each host: *, an IP address, or a name.
+func (a listenAddress) parts() (host string, port int) {
+	host, service, _ := net.SplitHostPort(a.address)
+	port, _ = net.LookupPort("tcp", service)
+	if strings.EqualFold(host, "localhost") {
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "" || err == nil && ip.Unmap().IsUnspecified():
+		return everyHost, port
+	case err == nil:
+		return ip.Unmap().String(), port
+	}
+	return strings.ToLower(host), port
 }
 
 // loopback reports whether only this machine reaches the address.

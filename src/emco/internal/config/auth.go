@@ -73,7 +73,7 @@ func (c Config) validateAuth(bad reporter) {
 		return
 	}
 	for _, a := range []listenAddress{{setting: "http.address", address: c.HTTP.Address}, {setting: "grpc.address", address: c.GRPC.Address}} {
-		if a.address != "" && !a.loopback() {
+		if a.address != "" && a.malformed() == nil && !a.loopback() {
 			bad(a.setting, "%s is reachable from other machines, where tokens must not travel in the clear: set http.cert and http.certKey, or http.tls to terminated if something in front ends TLS; or listen on 127.0.0.1, or set http.insecure if the network protects the address", a.address)
 		}
 	}

@@ -122,7 +122,7 @@ func TestF57AddressesBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"http.address", "grpc.address", "debug.address"} {
 		for address, exposed := range map[string]bool{
-			"0.0.0.0:9015": true, ":9015": true, "[::]:9015": true, "192.0.2.1:9015": true, "emco.example.org:9015": true, "127.0.0.1.example.org:1": true,
+			"0.0.0.0:9019": true, ":9019": true, "[::]:9019": true, "192.0.2.1:9019": true, "emco.example.org:9019": true, "127.0.0.1.example.org:1": true,
 			"127.0.0.1:0": false, "127.8.0.1:1": false, "[::1]:1": false, "localhost:1": false,
 		} {
 			_, err := load(t, nil, "-"+setting, address)
@@ -134,6 +134,38 @@ func TestF57AddressesBeyondLoopback(t *testing.T) {
 				t.Errorf("%s=%s with http.insecure: exposed %v, %v", setting, address, c.Exposed(), err)
 			}
 		}
+	}
+}
+
+// An address without a port is one fault; that of the profiler has an advice of its own.
+func TestWhatIsSaidOfAnAddress(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-http.address 127.0.0.1":     `http.address: "127.0.0.1" is no address of the form host:port: address 127.0.0.1: missing port in address`,
+		"-grpc.address 192.0.2.1":     `grpc.address: "192.0.2.1" is no address of the form host:port: address 192.0.2.1: missing port in address`,
+		"-debug.address 0.0.0.0:6060": "debug.address: 0.0.0.0:6060 is reachable from other machines, and profiles show secrets to everyone who reaches them: listen on 127.0.0.1, and go there from elsewhere through a tunnel (ssh -L, kubectl port-forward); http.insecure would allow it, and also http.address and grpc.address without protection",
+	} {
+		if _, err := load(t, nil, strings.Fields(args)...); err == nil || err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", args, err, want)
+		}
+	}
+}
+
+// Two settings cannot have the same port of the machine.
+func TestAddressesDiffer(t *testing.T) {
+	t.Parallel()
+	for pair, same := range map[[2]string]bool{
+		{"127.0.0.1:9", "127.0.0.1:9"}: true, {"127.0.0.1:9", "localhost:9"}: true, {"127.0.0.1:9", "0.0.0.0:9"}: true, {":9", "127.0.0.1:9"}: true,
+		{"127.0.0.1:80", "127.0.0.1:http"}: true, {"[::1]:9", "[::]:9"}: true, {"0.0.0.0:9", "[::]:9"}: true,
+		{"127.0.0.1:9", "127.0.0.1:10"}: false, {"127.0.0.1:0", "127.0.0.1:0"}: false, {"127.0.0.1:9", "127.0.0.2:9"}: false, {"127.0.0.1:9", "[::1]:9"}: false,
+	} {
+		_, err := load(t, nil, "-http.insecure", "-http.address", pair[0], "-grpc.address", pair[1])
+		if want := "grpc.address: " + pair[1] + " and " + pair[0] + ", of http.address, are the same port of this machine"; same != (err != nil) || same && err.Error() != want {
+			t.Errorf("%v: got %v", pair, err)
+		}
+	}
+	if _, err := load(t, nil, "-ops.address", "127.0.0.1:9016", "-debug.address", "127.0.0.1:9015"); err == nil || !strings.Contains(err.Error(), "ops.address: ") || !strings.Contains(err.Error(), "debug.address: ") {
+		t.Errorf("the defaults of others: %v", err)
 	}
 }
 

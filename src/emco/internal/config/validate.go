@@ -53,6 +53,7 @@ func (c Config) validate(places map[string]string) (errs []error) {
 	for _, a := range c.addresses() {
 		a.check(bad, c.HTTP.Insecure)
 	}
+	checkDistinct(bad, c.addresses())
 	if (c.HTTP.Cert == "") != (c.HTTP.CertKey == "") {
 		bad("http.cert", "http.cert and http.certKey are needed together")
 	}
