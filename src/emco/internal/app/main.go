@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
@@ -56,28 +60,54 @@ func Main(args []string, std IO, opts ...Option) int {
 	if version.Requested(args) {
 		return printVersion(std.Out)
 	}
-	switch first(args) {
-	case renderChild:
+	name := first(args)
+	if name == renderChild {
 		return child(args[1:], std)
-	case "config":
-		return configCommand(args[1:], std, opts)
-	case "backup":
-		return backupCommand(args[1:], std)
-	case "restore":
-		return restoreCommand(args[1:], std)
-	case "migrate-store":
-		return migrateCommand(args[1:], std)
-	case "keys":
-		return keysCommand(args[1:], std)
-	case "level":
-		return levelCommand(args[1:], std)
-	case "doctor":
-		return doctorCommand(args[1:], std)
-	case "adopt":
-		return adoptCommand(args[1:], std)
-	case "help":
-		args = []string{"-help"}
 	}
+	all := commands(opts)
+	if run, ok := all[name]; ok {
+		return run(args[1:], std)
+	}
+	if name != "" && !strings.HasPrefix(name, "-") {
+		return unknownCommand(name, slices.Sorted(maps.Keys(all)), std)
+	}
+	return services(args, std, opts)
+}
+
+// commands returns what runs for each command; without a command the services run.
+func commands(opts []Option) map[string]func([]string, IO) int {
+	return map[string]func([]string, IO) int{
+		"config":        func(args []string, std IO) int { return configCommand(args, std, opts) },
+		"backup":        backupCommand,
+		"restore":       restoreCommand,
+		"migrate-store": migrateCommand,
+		"keys":          keysCommand,
+		"level":         levelCommand,
+		"doctor":        doctorCommand,
+		"adopt":         adoptCommand,
+		"help":          func(_ []string, std IO) int { return services([]string{"-help"}, std, opts) },
+		"version":       versionWithMore,
+	}
+}
+
+// unknownCommand names the commands that there are.
+func unknownCommand(name string, names []string, std IO) int {
+	hint := ""
+	if near, ok := nearest.To(name, names); ok {
+		hint = "; did you mean " + near + "?"
+	}
+	_, _ = fmt.Fprintf(std.Err, "emco: there is no command %q%s\nthe commands are %s; without one, the services run\nsee emco -help\n", name, hint, strings.Join(names, ", "))
+	return exitUsage
+}
+
+// versionWithMore is emco version with arguments, of which it has none.
+func versionWithMore(args []string, std IO) int {
+	_, _ = fmt.Fprintf(std.Err, "emco version: unexpected argument %q\n", first(args))
+	return exitUsage
+}
+
+// services runs the services.
+func services(args []string, std IO, opts []Option) int {
 	var warnings []string
 	c, code := load(args, std, func(text string) { warnings = append(warnings, text) })
 	if code != exitOK || c == nil {

@@ -38,7 +38,11 @@ func TestCommands(t *testing.T) {
 		{"config check -retry.first 1h", 2, "", "retry.longest: must not be below retry.first"},
 		{"config", 2, "", "use check or print"},
 		{"config explode", 2, "", "use check or print"},
-		{"run", 2, "", "unexpected argument"},
+		{"run", 2, "", "there is no command \"run\"\nthe commands are adopt, backup, config, doctor, help, keys, level, migrate-store, restore, version; without one, the services run\n"},
+		{"bakup -to x", 2, "", "there is no command \"bakup\"; did you mean backup?"},
+		{"config check frob", 2, "", "unexpected argument \"frob\"\nsee emco -help"},
+		{"-http.adress x", 2, "", "emco: there is no flag -http.adress; did you mean -http.address?\nsee emco -help"},
+		{"doctor -brnches", 2, "", "there is no flag -brnches; did you mean -branches?"},
 		{"-target nope", 2, "", `no service is called "nope"`},
 		{"-render.kubeVersion soon -http.address 127.0.0.1:0 -data " + t.TempDir(), 1, "", "render.kubeVersion"},
 	} {

@@ -115,6 +115,26 @@ func TestF56ValuesThatNoStartTakesAreRefused(t *testing.T) {
 	}
 }
 
+// A misspelt flag is named with the one that was probably meant.
+func TestUnknownFlagsAreNamed(t *testing.T) {
+	t.Parallel()
+	for flag, want := range map[string]string{
+		"-http.adress":  "there is no flag -http.adress; did you mean -http.address?",
+		"--LogLevel":    "there is no flag -LogLevel; did you mean -log.level?",
+		"-kek":          "there is no flag -kek; did you mean -encryption.kek?",
+		"-confg":        "there is no flag -confg; did you mean -config?",
+		"-auth.issuers": "there is no flag -auth.issuers: only the configuration file has auth.issuers",
+		"-zebra":        "there is no flag -zebra",
+	} {
+		if _, err := load(t, nil, flag, "x"); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", flag, err, want)
+		}
+	}
+	if _, err := load(t, nil, "frob"); err == nil || err.Error() != `unexpected argument "frob"` {
+		t.Errorf("an argument: %v", err)
+	}
+}
+
 // Variables are named as people write abbreviations. The former names still work, with a
 // warning, and the present ones win.
 // An address that other machines reach is refused unless the operator accepts that.

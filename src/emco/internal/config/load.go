@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/emco-orchestrator/emco/src/api/nearest"
 )
 
 // Load fills a Config from its defaults, the file that -config or EMCO_CONFIG names,
@@ -33,10 +35,10 @@ func Load(fs *flag.FlagSet, args, variables []string, warn func(string)) (Config
 	file := env["EMCO_CONFIG"]
 	fs.StringVar(&file, "config", file, "configuration file in YAML (EMCO_CONFIG)")
 	if err := fs.Parse(args); err != nil {
-		return c, err
+		return c, unknownFlag(fs, err)
 	}
 	if fs.NArg() > 0 {
-		return c, fmt.Errorf("unexpected argument %q; write a flag's value as -name=value if it is true or false; see -help", fs.Arg(0))
+		return c, unexpected(fs.Arg(0))
 	}
 	inFile, err := readFile(file, &c)
 	if err != nil {
@@ -57,6 +59,40 @@ func Load(fs *flag.FlagSet, args, variables []string, warn func(string)) (Config
 	}
 	env.warnOfUnknown(leaves, c.Encryption.KEK, warn)
 	return c, errors.Join(append(errs, c.validate(inFile.places)...)...)
+}
+
+// unknownFlag adds to the error for a flag that is not there the flag that was probably meant.
+func unknownFlag(fs *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	c := Default()
+	for _, l := range namedSettings(&c) {
+		if l.fileOnly() && strings.EqualFold(l.name, name) {
+			return fmt.Errorf("there is no flag -%s: only the configuration file has %s", name, l.name)
+		}
+	}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	near, found := nearest.To(name, names)
+	for _, n := range names {
+		if !found && strings.EqualFold(lastPart(n), name) {
+			near, found = n, true
+		}
+	}
+	if found {
+		return fmt.Errorf("there is no flag -%s; did you mean -%s?", name, near)
+	}
+	return fmt.Errorf("there is no flag -%s", name)
+}
+
+// unexpected is the error for an argument that is no flag.
+func unexpected(arg string) error {
+	if _, err := parseBool(arg); err == nil {
+		return fmt.Errorf("unexpected argument %q; write a flag's value as -name=value if it is true or false", arg)
+	}
+	return fmt.Errorf("unexpected argument %q", arg)
 }
 
 // Print writes c as YAML with its secrets masked.
