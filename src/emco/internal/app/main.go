@@ -150,7 +150,9 @@ func configCommand(args []string, std IO, opts []Option) int {
 	if verb == "check" {
 		return check(*c, std, opts)
 	}
-	text, err := config.Print(*c)
+	inForce := c.InForce()
+	inForce.Store.Driver = documentDriver(*c)
+	text, err := config.Print(inForce)
 	if err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)
 		return exitFailed

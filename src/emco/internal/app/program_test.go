@@ -57,6 +57,38 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// `config print` shows the values in force where a setting is empty, and what it prints is a configuration that says the same.
+func TestTheConfigurationInForceIsPrinted(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	printed := func(args string) string {
+		var out, errs bytes.Buffer
+		if code := app.Main(strings.Fields("config print -data "+data+" "+args), app.IO{Out: &out, Err: &errs}); code != 0 {
+			t.Fatalf("emco config print %s: code %d, %s", args, code, errs.String())
+		}
+		return out.String()
+	}
+	file := filepath.Join(data, "emco.yaml")
+	for args, want := range map[string][]string{
+		"": {"mode: \"off\"\n", "mode: relaxed\n", "driver: sqlite\n", "linger: 0s\n"},
+		"-http.address 0.0.0.0:9015 -http.cert c -http.certKey k": {"mode: \"on\"\n", "mode: strict\n", "driver: sqlite\n", "linger: 5s\n"},
+		"-etcd.endpoints http://127.0.0.1:2379":                   {"mode: \"off\"\n", "mode: strict\n", "driver: etcd\n"},
+	} {
+		text := printed(args)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("emco config print %s lacks %q:\n%s", args, w, text)
+			}
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again := printed("-config " + file); again != text {
+			t.Errorf("emco config print of what it printed:\n%s\nwant\n%s", again, text)
+		}
+	}
+}
+
 // `config check` refuses what a start refuses, with the name of the setting, and leaves the
 // data folder alone.
 func TestF56TheCheckRefusesWhatTheStartRefuses(t *testing.T) {

@@ -21,14 +21,23 @@ func (c Config) Authenticates() bool {
 	return len(c.Auth.Issuers) > 0 || open
 }
 
+// authMode returns the mode of authentication that is in force.
+func (c Config) authMode() string {
+	if c.Authenticates() {
+		return authOn
+	}
+	return authOff
+}
+
 const (
 	authOn        = "on"
+	authOff       = "off"
 	tlsTerminated = "terminated"
 )
 
 // validateAuth reports what is wrong with the settings of who may use the API.
 func (c Config) validateAuth(bad reporter) {
-	if !slices.Contains([]string{"", authOn, "off"}, c.Auth.Mode) {
+	if !slices.Contains([]string{"", authOn, authOff}, c.Auth.Mode) {
 		bad("auth.mode", "%q is neither on nor off", c.Auth.Mode)
 	}
 	if c.Auth.Requests < 0 {

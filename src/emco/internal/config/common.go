@@ -20,15 +20,11 @@ func (c Config) Common() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mode := "off"
-	if c.Authenticates() {
-		mode = authOn
-	}
 	projects := slices.Sorted(slices.Values(c.Auth.FourEyes))
 	return map[string]string{
 		"audit.mode":          c.AuditMode(),
 		"auth.fourEyes":       short(strings.Join(slices.Compact(projects), ",")),
-		"auth.mode":           mode,
+		"auth.mode":           c.authMode(),
 		"controllers.schemas": schemas,
 		"level.auto":          strconv.FormatBool(c.Level.Auto),
 		"render.kubeVersion":  short(c.Render.KubeVersion),

@@ -95,6 +95,12 @@ func unexpected(arg string) error {
 	return fmt.Errorf("unexpected argument %q", arg)
 }
 
+// InForce returns c with the values that hold for settings whose empty value depends on other settings.
+func (c Config) InForce() Config {
+	c.Auth.Mode, c.Audit.Mode, c.HTTP.Linger = c.authMode(), c.AuditMode(), Duration(c.HTTP.LingerTime())
+	return c
+}
+
 // Print writes c as YAML with its secrets masked.
 func Print(c Config) ([]byte, error) { return yaml.Marshal(c) }
 
