@@ -190,6 +190,7 @@ func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*con
 		fs.SetOutput(std.Out)
 		_, _ = io.WriteString(std.Out, usage)
 		fs.PrintDefaults()
+		_, _ = io.WriteString(std.Out, "\nSettings that only the configuration file has:\n\n"+config.FileSettings())
 		return nil, exitOK
 	case err != nil:
 		_, _ = fmt.Fprintf(std.Err, "emco: %v\nsee emco -help\n", err)

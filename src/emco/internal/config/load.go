@@ -134,6 +134,32 @@ func (l namedSetting) fileOnly() bool {
 	return l.val.Kind() == reflect.Slice && l.val.Type().Elem().Kind() == reflect.Struct
 }
 
+// FileSettings describes the settings that only the file has, in the form of the help of flags, with the members of their items.
+func FileSettings() string {
+	var b strings.Builder
+	c := Default()
+	for _, l := range namedSettings(&c) {
+		if l.fileOnly() {
+			fmt.Fprintf(&b, "  %s\n    \t%s; each with %s\n", l.name, l.help, strings.Join(memberNames(l.val.Type().Elem(), ""), ", "))
+		}
+	}
+	return b.String()
+}
+
+// memberNames returns the names of the fields of a struct, and of the structs in it.
+func memberNames(t reflect.Type, prefix string) (out []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := prefix + f.Tag.Get("json")
+		if f.Type.Kind() == reflect.Struct {
+			out = append(out, memberNames(f.Type, name+".")...)
+		} else {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func show(v reflect.Value) string {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
 		return ""
