@@ -133,7 +133,7 @@ var groups = map[string]packageGroup{
 	"app": {
 		packages: []string{"internal/app"},
 		may:      []string{"ground", "kernel", "port", "client", "intake", "registration", "driver", "list", "maintenance", "service", "seam"},
-		outside:  []string{"api/audit", "api/version", "git", "git/all", "git/batch", "git/budget", "git/cooldown", "git/plain", "git/sshsig"},
+		outside:  []string{"api/audit", "api/nearest", "api/version", "git", "git/all", "git/batch", "git/budget", "git/cooldown", "git/plain", "git/sshsig"},
 	},
 	"cmd":  {packages: []string{"cmd/", "temporal/cmd/"}, may: []string{"app"}},
 	"none": {packages: []string{".", "internal/archtest"}},

@@ -1,6 +1,7 @@
-// Package fieldcheck finds fields of objects that their kinds do not have, for the kinds of Kubernetes, and for those that a
-// definition among the objects defines. Flux drops such fields of Kubernetes' kinds
-// silently, and refuses those of custom kinds, and with them the whole app (docs/adr/0086).
+// Package fieldcheck finds faults of objects that API servers refuse or drop: fields that a kind does not have, values of a wrong
+// type, kinds that Kubernetes' own groups do not have, and names and labels of a wrong form. It knows the kinds of Kubernetes, and
+// the fields of those that a definition among the objects defines. Flux drops fields of Kubernetes' kinds
+// silently. It refuses those of custom kinds and other faults, and with them the whole app (docs/adr/0086).
 package fieldcheck
 
 import (
@@ -27,17 +28,21 @@ const (
 // around them.
 var costly = regexp.MustCompile(`[:\[,]"?[\pZ\x{85}]*[+-]?([0-9.]*[eE][+-]?[0-9]{3,}[\pZ\x{85}]*"?[,}\]]|[0-9.]{200,})`)
 
-// Findings returns a line for each object with such fields. Definitions among the objects give the fields of their kinds. Objects of other kinds, and those that cannot be read as theirs or are
+// Findings returns a line for each object with such fields, or with another fault. Definitions among the objects give the fields of their kinds. Objects of other kinds, and those that cannot be read as theirs or are
 // costly to read, are left to their clusters. A cluster may be newer than this program and know the fields, so nothing is refused.
 func Findings(objects []manifest.Object) (out []string) {
 	defined := schemasOf(objects)
 	for i, o := range objects {
-		fields := defined.unknown(o)
-		if len(fields) == 0 {
+		fields, fault := defined.check(o)
+		if fault == "" && len(fields) == 0 {
 			continue
 		}
 		if len(out) == maxListed {
-			return append(out, fmt.Sprintf("more fields are not known, in the %d objects from %s on", len(objects)-i, o.ID))
+			return append(out, fmt.Sprintf("more faults, in the %d objects from %s on", len(objects)-i, o.ID))
+		}
+		if fault != "" {
+			out = append(out, fmt.Sprintf("%s%s: %s: API servers refuse the object", o.ID, place(o), fault))
+			continue
 		}
 		text := strings.Join(fields[:min(len(fields), maxNamed)], ", ")
 		if more := len(fields) - maxNamed; more > 0 {
@@ -59,35 +64,38 @@ func place(o manifest.Object) string {
 	return fmt.Sprintf(" in %s:%d", o.Source, o.Line)
 }
 
-// unknown returns the paths of an object's fields that its kind does not have.
-func (d schemas) unknown(o manifest.Object) (fields []string) {
+// check returns the paths of an object's fields that its kind does not have, or another fault; the first one that it finds.
+func (d schemas) check(o manifest.Object) (fields []string, fault string) {
+	if fault = wrongNames(o); fault != "" {
+		return nil, fault
+	}
 	if s := d[kindOf(o)]; s != nil {
 		var tree any
 		if encoding.Unmarshal(o.Content, &tree) != nil {
-			return nil
+			return nil, ""
 		}
 		for _, field := range s.unknown("", tree) {
 			fields = append(fields, short(field))
 		}
-		return fields
+		return fields, ""
 	}
 	if costly.Match(o.Content) {
-		return nil
+		return nil, ""
 	}
 	into, err := scheme.Scheme.New(kindOf(o))
 	if err != nil {
-		return nil // a custom kind
+		return nil, wrongKind(kindOf(o))
 	}
 	strict, err := json.UnmarshalStrict(o.Content, into, json.DisallowUnknownFields)
 	if err != nil {
-		return nil // a wrong type: the cluster reports it better
+		return nil, wrongType(err)
 	}
 	for _, problem := range strict {
 		if field, ok := strings.CutPrefix(problem.Error(), "unknown field "); ok {
 			fields = append(fields, short(strings.Trim(field, `"`)))
 		}
 	}
-	return fields
+	return fields, ""
 }
 
 func kindOf(o manifest.Object) schema.GroupVersionKind {
