@@ -105,3 +105,27 @@ func TestF52StatusOfALargeDeployment(t *testing.T) {
 		}
 	}
 }
+
+// What is to be known of an app on clusters is printed also while the clusters have not reported.
+func TestF52StatusShowsFindingsOfClusters(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/status") {
+			fmt.Fprint(w, `{}`)
+			return
+		}
+		const cluster = `{"clusterProvider":"edge","cluster":"%s","phase":"Applied","findings":["rename one"],
+			"resources":[{"GVK":{"Kind":"Deployment"},"name":"web","readyStatus":"Unknown","reason":"the cluster has not reported"}]}`
+		fmt.Fprintf(w, `{"apps":[{"name":"web","clusters":[`+cluster+`,`+cluster+`]}]}`, "c1", "c2")
+	}))
+	t.Cleanup(s.Close)
+	env := map[string]string{"EMCO_URL": s.URL}
+	for _, args := range [][]string{{"status", "p/a/v1/d"}, {"describe", "deployment", "p/a/v1/d"}} {
+		code, out, errs := run(t.Context(), env, args...)
+		for _, want := range []string{"warning    app web on edge+c1 (and 1 more): rename one\n", "the cluster has not reported"} {
+			if code != 0 || strings.Count(out, "rename one") != 1 || !strings.Contains(out, want) {
+				t.Errorf("%v: exit code %d; %q is not in\n%s%s", args, code, want, out, errs)
+			}
+		}
+	}
+}

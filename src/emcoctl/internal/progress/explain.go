@@ -142,6 +142,34 @@ func Reasons(s v2.Status) []string {
 	return cut(all)
 }
 
+// Findings lists the findings about apps on clusters. One that an app has on several clusters takes one line.
+func Findings(s v2.Status) []string {
+	type finding struct{ app, text string }
+	var order []finding
+	found := map[finding][]Pair{}
+	for _, p := range Pairs(s) {
+		for _, text := range p.Findings {
+			f := finding{p.App, text}
+			if found[f] == nil {
+				order = append(order, f)
+			}
+			found[f] = append(found[f], p)
+		}
+	}
+	var all []string
+	for _, f := range order {
+		where := found[f][0].Name()
+		if f.app != "" {
+			where = "app " + where
+		}
+		if n := len(found[f]) - 1; n > 0 {
+			where += fmt.Sprintf(" (and %d more)", n)
+		}
+		all = append(all, where+": "+f.text)
+	}
+	return cut(all)
+}
+
 // Holding lists what keeps a deployment from the goal: failures, then pairs and objects
 // that have not reached it.
 func Holding(s v2.Status, g Goal) []string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,5 +140,40 @@ func TestExplanations(t *testing.T) {
 	}
 	if got := progress.Holding(s, progress.Ready); len(got) != 21 || !strings.HasPrefix(got[20], "and 35 more") {
 		t.Errorf("Holding lists %d, ends with %q; want 20 and the rest counted", len(got), got[len(got)-1])
+	}
+}
+
+// Each finding about an app on clusters is listed once, with the number of its clusters.
+func TestF52FindingsAreListedOnce(t *testing.T) {
+	t.Parallel()
+	s := v2.Status{Apps: []v2.AppStatus{{Name: "web"}}}
+	for i := range 30 {
+		s.Apps[0].Clusters = append(s.Apps[0].Clusters, v2.ClusterStatus{Provider: "edge", Cluster: fmt.Sprintf("c%02d", i), Findings: []string{"rename one"}})
+	}
+	s.Apps[0].Clusters[3].Findings = append(s.Apps[0].Clusters[3].Findings, "a field is left out")
+	s.Clusters = []v2.ClusterStatus{{Provider: "edge", Cluster: "c1", Findings: []string{"rename one"}}}
+	want := []string{"app web on edge+c00 (and 29 more): rename one", "app web on edge+c03: a field is left out", "edge+c1: rename one"}
+	if got := progress.Findings(s); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// The tree shows the findings of a cluster next to what is wrong with it.
+func TestF52TreeShowsFindingsOfASilentCluster(t *testing.T) {
+	t.Parallel()
+	object := v2.ResourceStatus{GVK: v2.GVK{Kind: "ConfigMap"}, Name: "cm", ReadyStatus: progress.Unknown, Reason: "has not reported"}
+	for _, tt := range []struct {
+		c    v2.ClusterStatus
+		want string
+	}{
+		{v2.ClusterStatus{Error: "no room"}, "no room; rename one"},
+		{v2.ClusterStatus{Resources: []v2.ResourceStatus{object, object}}, "has not reported; rename one"},
+		{v2.ClusterStatus{}, "rename one"},
+	} {
+		tt.c.Findings = []string{"rename one"}
+		got := progress.Tree(v2.Status{Apps: []v2.AppStatus{{Clusters: []v2.ClusterStatus{tt.c}}}}).Below[0].Below[0].Why
+		if got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func appNode(a v2.AppStatus) Node {
 }
 
 func clusterNode(c v2.ClusterStatus) Node {
-	n := Node{Mark: phaseMark(c.Phase), Name: c.Key().String(), State: c.Phase, Why: ClusterDetail(c)}
+	n := Node{Mark: phaseMark(c.Phase), Name: c.Key().String(), State: c.Phase, Why: trouble(c)}
 	if n.State == "" {
 		n.State = Unknown
 	}
@@ -120,7 +121,11 @@ func clusterNode(c v2.ClusterStatus) Node {
 	if c.Stale {
 		n.Mark = worst(n.Mark, Silent)
 	}
-	return summed(n)
+	n = summed(n)
+	if len(c.Findings) > 0 {
+		n.Why = strings.TrimPrefix(n.Why+"; "+strings.Join(c.Findings, "; "), "; ")
+	}
+	return n
 }
 
 // summed replaces the objects of a cluster that does not report with one node.
@@ -177,6 +182,11 @@ func objectNode(r v2.ResourceStatus) Node {
 // ClusterDetail explains the state of an app on a cluster: its error with the time of the next attempt, what it waits
 // for, the time of the last report if that is old, or its findings.
 func ClusterDetail(c v2.ClusterStatus) string {
+	return cmp.Or(trouble(c), strings.Join(c.Findings, "; "))
+}
+
+// trouble explains the state of an app on a cluster without its findings; empty if nothing is wrong.
+func trouble(c v2.ClusterStatus) string {
 	switch {
 	case c.Error != "":
 		var next time.Time
@@ -193,7 +203,7 @@ func ClusterDetail(c v2.ClusterStatus) string {
 	case c.Connectivity == "Retrying":
 		return "connectivity: " + c.Connectivity
 	}
-	return strings.Join(c.Findings, "; ")
+	return ""
 }
 
 // LeavingError returns the error of an app that leaves a cluster, with the time of the next

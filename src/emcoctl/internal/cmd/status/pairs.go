@@ -210,7 +210,7 @@ func readiness(resources []v2.ResourceStatus) string {
 }
 
 // message returns the pair's error, what it waits for, the time of its cluster's last report
-// if that is old, the reason of the first object that is not ready, or the findings.
+// if that is old, or the reason of the first object that is not ready. It leaves out the findings, which are printed above.
 func message(p progress.Pair) string {
 	if p.Error != "" || p.Blocked != "" || p.Stale {
 		return progress.ClusterDetail(p.ClusterStatus)
@@ -226,5 +226,5 @@ func message(p progress.Pair) string {
 	if p.Connectivity == "Retrying" || p.Connectivity == "Unknown" {
 		return "connectivity: " + p.Connectivity
 	}
-	return strings.Join(p.Findings, "; ")
+	return ""
 }

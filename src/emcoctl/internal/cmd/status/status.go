@@ -116,6 +116,9 @@ func showStatus(w io.Writer, path string, s v2.Status, f pairFilter) {
 			head("warning", "app "+app.Name+": "+finding)
 		}
 	}
+	for _, warning := range progress.Findings(s) {
+		head("warning", warning)
+	}
 	showConditions(w, s.Conditions)
 	showPairs(w, pairRows(s), f)
 }
