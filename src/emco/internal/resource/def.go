@@ -3,6 +3,7 @@ package resource
 import (
 	"context"
 	"io"
+	"net/url"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
@@ -129,12 +130,12 @@ type Masking[T any] struct {
 }
 
 // Query answers a GET that has the parameter. A query that does not handle the value
-// returns nil, and the next one is called.
+// returns nil, and the next one is called. Answer gets all parameters, since others may narrow its answer.
 type Query struct {
 	Param  string
-	OnItem bool                                                                 // on an item; otherwise on the collection, with or without a slash at the end
-	Answer func(ctx context.Context, at Place, value string) ([]byte, error)    // JSON
-	Pick   func(ctx context.Context, at Place, value string) (store.Key, error) // instead of Answer: the item that is meant
+	OnItem bool                                                                   // on an item; otherwise on the collection, with or without a slash at the end
+	Answer func(ctx context.Context, at Place, values url.Values) ([]byte, error) // JSON
+	Pick   func(ctx context.Context, at Place, value string) (store.Key, error)   // instead of Answer: the item that is meant
 }
 
 // Shape is the form of a list other than an array of documents.

@@ -88,7 +88,7 @@ func (h *handler[T, P]) query(w http.ResponseWriter, r *http.Request, at Place, 
 			}
 			return true, h.show(w, r, key)
 		}
-		body, err := q.Answer(r.Context(), at, values.Get(q.Param))
+		body, err := q.Answer(r.Context(), at, values)
 		if err != nil {
 			return true, h.orphan(r.Context(), at, err)
 		}

@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -278,8 +280,8 @@ var (
 
 // lookup answers ?key=K with {"value": ...} of the first map that has K. Secrets are
 // masked.
-func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, string) ([]byte, error) {
-	return func(ctx context.Context, at resource.Place, key string) ([]byte, error) {
+func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, url.Values) ([]byte, error) {
+	return func(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
 		doc, err := db.Get(ctx, at.Key)
 		if errs.Is(err, errs.NotFound) {
 			return nil, errs.New(errs.NotFound, t.document)
@@ -291,7 +293,7 @@ func lookup(db *store.DB, t lookupTexts) func(context.Context, resource.Place, s
 		if err != nil {
 			return nil, err
 		}
-		value, ok := kv.Spec.Lookup(key)
+		value, ok := kv.Spec.Lookup(values.Get("key"))
 		if !ok {
 			return nil, errs.New(errs.NotFound, t.key)
 		}
@@ -315,7 +317,7 @@ func (s Resources) labels(ctx context.Context, clusters store.Key) (map[string][
 }
 
 // labelled answers ?label=L with the names of the clusters that have the label.
-func (s Resources) labelled(ctx context.Context, at resource.Place, label string) ([]byte, error) {
+func (s Resources) labelled(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
 	labels, err := s.labels(ctx, at.Collection)
 	if err != nil {
 		return nil, err
@@ -326,13 +328,15 @@ func (s Resources) labelled(ctx context.Context, at resource.Place, label string
 			return nil, err
 		}
 		name := strings.TrimPrefix(string(doc.Key), string(at.Collection)+"/")
-		for _, l := range labels[name] {
-			if l.Label == label {
-				names = append(names, name)
-			}
+		if hasLabel(labels[name], values.Get("label")) {
+			names = append(names, name)
 		}
 	}
 	return s.listed(ctx, at, names)
+}
+
+func hasLabel(labels []v2.ClusterLabel, label string) bool {
+	return slices.ContainsFunc(labels, func(l v2.ClusterLabel) bool { return l.Label == label })
 }
 
 // listed answers with a list. An empty list needs an existing provider.
@@ -351,9 +355,10 @@ type clusterWithLabels struct {
 	Labels   []v2.ClusterLabel `json:"labels"`
 }
 
-// withLabels answers ?withLabels=true. As in upstream EMCO, any other value has no effect.
-func (s Resources) withLabels(ctx context.Context, at resource.Place, value string) ([]byte, error) {
-	if value != "true" {
+// withLabels answers ?withLabels=true with the clusters and their labels; with ?label=L too, only with those that have the label. As in
+// upstream EMCO, any other value has no effect.
+func (s Resources) withLabels(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
+	if values.Get("withLabels") != "true" {
 		return nil, nil
 	}
 	labels, err := s.labels(ctx, at.Collection)
@@ -364,6 +369,9 @@ func (s Resources) withLabels(ctx context.Context, at resource.Place, value stri
 	for item, err := range store.All[v2.Cluster](ctx, s.DB, at.Collection, store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
+		}
+		if values.Has("label") && !hasLabel(labels[item.Value.Metadata.Name], values.Get("label")) {
+			continue
 		}
 		c := clusterWithLabels{Metadata: item.Value.Metadata, Labels: labels[item.Value.Metadata.Name]}
 		if c.Labels == nil {

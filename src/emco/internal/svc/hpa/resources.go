@@ -4,6 +4,7 @@ package hpa
 
 import (
 	"context"
+	"net/url"
 	"slices"
 
 	"github.com/gorilla/mux"
@@ -50,8 +51,9 @@ func (s Resources) Mount(r *mux.Router) {
 
 // named returns what "?param=NAME" answers: a list with the document of that name, or without any. Upstream EMCO answers such a
 // query with the whole list, because another route takes it, so clients expect a list.
-func (s Resources) named(param string) func(ctx context.Context, at resource.Place, name string) ([]byte, error) {
-	return func(ctx context.Context, at resource.Place, name string) ([]byte, error) {
+func (s Resources) named(param string) func(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
+	return func(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
+		name := values.Get(param)
 		if err := v2.CheckName("query "+param, name); err != nil {
 			return nil, err
 		}

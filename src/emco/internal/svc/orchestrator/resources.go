@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -205,7 +206,8 @@ func intentMap(doc store.Doc) ([]byte, error) {
 }
 
 // intentNamed answers ?intent=N with {"intent":{...}}.
-func (s Resources) intentNamed(ctx context.Context, at resource.Place, name string) ([]byte, error) {
+func (s Resources) intentNamed(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
+	name := values.Get("intent")
 	if err := v2.CheckName("intent", name); err != nil {
 		return nil, err
 	}

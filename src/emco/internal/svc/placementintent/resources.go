@@ -3,6 +3,7 @@ package placementintent
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 
 	"github.com/gorilla/mux"
 
@@ -54,7 +55,8 @@ func refs(at resource.Place, i v2.AppIntent) []store.Ref {
 }
 
 // specOf answers ?app=A with the spec of the app's intent.
-func (s Resources) specOf(ctx context.Context, at resource.Place, app string) ([]byte, error) {
+func (s Resources) specOf(ctx context.Context, at resource.Place, values url.Values) ([]byte, error) {
+	app := values.Get("app")
 	if err := v2.CheckName("app", app); err != nil {
 		return nil, err
 	}
