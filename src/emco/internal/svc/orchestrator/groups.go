@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -172,10 +173,22 @@ func (g *Groups) Guards() resource.Guards {
 	return resource.Guards{Replace: g.Replaceable, Delete: g.Deletable, Deleted: g.Deleted}
 }
 
-// Live reports whether a group is instantiated.
-func (g *Groups) Live(ctx context.Context, doc store.Doc) (bool, error) {
+// Use tells whether a group uses an app of its composite app, with the profile that its composite profile has for it.
+func (g *Groups) Use(ctx context.Context, doc store.Doc, app string) (Use, error) {
 	head, _, err := lifecycle.Head(ctx, g.contexts, doc)
-	return head.State.Live(), err
+	switch {
+	case err != nil || !head.State.Live():
+		return Unused, err
+	case head.Op != nil:
+		return MayBeUsed, nil
+	case head.Rev == 0:
+		return Unused, nil
+	}
+	rev, err := g.contexts.DesiredRevision(ctx, head.UID, head.Rev)
+	if slices.ContainsFunc(rev.Apps, func(a appcontext.App) bool { return a.Name == app }) {
+		return InUse, err
+	}
+	return Unused, err
 }
 
 // Replaceable refuses changes of a group that has left state Created, with upstream's text.

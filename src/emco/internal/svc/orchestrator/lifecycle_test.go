@@ -638,3 +638,38 @@ func TestH12MembersAreGivenOnce(t *testing.T) {
 	}
 	p.want(404, "GET projects/b", "")
 }
+
+// The profile of an app is protected while a group runs the app, or while an action may use it. That of an app that was
+// added later is not.
+func TestProfilesInUseAreProtected(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a")
+	p.onboard("v1")
+	const app = "projects/shop/composite-apps/till/v1"
+	const profiles = app + "/composite-profiles/small/profiles"
+	g := p.group("v1", "g")
+	g.make("edge")
+	deletion := func(profile string, status int, text string) {
+		t.Helper()
+		if a := p.send(apiRequest{do: "DELETE " + profiles + "/" + profile}); a.status != status || !strings.Contains(a.body, text) {
+			t.Errorf("DELETE of %s: got %d %s, want %d %s", profile, a.status, a.body, status, text)
+		}
+	}
+	g.acts("approve", "instantiate")
+	deletion("web", 409, "an action of "+g.path()+" is in progress and may use it")
+	p.work()
+	p.settle()
+	deletion("web", 409, g.path()+" is instantiated with it")
+
+	profile := p.pack(map[string]string{"manifest.yaml": "version: v1\ntype:\n  values: v.yaml\n", "v.yaml": "a: b\n"})
+	p.upload("POST "+app+"/apps", name("web2"), p.pack(map[string]string{
+		"web2/Chart.yaml": "apiVersion: v2\nname: web2\nversion: 0.1.0\n", "web2/templates/object.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web2}\n",
+	}))
+	p.upload("POST "+profiles, `{"metadata":{"name":"web2"},"spec":{"app":"web2"}}`, profile)
+	deletion("web2", 204, "")
+	deletion("web", 409, g.path()+" is instantiated with it")
+	g.acts("terminate")
+	p.settle()
+	deletion("web", 204, "")
+}

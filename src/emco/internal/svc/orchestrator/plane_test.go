@@ -78,7 +78,7 @@ func (p *controlPlane) boot() {
 	placementintent.Resources{DB: p.db}.Mount(r)
 	dcm.NewResources(p.db, clouds).Mount(r)
 	clouds.Mount(r)
-	Resources{DB: p.db, Archives: tarball.Default(), Groups: p.groups.Guards(), Live: p.groups.Live}.Mount(r)
+	Resources{DB: p.db, Archives: tarball.Default(), Groups: p.groups.Guards(), Use: p.groups.Use}.Mount(r)
 	p.groups.Mount(r)
 	if p.reviews != nil {
 		p.groups.WithReviews(p.reviews)

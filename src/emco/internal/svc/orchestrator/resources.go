@@ -25,7 +25,7 @@ type Resources struct {
 	Archives tarball.Limits  // for charts and profiles
 	Groups   resource.Guards // for deployment intent groups
 
-	Live func(ctx context.Context, group store.Doc) (bool, error) // reports whether a group is instantiated
+	Use func(ctx context.Context, group store.Doc, app string) (Use, error) // tells whether a group uses the profile of an app
 }
 
 // URL templates of the collections.
@@ -124,21 +124,36 @@ func (s Resources) profiles() resource.Def[v2.AppProfile] {
 	}
 }
 
-// profileUnused refuses to delete the profile of an app while a deployment of its composite
-// profile runs: the next update would fail.
+// Use tells whether a group uses something of its composite app.
+type Use int
+
+// The uses. An action that is in progress may use anything.
+const (
+	Unused Use = iota
+	InUse
+	MayBeUsed
+)
+
+// profileUnused refuses to delete the profile of an app while a deployment runs the app with it: the next update would fail.
 func (s Resources) profileUnused(ctx context.Context, doc store.Doc) error {
+	p, err := store.Decode[v2.AppProfile](doc)
+	if err != nil {
+		return err
+	}
 	profile, _, _ := strings.Cut(string(doc.Key), "/profiles/")
 	groups := store.Key(compositeApp(doc).StoreKey() + "/deployment-intent-groups")
 	for group, err := range s.DB.List(ctx, groups, store.Query{Refers: store.Key(profile), Depth: 1}) {
 		if err != nil {
 			return err
 		}
-		live, err := s.Live(ctx, group)
-		if err != nil {
+		use, err := s.Use(ctx, group, p.Spec.App)
+		switch {
+		case err != nil:
 			return err
-		}
-		if live {
+		case use == InUse:
 			return errs.New(errs.Conflict, textInUse+": "+string(group.Key)+" is instantiated with it")
+		case use == MayBeUsed:
+			return errs.New(errs.Conflict, textInUse+": an action of "+string(group.Key)+" is in progress and may use it")
 		}
 	}
 	return nil
