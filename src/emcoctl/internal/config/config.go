@@ -234,6 +234,9 @@ func (s Servers) For(path string) (Address, error) {
 		return *s.single, nil
 	}
 	address, ok := s.sections[section]
+	if !ok && section == anchor.Rsync { // upstream's files lack it: upstream's client asks rsync nothing
+		address, ok = s.sections[anchor.Orchestrator]
+	}
 	if !ok {
 		return Address{}, &MissingSection{Section: section}
 	}

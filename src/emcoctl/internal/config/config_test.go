@@ -57,6 +57,27 @@ func TestSectionsOfTheFile(t *testing.T) {
 	}
 }
 
+// Branches are ours: upstream's files have no section for them, so the orchestrator has them. Other services need their section.
+func TestBranchesWithoutASection(t *testing.T) {
+	t.Parallel()
+	const networks, branches = "cluster-providers/p/clusters/c/networks", "git/branches"
+	for _, tt := range []struct{ file, anchor, want string }{
+		{`{"orchestrator": {"host": "e", "port": 1}, "clm": {"host": "e", "port": 2}}`, branches, "http://e:1"},
+		{`{"orchestrator": {"host": "e", "port": 1}, "rsync": {"host": "e", "port": 2}}`, branches, "http://e:2"},
+		{`{"orchestrator": {"host": "e", "port": 1}, "clm": {"host": "e", "port": 1}}`, networks, ""},
+		{`{"clm": {"host": "e", "port": 1}}`, branches, ""},
+	} {
+		s, err := config.Load(config.ServerFlags{File: write(t, "e.json", tt.file)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.For(tt.anchor)
+		if _, missing := errors.AsType[*config.MissingSection](err); got.URL != tt.want || missing != (tt.want == "") {
+			t.Errorf("For(%s) with %s = %q, %v; want %q", tt.anchor, tt.file, got.URL, err, tt.want)
+		}
+	}
+}
+
 func TestIngressServesAll(t *testing.T) {
 	t.Parallel()
 	s, err := config.Load(config.ServerFlags{File: write(t, "e.json", `{"ingress": {"host": "gw", "port": 80}, "clm": {"host": "x", "port": 1}}`)})
