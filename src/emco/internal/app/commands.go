@@ -108,7 +108,11 @@ func doctorCommand(args []string, std IO) int {
 		return exitFailed
 	}
 	if faults > 0 {
-		_, _ = fmt.Fprintf(std.Out, "%d faults; docs/guides/backup.md says how to restore\n", faults)
+		plural := "s"
+		if faults == 1 {
+			plural = ""
+		}
+		_, _ = fmt.Fprintf(std.Out, "%d fault%s; docs/guides/backup.md says how to restore\n", faults, plural)
 		return exitFailed
 	}
 	_, _ = fmt.Fprintln(std.Out, "the stores agree")

@@ -45,8 +45,11 @@ func TestDoctorComparesTheStores(t *testing.T) {
 	if err != nil || len(packages) == 0 {
 		t.Fatalf("packages: %v, %v", packages, err)
 	}
-	for _, file := range packages {
+	for i, file := range packages {
 		s.must("remove a package", os.Remove(file))
+		if i == 0 {
+			doctor(1, "\n1 fault; docs/guides/backup.md")
+		}
 	}
 	s.inside(func(ctx context.Context, _ *store.DB, etcd *clientv3.Client) {
 		_, err := etcd.Delete(ctx, s.config.Etcd.Prefix+"blob/", clientv3.WithPrefix())

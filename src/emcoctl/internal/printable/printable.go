@@ -2,6 +2,7 @@
 package printable
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -9,6 +10,14 @@ import (
 
 // Time returns a time as people see it, in UTC.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+
+// Count returns a number with what it counts: "1 check", "2 checks".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
 
 // Text replaces control characters, and those that turn the direction of text, with "?": they could
 // falsify what a terminal shows. Line breaks and tabs stay.

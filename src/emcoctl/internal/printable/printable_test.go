@@ -16,3 +16,12 @@ func TestTextAndLine(t *testing.T) {
 		t.Errorf("Line = %q, want %q", got, want)
 	}
 }
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 checks", 1: "1 check", 2: "2 checks"} {
+		if got := printable.Count(n, "check"); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

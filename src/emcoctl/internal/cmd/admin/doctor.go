@@ -44,7 +44,7 @@ is one. It changes nothing.`,
 				d.files(c.Context())
 			}
 			if d.failed > 0 {
-				return fmt.Errorf("%d checks failed", d.failed)
+				return errors.New(printable.Count(d.failed, "check") + " failed")
 			}
 			return nil
 		}),
@@ -148,17 +148,25 @@ func (d *doctor) server(ctx context.Context, c *client.Client, path, url string)
 	d.version(ctx, c)
 }
 
-// ready checks whether the server is ready; older ones have no such path.
+// ready checks whether the server is ready, and names each of its services that is not; older servers have no such path.
 func (d *doctor) ready(ctx context.Context, c *client.Client) {
 	_, err := c.Ask(ctx, client.Request{Method: http.MethodGet, Path: "/readyz"})
 	switch {
 	case errs.Is(err, errs.NotFound):
+	case client.StatusOf(err) == http.StatusServiceUnavailable:
+		refusal, _ := errors.AsType[*client.Refusal](err)
+		for line := range strings.Lines(refusal.Text) {
+			d.report(checkFail, "ready", notReady+"%s", line)
+		}
 	case err != nil:
 		d.fail("ready", err)
 	default:
 		d.report(checkGood, "ready", "the server is ready")
 	}
 }
+
+// notReady is how a server begins when one of its services is not ready.
+const notReady = "not ready: "
 
 // settingsDiffer is how a server begins when its settings differ from those of other processes.
 const settingsDiffer = "these differ: "
@@ -175,7 +183,11 @@ func (d *doctor) version(ctx context.Context, c *client.Client) {
 	}
 	d.report(mark, "version", "the server is %s, emcoctl is %s", theirs.Version, ours)
 	if level := readLevel(ctx, c); level != "" {
-		d.report(checkGood, "level", "%s", level)
+		mark := checkGood
+		if strings.HasPrefix(level, notReady) {
+			mark = checkWarn // a failure of the check "ready"
+		}
+		d.report(mark, "level", "%s", level)
 	}
 	if settings := readState(ctx, c, "settings"); settings != "" {
 		mark := checkGood
@@ -267,7 +279,7 @@ func (d *doctor) list(mark, check string, answer v2.DoctorAnswer) {
 		d.report(mark, check, "%s: %s", f.Subject, f.Fault)
 	}
 	if answer.More > 0 {
-		d.report(mark, check, "%d more faults", answer.More)
+		d.report(mark, check, "%s", printable.Count(answer.More, "more fault"))
 	}
 }
 
