@@ -14,6 +14,11 @@ const (
 	maxSubject  = 512 // bytes
 )
 
+// BuiltInRoles returns the names of the roles that are built in.
+func BuiltInRoles() []string {
+	return []string{"viewer", "deployer", "approver", "project-admin", "cluster-registrar", "auditor", "platform-admin"}
+}
+
 // Role says what its holders may do. Nothing is allowed that no role allows. The roles that are built in
 // are no documents.
 type Role struct {

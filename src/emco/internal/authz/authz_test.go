@@ -2,6 +2,8 @@ package authz_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,15 @@ import (
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 )
+
+// The API names the roles that are built in.
+func TestBuiltInRolesAreNamed(t *testing.T) {
+	t.Parallel()
+	got, want := slices.Sorted(maps.Keys(authz.BuiltIn())), slices.Sorted(slices.Values(v2.BuiltInRoles()))
+	if !slices.Equal(got, want) {
+		t.Errorf("built in are %v, named are %v", got, want)
+	}
+}
 
 func now() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 

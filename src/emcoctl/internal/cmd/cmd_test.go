@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
 )
@@ -48,6 +49,26 @@ func run(ctx context.Context, env map[string]string, args ...string) (code int, 
 		In: strings.NewReader(""), Out: &stdout, Err: &stderr, Getenv: func(key string) string { return env[key] },
 	})
 	return code, stdout.String(), stderr.String()
+}
+
+// Who lists the roles, or needs one, is told those that are built in. Programs are not.
+func TestBuiltInRolesAreNamed(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") }))
+	t.Cleanup(s.Close)
+	env := map[string]string{"EMCO_URL": s.URL}
+	all := strings.Join(v2.BuiltInRoles(), ", ")
+	if code, out, errs := run(t.Context(), env, "get", "roles"); code != 0 || out != "none\n" || errs != "built in, and not listed: "+all+"\n" {
+		t.Errorf("get roles: exit code %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := run(t.Context(), env, "get", "roles", "-o", "json"); code != 0 || strings.Contains(out+errs, "viewer") {
+		t.Errorf("get roles -o json: exit code %d\n%s%s", code, out, errs)
+	}
+	for _, args := range [][]string{{"get", "--help"}, {"auth", "token", "create", "--help"}} {
+		if _, out, _ := run(t.Context(), env, args...); !strings.Contains(out, all) {
+			t.Errorf("%v does not name %s:\n%s", args, all, out)
+		}
+	}
 }
 
 func TestExitCodes(t *testing.T) {

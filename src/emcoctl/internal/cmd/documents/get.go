@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/anchor"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/apply"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
@@ -42,7 +44,10 @@ intent groups of all projects, or of --project. -o wide has more columns.
 get cluster PROVIDER/CLUSTER and get deployment PROJECT/COMPOSITEAPP/VERSION/GROUP read one
 document, as get with its anchor does.
 
-READY counts the apps on clusters that are ready; AGE is that of the revision.`,
+READY counts the apps on clusters that are ready; AGE is that of the revision.
+
+get roles lists the roles that are documents. These are built in, and are none:
+` + strings.Join(v2.BuiltInRoles(), ", ") + `.`,
 		Example: `  emcoctl get projects
   emcoctl get deployments -A
   emcoctl get cluster edge/store-7
@@ -90,7 +95,19 @@ func (g *getCommand) run(ctx context.Context, s *session.Session, args []string)
 	case g.watch:
 		return session.Usagef("--watch is for get clusters and get deployments; see emcoctl watch for a deployment")
 	}
-	return runDocuments(ctx, s, anchor.Get, args, func(o *apply.Options) { o.SortBy = g.sort })
+	err = runDocuments(ctx, s, anchor.Get, args, func(o *apply.Options) { o.SortBy = g.sort })
+	if err == nil && len(args) == 1 && args[0] == "roles" {
+		nameBuiltInRoles(s)
+	}
+	return err
+}
+
+// nameBuiltInRoles tells people who list the roles about those that are no documents.
+func nameBuiltInRoles(s *session.Session) {
+	servers, err := s.Servers()
+	if format := s.FormatOfDocuments(servers); err == nil && (format == output.Human || format == output.Wide) {
+		fmt.Fprintln(s.Sys.Err, "built in, and not listed:", strings.Join(v2.BuiltInRoles(), ", "))
+	}
 }
 
 // byName returns the anchor of a cluster or a deployment that is given by its short name, and other arguments as

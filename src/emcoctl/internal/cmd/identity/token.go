@@ -45,9 +45,10 @@ the error output. Nobody gives a token more than it has itself.`,
 		Args:    cobra.ExactArgs(1),
 	}
 	f := c.Flags()
-	f.StringVar(&t.Spec.Role, "role", "", "what the token may do: a role that is built in, or one of emcoctl get roles")
+	f.StringVar(&t.Spec.Role, "role", "", "what the token may do: "+strings.Join(v2.BuiltInRoles(), ", ")+", or one of emcoctl get roles")
 	f.StringVar(&t.Spec.Place, "place", "", "where: projects/NAME or cluster-providers/NAME (default everywhere)")
 	f.StringVar(&t.Spec.Expires, "expires", "90d", "until when, at most a year: 90d, 12h, 2027-06-01 or 2027-06-01T08:00:00Z")
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(v2.BuiltInRoles(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	if err := c.MarkFlagRequired("role"); err != nil {
 		panic(err) // the flag exists
 	}
