@@ -30,6 +30,10 @@ func Run(ctx context.Context, args []string, sys session.System) int {
 	if version.Requested(args) && args[0] != "version" { // pflag reads -version as -v ersion
 		args = []string{"--version"}
 	}
+	args = slices.Clone(args)
+	if i := slices.Index(args, "-help"); i >= 0 && !slices.Contains(args[:i], "--") { // pflag reads it as -h -e -l -p
+		args[i] = "--help"
+	}
 	if sys.Columns > 0 {
 		sys.Out = output.Screen{Writer: sys.Out, Columns: sys.Columns}
 	}

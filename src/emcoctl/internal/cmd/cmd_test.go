@@ -71,6 +71,18 @@ func TestBuiltInRolesAreNamed(t *testing.T) {
 	}
 }
 
+func TestAllFormsOfHelpSucceed(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-help"}, {"--help"}, {"-h"}, {"help"}, {"status", "-help"}, {"status", "--help"}, {"status", "-h"}, {"auth", "token", "-help"}} {
+		if code, out, errs := run(t.Context(), nil, args...); code != 0 || errs != "" || !strings.Contains(out, "Usage:") {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if code, _, _ := run(t.Context(), nil, "status", "--", "-help"); code != 2 {
+		t.Errorf("-help after --: exit code %d, want 2", code)
+	}
+}
+
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	mixed := filepath.Join(t.TempDir(), "mixed.yaml")
