@@ -279,7 +279,7 @@ func (e *Executor) fail(t documentRequest, path string, err error) output.Result
 	if meant, ok := kind.Suggest(path); ok && (r.Status == http.StatusNotFound || r.Status == http.StatusMethodNotAllowed) {
 		r.Advice = fmt.Sprintf("the server has no such collection or action; did you mean %q?", meant)
 	}
-	if e.o.Servers.PerService() && errs.Is(err, errs.Unavailable) && r.Status == 0 {
+	if e.o.Servers.PerService() && errs.Is(err, errs.Unavailable) && r.Status == 0 && output.NextOfTLS(err) == "" {
 		r.Advice = "start the server: emco listens on one port for all services, or with -http.emcoPorts on those of upstream's"
 	}
 	return r

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,6 +82,23 @@ func TestAllFormsOfHelpSucceed(t *testing.T) {
 	}
 	if code, _, _ := run(t.Context(), nil, "status", "--", "-help"); code != 2 {
 		t.Errorf("-help after --: exit code %d, want 2", code)
+	}
+}
+
+// A server whose certificate is not trusted has been started, also if each service has an address.
+func TestAServiceWithAnUnknownAuthority(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	file := filepath.Join(t.TempDir(), "emco.yaml")
+	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
+	if err := os.WriteFile(file, []byte("orchestrator: {host: https://127.0.0.1, port: "+port+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := run(t.Context(), nil, "--config", file, "get", "projects"); code != 1 || !strings.Contains(errs, "next:  name the authority of the server's certificate with --ca-file FILE") {
+		t.Errorf("exit code %d\n%s", code, errs)
 	}
 }
 

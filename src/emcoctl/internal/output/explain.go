@@ -131,6 +131,11 @@ func Next(err error) string {
 	if missing, ok := errors.AsType[*config.MissingSection](err); ok {
 		return fmt.Sprintf("give the section %s a host and a port in the file, or one address for all services: a section ingress, or --server", missing.Section)
 	}
+	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Invalid) { // of the server, and not of an issuer
+		if text := NextOfTLS(err); text != "" {
+			return text
+		}
+	}
 	switch errs.KindOf(err) {
 	case errs.Unavailable:
 		if client.StatusOf(err) != 0 {

@@ -5,6 +5,7 @@ package signin
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -167,7 +168,11 @@ func (p *Provider) outage(ctx context.Context, err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err // its URL may hold a code
 	}
-	return fmt.Errorf("the issuer %s does not answer: %w", p.issuer.Name, err) // no error of the server
+	advice := ""
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		advice = "; name its authority with emcoctl login --issuer-ca-file FILE"
+	}
+	return fmt.Errorf("the issuer %s does not answer: %w%s", p.issuer.Name, err, advice) // no error of the server
 }
 
 // refusal explains an error of the library: what the issuer refuses, or that it does not answer.

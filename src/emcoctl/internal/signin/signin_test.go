@@ -2,7 +2,10 @@ package signin_test
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/oidctest"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/signin"
 )
 
@@ -196,5 +200,18 @@ func TestAGrantIsRenewedAndEnded(t *testing.T) {
 	}
 	if _, err := p.Refresh(t.Context(), next.Refresh); !errs.Is(err, errs.Unauthorized) {
 		t.Errorf("after its end: %v", err)
+	}
+}
+
+// The error of an issuer with an unknown authority names the flag of login, and not the one for the server.
+func TestTheAuthorityOfTheIssuerIsUnknown(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	_, err := signin.Discover(t.Context(), signin.Issuer{Name: "corp", URL: s.URL})
+	if err == nil || !strings.Contains(err.Error(), "--issuer-ca-file FILE") || output.Next(err) != "" {
+		t.Errorf("%v; next %q; want --issuer-ca-file and nothing next", err, output.Next(err))
 	}
 }
