@@ -78,10 +78,11 @@ func (w clusterReading) objectsByKey() map[manifest.ObjectKey]appcontext.Resourc
 // If past is set, other content is no failure.
 func (w clusterReading) readiness(reported map[manifest.ObjectKey]appcontext.ResourceStatus, ref appcontext.Ref, past bool) objectState {
 	if w.report == nil {
-		return objectState{state: v2.Unknown, reason: noReport}
+		return objectState{state: v2.Unknown, reason: noReport, absent: true}
 	}
 	s, found := reported[ref.ID.Key()]
 	out := objectState{state: readyStatusOf(s.Status), reason: s.Reason, held: ref.Stamp != "" && s.Content == ref.Stamp}
+	out.absent = out.state == v2.Unknown && w.report.Seq == 0 && s.Content == "" // the watch ended before it saw the object
 	switch {
 	case !found && w.report.Truncated > 0:
 		return objectState{state: v2.Unknown, reason: truncatedReport}
@@ -104,7 +105,7 @@ func (w clusterReading) aged(o objectState) objectState {
 	if !w.stale || o.state == v2.Unknown {
 		return o
 	}
-	return objectState{state: v2.Unknown, reason: w.silentSince() + "; was " + o.state}
+	return objectState{state: v2.Unknown, reason: w.silentSince() + "; was " + o.state, absent: o.state == v2.NotPresent}
 }
 
 // readyStatusOf translates a kstatus to upstream's status.

@@ -47,6 +47,7 @@ type placeStatus struct {
 type objectState struct {
 	state, reason string
 	held          bool // the cluster reports the desired content
+	absent        bool // of an Unknown object: the cluster has never reported it, or last reported that it does not exist
 }
 
 // Snapshot reads a deployment's snapshot by the id of its head, for counting; zero if it has no head.

@@ -27,12 +27,13 @@ type statusView struct {
 
 // objectClass identifies clusters whose objects have the same statuses.
 type objectClass struct {
-	bundle appcontext.Digest
-	state  string // rsync's status; empty in the clusters' view
-	sum    uint64 // of the report
-	cut    bool   // the report is truncated
-	heard  bool
-	stale  int64 // time of the report if it is stale
+	bundle  appcontext.Digest
+	state   string // rsync's status; empty in the clusters' view
+	sum     uint64 // of the report
+	cut     bool   // the report is truncated
+	heard   bool
+	watched bool  // the report is of a watch
+	stale   int64 // time of the report if it is stale
 }
 
 // classStatus is what the clusters of a class share.
@@ -101,7 +102,7 @@ func (v *statusView) word(o objectState) string {
 	switch {
 	case !v.Ready || !v.reader.options.UpstreamWords || o.state != v2.Unknown:
 		return o.state
-	case o.reason == noReport:
+	case o.absent:
 		return v2.NotPresent
 	}
 	return v2.NotReady
@@ -189,6 +190,7 @@ func (v *statusView) readiness(p *placeStatus) *classStatus {
 	c := objectClass{bundle: p.bundle, heard: w.report != nil}
 	var of []mirror.Status
 	if c.heard {
+		c.watched = w.report.Seq == 0
 		c.sum, c.cut, of = w.report.Sum, w.report.Truncated > 0, w.report.Objects
 	}
 	if w.stale {

@@ -747,6 +747,41 @@ func condition(t *testing.T, list []v2.Condition, kind string) v2.Condition {
 	return v2.Condition{}
 }
 
+// Upstream's word for what is not known is NotPresent if the cluster never reported the object, or last reported that it does
+// not exist.
+func TestUpstreamsWordForWhatWasNeverReported(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.reader.options.UpstreamWords = true
+	o, other := s.configMap("one", "hello"), s.configMap("other", "hello")
+	b := s.bundle(o)
+	long := noon.Add(-time.Hour)
+	held := objectStatus(o, "Unknown", "no answer; was Current")
+	unheld := held
+	unheld.Content = ""
+	for i, tt := range []struct {
+		name   string
+		report appcontext.Report
+		want   string
+	}{
+		{"a silent cluster, before the object was desired", appcontext.Report{Seq: 1, At: long}, "NotPresent"},
+		{"a silent cluster that reported others", appcontext.Report{Seq: 1, At: long, Resources: []appcontext.ResourceStatus{objectStatus(other, "Current", "")}}, "NotPresent"},
+		{"a silent cluster without the object", appcontext.Report{Seq: 1, At: long, Resources: []appcontext.ResourceStatus{objectStatus(o, "NotFound", "")}}, "NotPresent"},
+		{"a silent cluster with the object", appcontext.Report{Seq: 1, At: long, Resources: []appcontext.ResourceStatus{objectStatus(o, "Current", "")}}, "NotReady"},
+		{"a report that was too long", appcontext.Report{Seq: 1, At: noon, Truncated: 1}, "NotReady"},
+		{"a watch that was never answered", appcontext.Report{Resources: []appcontext.ResourceStatus{unheld}}, "NotPresent"},
+		{"a watch that was lost", appcontext.Report{Resources: []appcontext.ResourceStatus{held}}, "NotReady"},
+		{"a monitor that does not know", appcontext.Report{Seq: 1, At: noon, Resources: []appcontext.ResourceStatus{unheld}}, "NotReady"},
+	} {
+		g := s.group(appcontext.HeadID(fmt.Sprint(i + 1)))
+		g.publish(placedApps{"a": {c1: b}})
+		g.report("a", c1, tt.report)
+		if got := g.status("status=ready").Apps[0].Clusters[0].Resources[0]; got.ReadyStatus != tt.want {
+			t.Errorf("%s: %s (%s), want %s", tt.name, got.ReadyStatus, got.Reason, tt.want)
+		}
+	}
+}
+
 // With upstream's words alone, what is not known is not ready: never reported, silent, or in a report that is too long.
 func TestUpstreamsWordsHaveNoUnknown(t *testing.T) {
 	t.Parallel()
