@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,38 @@ func TestDoctorOfAServerThatIsNotReady(t *testing.T) {
 			if code != 1 || !strings.Contains(out+errs, want+"\n") {
 				t.Errorf("exit code %d; %q is not in\n%s%s", code, want, out, errs)
 			}
+		}
+	}
+}
+
+// A section that the configuration lacks is a failed check, and the others are made.
+func TestDoctorWithoutASection(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v2/views/") {
+			fmt.Fprint(w, `{"items":[],"faults":[]}`)
+			return
+		}
+		fmt.Fprint(w, `{"version":"v1"}`)
+	}))
+	t.Cleanup(s.Close)
+	section := ": {host: 127.0.0.1, port: " + s.URL[strings.LastIndex(s.URL, ":")+1:] + "}\n"
+	for _, tt := range []struct {
+		file, want string
+		code       int
+		checked    bool
+	}{
+		{"orchestrator" + section + "clm" + section + "dcm" + section, "", 0, true},
+		{"orchestrator" + section + "clm" + section, "fail config       Fatal: No Dcm Information in Config File", 1, true},
+		{"clm" + section, "fail config       Fatal: No Orchestrator Information in Config File", 1, false},
+	} {
+		file := filepath.Join(t.TempDir(), "emco.yaml")
+		if err := os.WriteFile(file, []byte(tt.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := run(t.Context(), nil, "--config", file, "doctor")
+		if code != tt.code || !strings.Contains(out, tt.want) || strings.Contains(out, "ok   stores") != tt.checked {
+			t.Errorf("with\n%sexit code %d\n%s%s", tt.file, code, out, errs)
 		}
 	}
 }

@@ -96,10 +96,12 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.report(checkGood, "config", "%s", strings.TrimPrefix(servers.Notice, "Warning: ")) // upstream's word for the defaults
 	var seen []string
+	missing := 0 // sections of the configuration
 	for _, path := range serviceAnchors {
 		address, err := servers.For(path)
 		if err != nil {
 			d.fail("config", err)
+			missing++
 			continue
 		}
 		if slices.Contains(seen, address.URL) {
@@ -112,7 +114,8 @@ func (d *doctor) examine(ctx context.Context) {
 			d.server(ctx, c, path, address.URL)
 		}
 	}
-	if d.connected = d.failed == 0; d.connected {
+	_, err = servers.For("views")
+	if d.connected = d.failed == missing && err == nil; d.connected {
 		d.fleet(ctx)
 		d.branches(ctx)
 		d.stores(ctx)
