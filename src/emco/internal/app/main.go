@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/nearest"
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
@@ -221,8 +222,13 @@ func serve(c config.Config, warnings []string, std IO, opts []Option) int {
 	return exitOK
 }
 
+// runWith runs the services until ctx ends. A start that still waits then ends well, like a process that serves.
 func runWith(ctx context.Context, c config.Config, log *slog.Logger, opts []Option) error {
 	a, err := New(ctx, c, log, opts...)
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errs.Is(err, errs.Unavailable)) {
+		log.Info("emco was asked to stop before it serves", "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

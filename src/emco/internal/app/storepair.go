@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
@@ -12,15 +13,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/storepair"
 )
 
-// storePause is the wait between attempts to reach etcd at a start.
-const storePause = time.Second
+// Of a start that waits for stores.
+const (
+	storePause  = time.Second     // between two attempts
+	storeNotice = 2 * time.Second // from the first attempt to the line in the log; an attempt takes longer
+)
 
 // join refuses stores that do not belong together. It waits until they answer.
-func (a *App) join(ctx context.Context, p storepair.Pair) error {
-	if err := a.await(ctx, "the stores", func() error { return p.Join(ctx) }); err != nil {
+func (a *App) join(ctx context.Context, c config.Config, p storepair.Pair) error {
+	if err := a.await(ctx, "the stores: "+p.Places.Documents+", and "+etcdPlace(c), func() error { return p.Join(ctx) }); err != nil {
 		return err
 	}
-	return a.await(ctx, "etcd", func() error {
+	return a.await(ctx, etcdPlace(c), func() error {
 		jumped, err := p.Contexts.NoteProgress(ctx)
 		if jumped > 0 {
 			a.log.Warn("etcd was restored from a backup: EMCO skips numbers of revisions that it may have used after the backup", "deployments", jumped)
@@ -29,8 +33,18 @@ func (a *App) join(ctx context.Context, p storepair.Pair) error {
 	})
 }
 
+// etcdPlace names the etcd of the settings.
+func etcdPlace(c config.Config) string {
+	if len(c.Etcd.Endpoints) == 0 {
+		return "etcd in " + c.Path("etcd")
+	}
+	return "etcd at " + strings.Join(c.Etcd.Endpoints, ", ")
+}
+
 // await calls open again while what it opens does not answer.
 func (a *App) await(ctx context.Context, what string, open func() error) error {
+	notice := time.AfterFunc(storeNotice, func() { a.log.Warn("the start waits for " + what + ", which has not answered yet") })
+	defer notice.Stop()
 	begun := time.Now()
 	for {
 		err := open()
@@ -40,7 +54,7 @@ func (a *App) await(ctx context.Context, what string, open func() error) error {
 		case a.patience > 0 && time.Since(begun) >= a.patience:
 			return fmt.Errorf("%s did not answer within %s: %w", what, a.patience, err)
 		}
-		a.log.Warn("the start waits for the stores; a line of the component etcd says why a connection fails", "err", err)
+		a.log.Warn("the start still waits for "+what+"; a line of the component etcd says why a connection fails", "err", err)
 		if pause.For(ctx, storePause) != nil {
 			return err
 		}

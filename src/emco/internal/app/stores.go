@@ -76,7 +76,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p resolvedSetting
 	ring := keyring.New()
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcd.request), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
 	joined := storepair.Pair{Documents: driver, Contexts: contexts, Places: storePlaces(c, name), Apart: a.apart}
-	if err := a.join(ctx, joined); err != nil {
+	if err := a.join(ctx, c, joined); err != nil {
 		return openStores{}, err
 	}
 	generations := generation.NewService(joined.Generations(), a.upkeepAfter, generationPeriod, a.log)
@@ -137,7 +137,7 @@ func (a *App) joinLevel(ctx context.Context, c config.Config, kv *etcdkv.Client,
 	if a.upkeepAfter > 0 {
 		level = level.WithInterval(a.upkeepAfter)
 	}
-	if err := a.await(ctx, "etcd", func() error { return level.Join(ctx) }); err != nil {
+	if err := a.await(ctx, etcdPlace(c), func() error { return level.Join(ctx) }); err != nil {
 		return nil, err
 	}
 	a.onClose(func() error { return level.Leave(context.Background()) })
