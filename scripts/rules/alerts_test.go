@@ -19,6 +19,8 @@ import (
 const well = `
   up{job="emco", instance="one"} 1x600
   up{job="emco", instance="two"} 1x600
+  emco_ready{instance="one"} 1x600
+  emco_ready{instance="two"} 1x600
   emco_etcd_full{instance="one"} 0x600
   emco_disk_free_bytes{instance="one"} 50000000000x600
   emco_disk_free_bytes{instance="two"} 50000000000x600
@@ -51,6 +53,7 @@ var ill = map[string]struct {
 	after   int
 }{
 	"EmcoDown":                {`up{job="emco", instance="two"} 0x600`, 5},
+	"EmcoNotReady":            {`emco_ready{instance="two"} 0x600`, 5},
 	"EmcoEtcdFull":            {`emco_etcd_full{instance="one"} 1x600`, 0},
 	"EmcoDiskLow":             {`emco_disk_free_bytes{instance="two"} 500000000x600`, 0},
 	"EmcoAuditFails":          {`emco_audit_failed_total{instance="one"} 3+1x600`, 1},

@@ -19,6 +19,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -123,7 +124,7 @@ func WithoutFsync() Option { return func(a *App) { a.noFsync = true } }
 // one process.
 func WithKeyWait(d time.Duration) Option { return func(a *App) { a.keyWait = d } }
 
-// WithUpkeepAfter has the sweep of the AppContext, the looks at the level of stored data, and the first generation
+// WithUpkeepAfter has the sweep of the AppContext, the looks at the level of stored data and at the readiness, and the first generation
 // wait for d after the start. It is for tests that count requests to etcd: those belong to no change.
 func WithUpkeepAfter(d time.Duration) Option { return func(a *App) { a.upkeepAfter = d } }
 
@@ -203,7 +204,8 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	for _, s := range servers {
 		all = append(all, s)
 	}
-	a.group = run.NewGroup(a.log, all...)
+	a.group = run.NewGroup(a.log, all...).WithLooks(cmp.Or(a.upkeepAfter, readyLook))
+	m.ready(func() bool { return a.group.WasReady() && !a.stopping.Load() })
 	door := web.Door{Hosts: c.HTTP.Names(), AnyTypes: []string{webhookPath, websession.BackChannelPath}}
 	if a.auditFilter != nil {
 		door.Refused = a.auditFilter.Foreign
@@ -230,6 +232,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 
 // requestPatience is how long a request waits while its project has too many.
 const requestPatience = 15 * time.Second
+
+// readyLook is the time between two looks at the readiness, for its metric.
+const readyLook = 5 * time.Second
 
 // checkDisk refuses a start without the space that opening the stores takes.
 func checkDisk(c config.Config, disk *diskspace.Reserve) error {
@@ -382,16 +387,16 @@ func (a *App) probes(c config.Config, m *metrics) ([]run.Service, error) {
 // readyz answers 503 and the reason while a service is not ready; "?verbose" adds the state
 // of each service.
 func (a *App) readyz(w http.ResponseWriter, r *http.Request) {
-	text := "ok\n"
-	err := a.group.Ready()
+	report, err := a.group.Report()
 	if a.stopping.Load() {
 		err = errors.New("this process stops")
 	}
+	text := "ok\n"
 	if err != nil {
 		text = err.Error() + "\n"
 	}
 	if r.URL.Query().Has("verbose") {
-		text = a.group.Report()
+		text = report
 		if warning := a.insecure(); warning != "" {
 			text += "insecure: " + warning + "\n"
 		}

@@ -127,6 +127,18 @@ func (m *metrics) etcdFull(full bool) {
 	}
 }
 
+// ready shows whether this process is ready.
+func (m *metrics) ready(was func() bool) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "emco_ready", Help: "1 if /readyz answers 200, as of the last look, about every five seconds.",
+	}, func() float64 {
+		if was() {
+			return 1
+		}
+		return 0
+	}))
+}
+
 // diskFree records the free bytes of the data folder's disk.
 func (m *metrics) diskFree(bytes int64) { m.disk.Set(float64(bytes)) }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
-const probeTimeout = 2 * time.Second
+// probeTimeout bounds a check: probes of /readyz often wait for a second only.
+const probeTimeout = 800 * time.Millisecond
 
 // Service checks etcd periodically. A full embedded etcd is compacted and defragmented. If
 // its content is really that large it is soon full again, until its quota is raised or

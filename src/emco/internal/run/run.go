@@ -9,6 +9,10 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 )
 
 // Service is what a Group starts, watches and stops.
@@ -32,6 +36,8 @@ type Stateful interface {
 type Group struct {
 	log      *slog.Logger
 	services []Service
+	every    time.Duration // between the looks of Run at the readiness; 0: none
+	ready    atomic.Bool   // what the last look found
 }
 
 // NewGroup returns a group of services.
@@ -39,31 +45,61 @@ func NewGroup(log *slog.Logger, services ...Service) *Group {
 	return &Group{log: log, services: services}
 }
 
-// Ready joins what keeps the services from being ready; nil when all are.
-func (g *Group) Ready() error {
-	var errs []error
-	for _, s := range g.services {
-		if err := s.Ready(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
-		}
-	}
-	return errors.Join(errs...)
+// WithLooks has Run look at the readiness regularly, for WasReady.
+func (g *Group) WithLooks(every time.Duration) *Group {
+	g.every = every
+	return g
 }
 
-// Report describes each service in one line.
-func (g *Group) Report() string {
+// Ready joins what keeps the services from being ready; nil when all are. It asks them at the same time, because some ask a
+// store that may not answer.
+func (g *Group) Ready() error {
+	_, err := g.look()
+	return err
+}
+
+// WasReady reports what the last call of Ready or Report, or the last look of Run, found. It asks no service.
+func (g *Group) WasReady() bool { return g.ready.Load() }
+
+// Report describes each service in one line. The error is that of Ready, of the same moment.
+func (g *Group) Report() (string, error) {
+	reasons, err := g.look()
 	var b strings.Builder
-	for _, s := range g.services {
+	for i, s := range g.services {
 		words := "ready"
-		if err := s.Ready(); err != nil {
-			words = "not ready: " + err.Error()
+		if reasons[i] != nil {
+			words = "not ready: " + reasons[i].Error()
 		}
 		if more, ok := s.(Stateful); ok {
 			words += "; " + more.State()
 		}
 		fmt.Fprintf(&b, "%s: %s\n", s.Name(), words)
 	}
-	return b.String()
+	return b.String(), err
+}
+
+// look returns what keeps each service from being ready, and all of that with the names of the services.
+func (g *Group) look() ([]error, error) {
+	reasons, named := make([]error, len(g.services)), make([]error, len(g.services))
+	var all sync.WaitGroup
+	for i, s := range g.services {
+		all.Go(func() {
+			if reasons[i] = s.Ready(); reasons[i] != nil {
+				named[i] = fmt.Errorf("%s: %w", s.Name(), reasons[i])
+			}
+		})
+	}
+	all.Wait()
+	err := errors.Join(named...)
+	g.ready.Store(err == nil)
+	return reasons, err
+}
+
+// watch looks at the readiness until ctx ends.
+func (g *Group) watch(ctx context.Context) {
+	for g.every > 0 && pause.For(ctx, g.every) == nil {
+		_ = g.Ready()
+	}
 }
 
 // Run starts all services and waits until ctx ends or one fails; then it stops them
@@ -76,10 +112,15 @@ func (g *Group) Run(ctx context.Context) error {
 		runs[i] = start(ctx, s, func() { once.Do(func() { close(failed) }) })
 		g.log.Info("service started", "service", s.Name())
 	}
+	watching, leave := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { g.watch(watching) })
 	select {
 	case <-ctx.Done():
 	case <-failed:
 	}
+	leave()
+	watch.Wait()
 	var errs []error
 	for i := len(runs) - 1; i >= 0; i-- {
 		errs = append(errs, runs[i].stop())

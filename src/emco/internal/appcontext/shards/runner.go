@@ -32,6 +32,7 @@ type Runner struct {
 
 	mu      sync.Mutex
 	joined  bool         // the members are known; guarded by mu
+	left    bool         // it had joined before; guarded by mu
 	members int          // of the group; guarded by mu
 	phases  []shardPhase // by shard; guarded by mu
 }
@@ -49,6 +50,7 @@ const (
 // Status is this process' part in the work of its group.
 type Status struct {
 	Known    bool // the members are known; if not, etcd has not been reached
+	Left     bool // the members are not known any longer: etcd does not answer, or the lease ended
 	Members  int
 	Claiming int // shards that are about to be owned
 	Waiting  int // shards that another process has not released yet
@@ -64,7 +66,7 @@ func NewRunner(kv *etcdkv.Client, g Group, m Member, work Work) *Runner {
 func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st := Status{Known: r.joined, Members: r.members}
+	st := Status{Known: r.joined, Left: r.left && !r.joined, Members: r.members}
 	for _, p := range r.phases {
 		switch p {
 		case claiming:
@@ -81,7 +83,10 @@ func (r *Runner) Status() Status {
 // String describes the status: "works on 9 of 16 shards, members: 2".
 func (r *Runner) String() string {
 	st := r.Status()
-	if !st.Known {
+	switch {
+	case st.Left:
+		return "has lost its lease and joins its group again"
+	case !st.Known:
 		return "has not joined its group yet"
 	}
 	text := fmt.Sprintf("works on %d of %d shards, members: %d", st.Working, r.group.Shards, st.Members)
@@ -95,6 +100,8 @@ func (r *Runner) String() string {
 // assigned to it, and when another process has not released a shard.
 func (r *Runner) Ready() error {
 	switch st := r.Status(); {
+	case st.Left:
+		return errors.New("has lost its lease and joins its group again; etcd may not answer")
 	case !st.Known:
 		return errors.New("has not joined its group yet; etcd may not answer")
 	case st.Claiming > 0:
@@ -145,7 +152,7 @@ func (r *Runner) join(ctx context.Context) error {
 func (r *Runner) setMembers(known bool, members int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.joined, r.members = known, members
+	r.joined, r.left, r.members = known, r.left || r.joined, members
 }
 
 func (r *Runner) setPhase(n int, p shardPhase) {

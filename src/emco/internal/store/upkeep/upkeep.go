@@ -13,8 +13,8 @@ import (
 const (
 	blobGrace    = time.Hour // an upload may take this long before its document refers to it
 	sweepPeriod  = time.Hour
-	firstSweep   = time.Minute // after the start
-	probeTimeout = 2 * time.Second
+	firstSweep   = time.Minute            // after the start
+	probeTimeout = 800 * time.Millisecond // probes of /readyz often wait for a second only
 )
 
 // Service looks after a document store.
