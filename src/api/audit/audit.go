@@ -21,9 +21,9 @@ const (
 	SignIn  = "sign-in"  // a caller was seen for the first time in a while
 	SignOut = "sign-out" // a caller ended its session
 	Read    = "read"     // a request that only read
-	Start   = "start"    // a process began to write this stream; Heads are those of all streams
+	Start   = "start"    // a process began, and writes this stream; Heads are those of all streams
 	Stop    = "stop"     // the process has stopped
-	Mark    = "mark"     // Heads are those of all streams
+	Mark    = "mark"     // Heads are those of all streams; a process that goes on in this stream because it lost its own is the Reason
 	Trim    = "trim"     // old lines were removed; Heads are the last removed line of each stream
 	Missed  = "missed"   // Count lines were not recorded one by one
 	Program = "program"  // the program changed something on behalf of Subject

@@ -220,6 +220,9 @@ func TestALostStreamIsReplaced(t *testing.T) {
 	}
 	b.verify(one)
 	all := lines(b, b.export(one))
+	if starts, marks := count(all, audit.Start), count(all, audit.Mark); starts != 2 || marks != 1 {
+		t.Errorf("%d starts of two processes, and %d marks of the one that goes on", starts, marks)
+	}
 	for _, path := range []string{"before", "other", "after"} {
 		n := 0
 		for _, l := range all {

@@ -33,6 +33,7 @@ func (t *Log) Run(ctx context.Context) error {
 type writer struct {
 	*Log
 	stream *stream // nil: none is owned
+	began  bool    // the line that this process begins is written
 }
 
 // begin opens the first stream, and drops lines of the spool that are in it.
@@ -57,20 +58,24 @@ func (w *writer) begin(ctx, until context.Context) {
 	w.emptySpool()
 }
 
-// open owns a stream and writes that this process begins.
+// open owns a stream and writes that this process begins, or goes on there because it lost its stream.
 func (w *writer) open(ctx context.Context) error {
 	s, err := openStream(ctx, w.o)
 	if err != nil {
 		return err
 	}
+	phase := audit.Start
+	if w.began {
+		phase = audit.Mark
+	}
 	heads, err := w.heads(ctx)
 	if err == nil {
-		err = s.write(ctx, []*pendingLine{{line: audit.Line{Time: w.o.Now().UTC(), Phase: audit.Start, Reason: w.o.Holder, Heads: heads}}}, "")
+		err = s.write(ctx, []*pendingLine{{line: audit.Line{Time: w.o.Now().UTC(), Phase: phase, Reason: w.o.Holder, Heads: heads}}}, "")
 	}
 	if err != nil {
 		return errors.Join(err, s.own.Release(ctx))
 	}
-	w.stream = s
+	w.stream, w.began = s, true
 	w.o.OnLines(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
