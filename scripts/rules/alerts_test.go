@@ -30,6 +30,8 @@ const well = `
   emco_pairs{instance="one", state="failed"} 0x600
   emco_pairs{instance="one", state="ready"} 5000x600
   emco_git_resting{instance="one"} 0x600
+  emco_api_certificate_end_timestamp_seconds{instance="one"} 3600000x600
+  emco_api_certificate_end_timestamp_seconds{instance="two"} Inf Inf Inf Inf
   emco_ca_certs_first_end_timestamp_seconds{instance="one"} 360000x600
   emco_ca_certs_first_end_timestamp_seconds{instance="two"} Inf Inf Inf Inf
   emco_ca_certs_renewals_failed_total{instance="one"} 0x300 1x300
@@ -61,6 +63,7 @@ var ill = map[string]struct {
 	"EmcoClustersSilent":      {`emco_clusters_silent{instance="one"} 2x600`, 10},
 	"EmcoPairsFailed":         {`emco_pairs{instance="one", state="failed"} 1x600`, 15},
 	"EmcoRepositoriesResting": {`emco_git_resting{instance="one"} 1x600`, 15},
+	"EmcoAPICertificateEnds":  {`emco_api_certificate_end_timestamp_seconds{instance="one"} 250000x600`, 0},
 	"EmcoCertificateEnds":     {`emco_ca_certs_first_end_timestamp_seconds{instance="one"} 3000x600`, 0},
 	"EmcoRenewalsFail":        {`emco_ca_certs_renewals_failed_total{instance="one"} 0+1x600`, 2},
 	"EmcoClocksDiffer":        {`emco_clock_skew_seconds{instance="two"} -600x600`, 5},

@@ -159,10 +159,16 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		return nil, err
 	}
 	a.linger = c.HTTP.LingerTime()
+	m := newMetrics()
 	if p.tls != nil {
-		if a.tls, err = tlsfiles.Load(*p.tls, a.log); err != nil {
+		server, err := tlsfiles.Load(*p.tls, a.log)
+		if err != nil {
 			return nil, fmt.Errorf("http.cert: %w", err)
 		}
+		a.tls = server.Config()
+		m.apiCertificate(server.End)
+	} else {
+		m.apiCertificate(noEnd)
 	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -170,7 +176,6 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err := a.trace(c, p.traceTLS); err != nil {
 		return nil, err
 	}
-	m := newMetrics()
 	disk := diskspace.New(diskspace.Options{Dir: c.Data, Bytes: c.Disk, OnProbe: m.diskFree, Log: a.log})
 	if err := checkDisk(c, disk); err != nil {
 		return nil, err

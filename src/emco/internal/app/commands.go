@@ -144,7 +144,7 @@ func checkStores(ctx context.Context, c config.Config, branches bool, report doc
 
 // adoptCommand joins stores that are from different times, while emco does not run.
 func adoptCommand(args []string, std IO) int {
-	c, code := load(args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	c, code := load(args, std, warnTo(std.Err))
 	if code != exitOK || c == nil {
 		return code
 	}

@@ -118,7 +118,7 @@ func keysCommand(args []string, std IO) int {
 		_, _ = io.WriteString(std.Err, "emco keys: use\n"+keysUsage)
 		return exitUsage
 	}
-	c, code := load(rest, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	c, code := load(rest, std, warnTo(std.Err))
 	if code != exitOK || c == nil {
 		return code
 	}

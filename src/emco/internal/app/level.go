@@ -41,7 +41,7 @@ func levelCommand(args []string, std IO) int {
 		_, _ = io.WriteString(std.Err, "emco level: use\n"+levelUsage)
 		return exitUsage
 	}
-	c, code := load(args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	c, code := load(args, std, warnTo(std.Err))
 	if code != exitOK || c == nil {
 		return code
 	}

@@ -144,12 +144,12 @@ func configCommand(args []string, std IO, opts []Option) int {
 		_, _ = fmt.Fprintln(std.Err, "emco config: use check or print")
 		return exitUsage
 	}
-	c, code := load(args[1:], std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	c, code := load(args[1:], std, warnTo(std.Err))
 	if code != exitOK || c == nil {
 		return code
 	}
 	if verb == "check" {
-		return check(*c, std, opts)
+		return check(*c, std, warnTo(std.Err), opts)
 	}
 	inForce := c.InForce()
 	inForce.Store.Driver = documentDriver(*c)
@@ -162,9 +162,14 @@ func configCommand(args []string, std IO, opts []Option) int {
 	return exitOK
 }
 
+// warnTo returns what prints warnings of commands.
+func warnTo(out io.Writer) func(text string) {
+	return func(text string) { _, _ = fmt.Fprintln(out, "emco: warning:", text) }
+}
+
 // check reports what a start would refuse.
-func check(c config.Config, std IO, opts []Option) int {
-	if err := Check(c, opts...); err != nil {
+func check(c config.Config, std IO, warn func(string), opts []Option) int {
+	if err := Check(c, warn, opts...); err != nil {
 		_, _ = fmt.Fprintln(std.Err, "emco:", err)
 		return exitUsage
 	}
@@ -180,7 +185,7 @@ func load(args []string, std IO, warn func(string)) (*config.Config, int) {
 func loadWith(args []string, std IO, add func(flags)) (*config.Config, int) {
 	fs := flag.NewFlagSet("emco", flag.ContinueOnError)
 	add(fs)
-	return loadFlags(fs, args, std, func(text string) { _, _ = fmt.Fprintln(std.Err, "emco: warning:", text) })
+	return loadFlags(fs, args, std, warnTo(std.Err))
 }
 
 func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*config.Config, int) {

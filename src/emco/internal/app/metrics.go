@@ -249,10 +249,21 @@ func (m *metrics) renewalFailed() { m.renewals.Inc() }
 
 // certificates shows when the first certificate on clusters ends; first returns zero if this process knows of none.
 func (m *metrics) certificates(first func() time.Time) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "emco_ca_certs_first_end_timestamp_seconds", Help: "When the first certificate on clusters ends, in seconds since 1970; +Inf in processes that do not renew certificates, and if there is none.",
-	}, func() float64 {
-		if end := first(); !end.IsZero() {
+	m.end("emco_ca_certs_first_end_timestamp_seconds", "When the first certificate on clusters ends, in seconds since 1970; +Inf in processes that do not renew certificates, and if there is none.", first)
+}
+
+// apiCertificate shows when the certificate of the API ends.
+func (m *metrics) apiCertificate(end func() time.Time) {
+	m.end("emco_api_certificate_end_timestamp_seconds", "When the certificate of http.cert ends that new connections use, in seconds since 1970; +Inf without it.", end)
+}
+
+// noEnd is when what does not exist ends.
+func noEnd() time.Time { return time.Time{} }
+
+// end shows a time; +Inf while it is zero.
+func (m *metrics) end(name, help string, when func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if end := when(); !end.IsZero() {
 			return float64(end.Unix())
 		}
 		return math.Inf(1)

@@ -147,7 +147,7 @@ func TestABadSchemaIsRefusedAtTheStart(t *testing.T) {
 	c := config.Default()
 	c.Data, c.Controllers.Schemas = t.TempDir(), []string{file}
 	want := "controllers.schemas: " + file + `:4: resources[0].parent: there is no type "none"`
-	if err := app.Check(c); err == nil || !strings.Contains(err.Error(), want) {
+	if err := app.Check(c, func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the check returns %v, want %s", err, want)
 	}
 	if _, err := app.New(context.WithoutCancel(t.Context()), c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {

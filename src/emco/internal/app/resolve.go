@@ -37,6 +37,7 @@ type resolvedSettings struct {
 	etcdTLS, controllerTLS, traceTLS *tls.Config // nil: without files
 
 	tls     *tlsfiles.Files // nil: the API is plain HTTP
+	expired error           // why clients refuse the certificate of tls, although a start does not; nil: they do not
 	plugins *execplugin.Programs
 	azure   *arm.Client
 	outward outbound.Policy
@@ -52,11 +53,14 @@ type resolvedSettings struct {
 }
 
 // Check reports all that a start with this configuration would refuse, without changing
-// anything: it opens no store and does not listen.
-func Check(c config.Config, opts ...Option) error {
+// anything: it opens no store and does not listen. It warns of what a start does not refuse.
+func Check(c config.Config, warn func(text string), opts ...Option) error {
 	p, err := resolve(c)
 	if err != nil {
 		return err
+	}
+	if p.expired != nil {
+		warn("http.cert: " + p.expired.Error())
 	}
 	a := &App{log: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
@@ -85,8 +89,11 @@ func resolve(c config.Config) (resolvedSettings, error) {
 	errs = append(errs, err) // names its setting
 	if c.HTTP.Cert != "" {
 		p.tls = &tlsfiles.Files{Cert: c.HTTP.Cert, Key: c.HTTP.CertKey, ClientCA: c.HTTP.ClientCA, Optional: c.Authenticates()}
-		_, err = tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
+		server, err := tlsfiles.Load(*p.tls, slog.New(slog.DiscardHandler))
 		read("http.cert", err)
+		if err == nil {
+			p.expired = server.Fault()
+		}
 	}
 	p.etcdTLS, err = tlsfiles.Client{CA: c.Etcd.CA, Cert: c.Etcd.Cert, Key: c.Etcd.CertKey}.Config()
 	if err != nil {

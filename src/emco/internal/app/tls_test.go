@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -349,5 +351,89 @@ func TestCertificatesWithIdentity(t *testing.T) {
 	}
 	if err := s.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A certificate that clients refuse because of its dates is used, and the log says so, at the start and when it comes later.
+// The check of the settings warns of it, and a metric shows when it ends.
+func TestACertificateThatHasEndedIsNoticed(t *testing.T) {
+	t.Parallel()
+	var c config.Config
+	s := newTLSStage(t, func(of *config.Config) { c = *of })
+	metric := func() string {
+		res, err := http.Get("http://" + s.app.OpsAddress() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if value, found := strings.CutPrefix(line, "emco_api_certificate_end_timestamp_seconds "); found {
+				return strings.TrimSpace(value)
+			}
+		}
+		return "none"
+	}
+	shows := func(end time.Time) {
+		t.Helper()
+		eventually(t, "the metric is "+end.String(), func() string {
+			if got, err := strconv.ParseFloat(metric(), 64); err != nil || int64(got) != end.Unix() {
+				return fmt.Sprint("it is ", got, " ", err)
+			}
+			return ""
+		})
+	}
+	check := func() string {
+		t.Helper()
+		code, text := command("config", "check", "-data", c.Data, "-http.cert", c.HTTP.Cert, "-http.certKey", c.HTTP.CertKey)
+		if code != 0 {
+			t.Errorf("the check ends with %d: %s", code, text)
+		}
+		return text
+	}
+	const ended, early = "clients refuse the certificate in ", "it is not valid before "
+	if log := s.log.String(); strings.Contains(log, ended) || check() != "" {
+		t.Errorf("a good certificate is warned of: %s\n%s", check(), log)
+	}
+	for _, part := range []struct {
+		want   string
+		change func(*x509.Certificate)
+	}{
+		{"it ended at ", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }},
+		{early, func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(3*time.Hour)
+		}},
+	} {
+		var end time.Time
+		certtest.WritePair(t, c.HTTP.Cert, c.HTTP.CertKey, s.ca.IssueWith(t, "renewed", func(c *x509.Certificate) {
+			part.change(c)
+			end = c.NotAfter
+		}))
+		shows(end)
+		if log := s.log.String(); !strings.Contains(log, ended+c.HTTP.Cert+": "+part.want) {
+			t.Errorf("the log does not say %q:\n%s", part.want, log)
+		}
+		if text := check(); !strings.Contains(text, "emco: warning: http.cert: "+ended+c.HTTP.Cert+": "+part.want) {
+			t.Errorf("the check says %q, want %q", text, part.want)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	log := &logBuffer{}
+	a, err := app.New(t.Context(), c, slog.New(slog.NewJSONHandler(log, nil)), cheap()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), early) {
+		t.Errorf("the start does not warn:\n%s", log)
 	}
 }
