@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 const damagedWrites = 700 // several snapshots of the log
@@ -61,6 +63,8 @@ func TestF65DamagedFilesAreNamed(t *testing.T) {
 		"database cut early":      {each("snap/db", cut(100)), "member/snap/db"},
 		"database cut":            {each("snap/db", cut(500)), "member/snap/db"},
 		"database cut late":       {each("snap/db", cut(990)), "member/snap/db"},
+		"database overwritten":    {each("snap/db", overwriteLeaf), "member/snap/db"},
+		"database with odd pages": {each("snap/db", misdirectBranch), "member/snap/db"},
 		"snapshots deleted":       {each("snap/*.snap", remove), ""},
 		"all of it but log":       {each("snap", remove), "member/snap/db"},
 	} {
@@ -97,6 +101,47 @@ func TestF65DamagedFilesAreNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of a page of a database: its number, its flags and the number of its elements begin it.
+const (
+	pageSize   = 4096
+	flagsAt    = 8
+	countAt    = 10
+	elementsAt = 16
+	branchPage = 1
+	leafPage   = 2
+)
+
+// overwriteLeaf fills the largest leaf of a database with noise.
+func overwriteLeaf(path string, size int64) error {
+	return changePage(path, size, leafPage, func(page []byte) { copy(page, etcdtest.Noise(pageSize, 1)) })
+}
+
+// misdirectBranch has a branch of a database name a page far behind the end of the file.
+func misdirectBranch(path string, size int64) error {
+	return changePage(path, size, branchPage, func(page []byte) { page[elementsAt+8+5] = 1 })
+}
+
+// changePage changes the page in use that has most elements, of those with flags: others are free.
+func changePage(path string, size int64, flags byte, change func(page []byte)) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var found []byte
+	most := uint16(0)
+	for at := int64(2 * pageSize); at+pageSize <= size; at += pageSize {
+		page := content[at : at+pageSize]
+		if n := binary.LittleEndian.Uint16(page[countAt:]); page[flagsAt] == flags && n > most {
+			found, most = page, n
+		}
+	}
+	if found == nil {
+		return fmt.Errorf("no page has the flags %d", flags)
+	}
+	change(found)
+	return os.WriteFile(path, content, 0o600)
 }
 
 // cutWritten cuts a log in the middle of its entries.
