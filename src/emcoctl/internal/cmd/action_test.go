@@ -154,6 +154,10 @@ func planServer(t *testing.T, bound *[]string, status int) string {
 			fmt.Fprint(w, `{"name":"d","plan":"sha256:abc","action":"update","revision":2,"apps":[],"summary":{"add":1}}`)
 			return
 		}
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"name":"d","deployedCounts":{"Applied":2,"Failed":1,"Deleted":4}}`)
+			return
+		}
 		*bound = append(*bound, r.Header.Get("If-Plan"))
 		w.WriteHeader(status)
 		fmt.Fprintln(w, 2)
@@ -183,6 +187,10 @@ func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
 		{"a person has gone", "rollback --revision 1", true, "", 202, 1, "none", "nothing was done"},
 		{"a person knows", "update -y", true, "", 202, 0, "", "accepted"},
 		{"an action without a plan", "stop", true, "", 202, 0, "", "accepted"},
+		{"a person terminates", "terminate", true, "y\n", 202, 0, "", "This removes p/a/v1/d from its clusters, with 3 objects.\nterminate now? [y/N] "},
+		{"a person does not terminate", "terminate", true, "n\n", 202, 1, "none", "nothing was done"},
+		{"a person knows what ends", "terminate -y", true, "", 202, 0, "", "accepted"},
+		{"a pipe terminates", "terminate", false, "", 202, 0, "", "accepted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

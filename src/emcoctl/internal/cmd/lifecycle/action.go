@@ -199,9 +199,25 @@ func (d *Command) Flags(c *cobra.Command) {
 		f.BoolVar(&d.dry, "dry-run", false, "only show what the action would do")
 		f.StringVar(&d.digest, "plan", "", "carry out this plan or nothing: the digest that emcoctl plan prints")
 		f.BoolVarP(&d.yes, "yes", "y", false, "on a terminal, do not show the plan and ask")
+	} else if d.name == "terminate" {
+		f.BoolVarP(&d.yes, "yes", "y", false, "on a terminal, do not ask")
+	}
+	if d.plannable() {
 		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements")
 	}
 	d.actionRequest.flags(c)
+}
+
+// asksText tells, in the help, what the command asks on a terminal.
+func (x actionRequest) asksText() string {
+	switch {
+	case x.plannable():
+		return ` On a terminal the command shows its plan and asks; it carries out that
+plan or nothing. --plan does the same with the digest of emcoctl plan. `
+	case x.name == "terminate":
+		return ` On a terminal the command asks. `
+	}
+	return " "
 }
 
 // waitText is the help text of --wait for an action.
@@ -225,8 +241,7 @@ func newActionCommand(s *session.Session, name, short, long string) *cobra.Comma
 		Long: short + `.` + long + `
 
 GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
-a logical cloud. On a terminal, actions with a plan show it and ask; they carry out that
-plan or nothing. --plan does the same with the digest of emcoctl plan. The request has a
+a logical cloud.` + d.asksText() + `The request has a
 key of its own, so that it is done once even if the answer is lost and emcoctl asks again.
 For the exit codes see emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
@@ -256,6 +271,11 @@ func (d Command) Run(ctx context.Context, s *session.Session, word string) error
 	}
 	if s.Sys.Interactive && d.plannable() && d.digest == "" && !d.yes && form == output.Human {
 		if d.digest, err = askPlan(ctx, s, c, path, d.actionRequest); err != nil {
+			return err
+		}
+	}
+	if s.Sys.Interactive && d.name == "terminate" && !d.yes && form == output.Human {
+		if err := askTermination(ctx, s, c, path); err != nil {
 			return err
 		}
 	}
@@ -365,15 +385,35 @@ func askPlan(ctx context.Context, s *session.Session, c *client.Client, path str
 		return "", err
 	}
 	preview.Plan(s.Sys.Out, path, p, preview.Options{Colour: s.Colour()})
-	fmt.Fprintf(s.Sys.Err, "\n%s now? [y/N] ", x.name)
+	return p.Digest, ask(s, "\n"+x.name+" now? [y/N] ")
+}
+
+// askTermination tells how much a termination removes, and returns an error unless the user agrees.
+func askTermination(ctx context.Context, s *session.Session, c *client.Client, path string) error {
+	st, _, err := fetch.Status(ctx, c, path, "status=deployed&output=summary")
+	if err != nil {
+		return err
+	}
+	objects := 0
+	for state, n := range st.DeployedCounts {
+		if state != "Deleted" {
+			objects += n
+		}
+	}
+	return ask(s, fmt.Sprintf("This removes %s from its clusters, with %d objects.\nterminate now? [y/N] ", v2.ShortName(path), objects))
+}
+
+// ask returns errDeclined unless the user answers yes.
+func ask(s *session.Session, question string) error {
+	fmt.Fprint(s.Sys.Err, question)
 	reply, err := bufio.NewReader(io.LimitReader(s.Sys.In, maxReply)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
+		return err
 	}
 	if reply := strings.ToLower(strings.TrimSpace(reply)); reply != "y" && reply != "yes" {
-		return "", errDeclined
+		return errDeclined
 	}
-	return p.Digest, nil
+	return nil
 }
 
 // actionOf returns the action at the end of an anchor, "" for none.
