@@ -67,6 +67,11 @@ func (f fleetEvents) list(ctx context.Context, l *eventLog) error {
 	}
 	if len(page.Items) == 0 {
 		fmt.Fprintln(l.Sys.Out, "no events match")
+	}
+	if len(f.clusters) > 0 {
+		fmt.Fprintln(l.Sys.Err, "an event about several clusters at once is of none of them; emcoctl describe cluster shows what runs on one")
+	}
+	if len(page.Items) == 0 {
 		return nil
 	}
 	t := output.NewTable(l.Sys.Out)
