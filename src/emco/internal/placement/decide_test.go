@@ -86,7 +86,7 @@ func TestDecide(t *testing.T) {
 		{"two groups that share a cluster", intentDoc{AllOf: []termDoc{oneOf(name("b"), name("c"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, everywhere, "p+b"},
 		{"an alternative outside of the cloud is passed over", intentDoc{AnyOf: []selectorDoc{name("a"), name("b")}}, []v2.ClusterKey{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
 		{"alternatives outside of the cloud are reported even if none is needed", intentDoc{AllOf: []termDoc{must(name("b"))}, AnyOf: []selectorDoc{name("a"), name("b")}}, []v2.ClusterKey{"p+b"}, "p+b, refused p+a: is not in logical cloud lc; add a cluster reference to use it"},
-		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []v2.ClusterKey{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a"},
+		{"a mandatory cluster outside of the cloud", intentDoc{AllOf: []termDoc{must(label("east"))}}, []v2.ClusterKey{"p+b"}, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a; add cluster references to the logical cloud, or take the label from these clusters"},
 		{"all alternatives outside of the cloud", intentDoc{AnyOf: []selectorDoc{name("a"), name("c")}}, []v2.ClusterKey{"p+b"}, "No compatible clusters have been provided to the Deployment Intent Group: no candidate of an anyOf is left: p+a (is not in logical cloud lc; add a cluster reference to use it), p+c (is not in logical cloud lc; add a cluster reference to use it)"},
 		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group: no placement intent names clusters for the app"},
 		{"an unknown cluster", intentDoc{AllOf: []termDoc{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
@@ -178,7 +178,7 @@ func TestFilters(t *testing.T) {
 	}{
 		{"a filter without words of its own", []placement.Filter{small}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
 		{"a cluster that one refuses is not shown to the next", []placement.Filter{small, logicalcloud.New("lc", nil)}, errs.Invalid, "mandatory clusters are refused: p+a (is too small)"},
-		{"the first filter that objects is quoted", []placement.Filter{logicalcloud.New("lc", nil), small}, errs.Invalid, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a, p+b"},
+		{"the first filter that objects is quoted", []placement.Filter{logicalcloud.New("lc", nil), small}, errs.Invalid, "The specified Logical Cloud doesn't provide the mandatory clusters: p+a, p+b; add cluster references to the logical cloud, or take the label from these clusters"},
 		{"a filter that cannot judge ends the decision", []placement.Filter{broken}, errs.Unavailable, "judge cluster p+a for app web: no answer"},
 		{"a verdict needs a reason", []placement.Filter{mute}, errs.Internal, "without a reason"},
 	} {

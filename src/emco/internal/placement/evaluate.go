@@ -74,7 +74,8 @@ func objection(f Filter, refused []Verdict) string {
 	if !ok {
 		return "mandatory clusters are refused: " + joinVerdicts(refused, reasoned)
 	}
-	return o.Objection() + ": " + joinVerdicts(refused, func(v Verdict) string { return string(v.Cluster) })
+	text, remedy := o.Objection()
+	return text + ": " + joinVerdicts(refused, func(v Verdict) string { return string(v.Cluster) }) + "; " + remedy
 }
 
 // clusterChoice is the chosen clusters of an intent, and the alternatives that were not

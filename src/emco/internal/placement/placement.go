@@ -88,9 +88,9 @@ type Filter interface {
 }
 
 // Objector is optional: a filter with its own text for the refusal of mandatory clusters.
-// The names of the clusters follow the text.
+// The names of the clusters follow the text, and then what to do.
 type Objector interface {
-	Objection() string
+	Objection() (text, remedy string)
 }
 
 // Decision is where an app runs.

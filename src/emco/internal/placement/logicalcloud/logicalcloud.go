@@ -36,7 +36,7 @@ func (f *cloudFilter) Admit(_ context.Context, _ placement.Request, c placement.
 }
 
 // Objection returns upstream's text for mandatory clusters that are not in the logical
-// cloud (400 in upstream EMCO).
-func (*cloudFilter) Objection() string {
-	return "The specified Logical Cloud doesn't provide the mandatory clusters"
+// cloud (400 in upstream EMCO), and what to do.
+func (*cloudFilter) Objection() (text, remedy string) {
+	return "The specified Logical Cloud doesn't provide the mandatory clusters", "add cluster references to the logical cloud, or take the label from these clusters"
 }
