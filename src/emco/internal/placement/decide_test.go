@@ -149,7 +149,7 @@ func TestErrorsNameAFewClustersOnly(t *testing.T) {
 	}
 	req := placement.Request{Intent: intentDoc{AllOf: []termDoc{must(label("east"))}}, Inventory: all}
 	_, err := placement.Decide(t.Context(), req, []placement.Filter{logicalcloud.New("lc", nil)})
-	if err == nil || !strings.HasSuffix(err.Error(), "p+c019, and 980 more") {
+	if err == nil || !strings.HasSuffix(err.Error(), "p+c019, and 980 more; add cluster references to the logical cloud, or take the label from these clusters") {
 		t.Errorf("Decide = %v", err)
 	}
 }
