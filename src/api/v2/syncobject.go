@@ -22,6 +22,7 @@ var publicKeys = map[string]bool{
 	"secretref": true, "gitsecretref": true, "ca": true, "knownhosts": true, "cacert": true, "authorname": true, "authoremail": true,
 	"appid": true, "appinstallationid": true, "readusername": true, "readknownhosts": true, "scope": true, "fluxextension": true,
 	"endpoint": true, "bucket": true, "region": true, "prefix": true,
+	"refmode": true, "shardsize": true, "viewprefix": true, "onprotected": true, "onforeignedit": true, "sshclient": true, "engine": true, "agerecipients": true,
 	"shards": true, "branchpercluster": true, "managementurl": true, "loginurl": true,
 }
 
@@ -54,7 +55,7 @@ func (o *SyncObject) Unmask(old SyncObject) error {
 	kept := ""
 	for i, pairs := range o.Spec.KV {
 		for _, key := range sortedKeys(pairs) {
-			if pairs[key] != Mask || !IsSecretKey(key) {
+			if pairs[key] != Mask { // a key that is public now may have been masked by an older version
 				continue
 			}
 			value, ok := hidden(old.Spec, i, key)
@@ -63,7 +64,7 @@ func (o *SyncObject) Unmask(old SyncObject) error {
 				continue
 			}
 			pairs[key] = value
-			if !addressKeys[strings.ToLower(key)] {
+			if IsSecretKey(key) && !addressKeys[strings.ToLower(key)] {
 				kept = key
 			}
 		}

@@ -186,6 +186,11 @@ func TestSecretsOfSyncObjects(t *testing.T) {
 			t.Errorf("IsSecretKey(%q) = false", key)
 		}
 	}
+	for _, key := range []string{"url", "branch", "refMode", "shardSize", "onForeignEdit", "onProtected"} {
+		if v2.IsSecretKey(key) {
+			t.Errorf("IsSecretKey(%q) = true", key)
+		}
+	}
 	old := v2.SyncObject{Spec: v2.KVSpec{KV: []map[string]v2.Scalar{{"branch": "main"}, {"gitToken": "t1", "sshKey": ""}, {"gitToken": "t2"}}}}
 	masked := old.Masked()
 	want := []map[string]v2.Scalar{{"branch": "main"}, {"gitToken": "***", "sshKey": ""}, {"gitToken": "***"}}
