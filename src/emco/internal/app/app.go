@@ -29,6 +29,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
+	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
@@ -180,6 +182,9 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err := checkDisk(c, disk); err != nil {
 		return nil, err
 	}
+	if made := missingStores(c); len(made) > 0 {
+		a.log.Info("new data folder: these stores are not there yet, and begin with nothing", "data", absolute(c.Data), "stores", strings.Join(made, ", "))
+	}
 	a.disk = disk
 	st, err := a.openStores(ctx, c, p, m)
 	if err != nil {
@@ -237,6 +242,29 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 
 // requestPatience is how long a request waits while its project has too many.
 const requestPatience = 15 * time.Second
+
+// missingStores returns the stores of the data folder that a start makes: all if the setting has a typo, or a disk is not mounted.
+func missingStores(c config.Config) (names []string) {
+	missing := func(path string) bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if len(c.Etcd.Endpoints) == 0 && missing(c.Path("etcd", "data")) {
+		names = append(names, "etcd")
+	}
+	if documentDriver(c) == drivers.SQLite && missing(documentsFile(c)) {
+		names = append(names, filepath.Base(documentsFile(c)))
+	}
+	return names
+}
+
+// absolute returns a path from the root; the path itself if the working directory is not known.
+func absolute(path string) string {
+	if p, err := filepath.Abs(path); err == nil {
+		return p
+	}
+	return path
+}
 
 // readyLook is the time between two looks at the readiness, for its metric.
 const readyLook = 5 * time.Second

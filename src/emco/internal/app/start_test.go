@@ -46,3 +46,19 @@ func TestAStartThatWaitsForEtcdSaysSoAndEndsWell(t *testing.T) {
 		t.Errorf("the notice came after an attempt, or the end is an error:\n%s", text)
 	}
 }
+
+// A start names a data folder whose stores it makes: a typo in the setting or a disk that is not mounted looks like that. The
+// next start of the same folder does not.
+func TestANewDataFolderIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newStageWith(t, onSQLite)
+	const line = "new data folder: "
+	if log := s.log.String(); !strings.Contains(log, line) || !strings.Contains(log, `"data":"`+s.config.Data+`","stores":"etcd, documents.db"`) {
+		t.Errorf("the log does not name the new folder:\n%s", log)
+	}
+	s.stop()
+	s.start()
+	if n := strings.Count(s.log.String(), line); n != 1 {
+		t.Errorf("%d starts say that the folder is new", n)
+	}
+}
