@@ -46,6 +46,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
+	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -173,7 +174,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		m.apiCertificate(noEnd)
 	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("data folder: %w", permission.Explain(err, c.Data))
 	}
 	if err := a.trace(c, p.traceTLS); err != nil {
 		return nil, err

@@ -118,11 +118,13 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	s.must("read the backup", err)
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	for name, text := range map[string][]byte{"flipped": flipped, "cut off": whole[:len(whole)-len(whole)/3], "empty": nil, "text": []byte("no tar")} {
+	for name, text := range map[string][]byte{"flipped": flipped, "cut off": whole[:len(whole)-len(whole)/3], "cut off early": whole[:len(whole)/7], "empty": nil, "text": []byte("no tar")} {
 		spoilt, target := filepath.Join(s.dir, name), filepath.Join(s.dir, "target "+name)
 		s.must("write a file", os.WriteFile(spoilt, text, 0o600))
 		if code, out := command("restore", "-data", target, "-from", spoilt); code != 1 {
 			t.Errorf("%s: exit code %d, %s", name, code, out)
+		} else if strings.HasPrefix(name, "cut off") && !strings.Contains(out, spoilt+" is cut off: ") {
+			t.Errorf("%s: %s", name, out)
 		}
 		if found, _ := filepath.Glob(target + "*"); len(found) > 0 {
 			t.Errorf("%s: a refused restore leaves %q", name, found)

@@ -2,9 +2,11 @@ package app_test
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,5 +62,55 @@ func TestANewDataFolderIsNamed(t *testing.T) {
 	s.start()
 	if n := strings.Count(s.log.String(), line); n != 1 {
 		t.Errorf("%d starts say that the folder is new", n)
+	}
+}
+
+// A command that may not use the data folder names the owner of what it may not use, and the user that it runs as. It does not
+// speak of what is not so: that no emco runs, or that something was left.
+func TestRefusalsOfTheSystemNameTheOwner(t *testing.T) {
+	t.Parallel()
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "emco.backup")
+	if err := os.WriteFile(backup, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(closed, "data")
+	for args, want := range map[string]string{
+		"-data " + closed:                              "sealing.key: ",
+		"-data " + inside:                              "data: ",
+		"doctor -data " + inside:                       "data folder: ",
+		"keys -data " + closed + " list":               "this user may not ask the emco of that data folder: ",
+		"level -data " + closed + " show":              "this user may not ask the emco of that data folder: ",
+		"backup -data " + closed + " -to " + inside:    "this user may not ask the emco of that data folder: ",
+		"restore -data " + inside + " -from " + backup: "emco restore: ",
+		"restore -data " + closed + " -from " + backup: "emco restore: ",
+	} {
+		cmd := exec.Command(os.Args[0], append([]string{wholeProgram}, strings.Fields(args)...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{ // root, too, is a user whom the modes of files bind
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getgid(), Size: 1}},
+		}
+		out, err := cmd.CombinedOutput()
+		if _, ended := errors.AsType[*exec.ExitError](err); !ended {
+			t.Skipf("this machine does not allow name spaces of users: %v", err)
+		}
+		text := string(out)
+		for _, part := range []string{want, "permission denied", closed + " (d---------) belongs to ", "and this process runs as "} {
+			if !strings.Contains(text, part) {
+				t.Errorf("emco %s: %q is not in: %s", args, part, text)
+			}
+		}
+		for _, wrong := range []string{"no emco answers", "no process with embedded stores answers", "interrupted restore"} {
+			if strings.Contains(text, wrong) {
+				t.Errorf("emco %s: %s", args, text)
+			}
+		}
 	}
 }

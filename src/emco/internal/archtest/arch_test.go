@@ -32,6 +32,7 @@ var groups = map[string]packageGroup{
 		"internal/fairshare",   // slots that tenants share
 		"internal/durable",     // files on disks, for all that keep some
 		"internal/pause",       // between attempts
+		"internal/permission",  // why the system refuses a file
 		"internal/readpoint",   // what the reads of a request share
 		"internal/expression",  // in CEL, within limits
 		"internal/failpoint",   // where tests break the program

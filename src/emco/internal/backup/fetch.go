@@ -35,6 +35,9 @@ func Fetch(ctx context.Context, path, to string) (m Manifest, err error) {
 	if err == nil && res.StatusCode != http.StatusOK {
 		err = errors.Join(errors.New(res.Status), res.Body.Close())
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return m, fmt.Errorf("this user may not ask the emco of that data folder: %w", err)
+	}
 	if err != nil {
 		return m, fmt.Errorf("no process with embedded stores answers in %s: start emco, or copy the folder while it is stopped; back up external stores with their own tools (%w)", filepath.Dir(path), err)
 	}

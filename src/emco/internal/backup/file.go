@@ -85,6 +85,9 @@ func unpack(path string, take func(name string, r io.Reader) error) (m Manifest,
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return m, cutOff(path, err)
+		}
 		if err != nil {
 			return m, fmt.Errorf("%s is no backup, or damaged: %w", path, err)
 		}
@@ -99,23 +102,32 @@ func unpack(path string, take func(name string, r io.Reader) error) (m Manifest,
 		}
 		sum := sha256.New()
 		in := io.TeeReader(r, sum)
-		if err := take(h.Name, in); err != nil {
-			return m, err
+		err = take(h.Name, in)
+		if err == nil {
+			_, err = io.Copy(io.Discard, in)
 		}
-		if _, err := io.Copy(io.Discard, in); err != nil {
-			return m, fmt.Errorf("%s is damaged: %w", path, err)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return m, cutOff(path, fmt.Errorf("%s: %w", h.Name, err))
+		}
+		if err != nil {
+			return m, err
 		}
 		sums[h.Name] = hex.EncodeToString(sum.Sum(nil))
 	}
 	switch {
 	case m.Format == 0:
-		return m, fmt.Errorf("%s is not complete: it has no manifest", path)
+		return m, fmt.Errorf("%s is cut off: it has no manifest; copy it again, or use another backup", path)
 	case m.Format > format:
 		return m, fmt.Errorf("%s was written by a later version of emco (%s); restore it with that", path, m.Program)
 	case !maps.Equal(sums, m.Sums):
 		return m, fmt.Errorf("%s is damaged: its content and its checksums differ", path)
 	}
 	return m, nil
+}
+
+// cutOff is the error of a backup that ends too early.
+func cutOff(path string, err error) error {
+	return fmt.Errorf("%s is cut off: copy it again, or use another backup (%w)", path, err)
 }
 
 func known(name string) bool {

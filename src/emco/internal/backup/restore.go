@@ -13,6 +13,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
@@ -26,8 +27,12 @@ func Restore(ctx context.Context, data, sealingKey, from string) (m Manifest, er
 		return m, err
 	}
 	made := filepath.Clean(data) + ".restoring"
-	if err := os.Mkdir(made, 0o700); err != nil {
+	err = os.Mkdir(made, 0o700)
+	if errors.Is(err, fs.ErrExist) {
 		return m, fmt.Errorf("%w; remove what an interrupted restore left", err)
+	}
+	if err != nil {
+		return m, permission.Explain(err, made)
 	}
 	defer os.RemoveAll(made) // it is gone if all went well
 	if m, err = restoreTo(ctx, made, from); err != nil {
@@ -56,7 +61,7 @@ func checkEmpty(path, sealingKey string) error {
 			return fmt.Errorf("%s is not empty (%s): stop emco and move the folder away, or name another one with -data", path, e.Name())
 		}
 	}
-	return err
+	return permission.Explain(err, path)
 }
 
 func restoreTo(ctx context.Context, folder, from string) (Manifest, error) {

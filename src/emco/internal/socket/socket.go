@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -71,7 +73,7 @@ func reachable(path string) (short string, done func(), err error) {
 }
 
 // Ask sends a request without a body to the process that serves a socket. The caller must close the body of
-// the response.
+// the response. The error is fs.ErrPermission if this user may not use the socket.
 func Ask(ctx context.Context, path, method, target string) (*http.Response, error) {
 	path, done, err := reachable(path)
 	if err != nil {
@@ -85,7 +87,11 @@ func Ask(ctx context.Context, path, method, target string) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	return client.Do(r)
+	res, err := client.Do(r)
+	if err != nil {
+		return nil, permission.Explain(err, path)
+	}
+	return res, nil
 }
 
 // maxAnswer is the longest answer that Read takes, in bytes.
@@ -94,6 +100,9 @@ const maxAnswer = 1 << 20
 // Read sends a request to the process that serves a socket and returns its answer, or its refusal as an error.
 func Read(ctx context.Context, path, method, target string) ([]byte, error) {
 	res, err := Ask(ctx, path, method, target)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("this user may not ask the emco of that data folder: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no emco answers at %s: start it, or name its data folder with -data (%w)", path, err)
 	}
