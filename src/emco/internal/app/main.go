@@ -231,7 +231,7 @@ func serve(c config.Config, warnings []string, std IO, opts []Option) int {
 func runWith(ctx context.Context, c config.Config, log *slog.Logger, opts []Option) error {
 	a, err := New(ctx, c, log, opts...)
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errs.Is(err, errs.Unavailable)) {
-		log.Info("emco was asked to stop before it serves", "err", err)
+		log.Info("emco was asked to stop before it serves")
 		return nil
 	}
 	if err != nil {
