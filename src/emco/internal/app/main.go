@@ -205,15 +205,19 @@ func loadFlags(fs *flag.FlagSet, args []string, std IO, warn func(string)) (*con
 	return &c, exitOK
 }
 
-// serve runs the services until SIGINT or SIGTERM. A second SIGINT ends the process at once;
-// a second SIGTERM does not, because tools that signal a process group may send two.
+// serve runs the services until SIGINT or SIGTERM, or SIGHUP of a terminal that closes, unless nohup has it ignored. A second
+// SIGINT ends the process at once; a second SIGTERM does not, because tools that signal a process group may send two.
 func serve(c config.Config, warnings []string, std IO, opts []Option) int {
 	log := NewLogger(c.Log)
 	logs.CaptureLibraries(log)
 	for _, text := range warnings {
 		log.Warn(text)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		stops = append(stops, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), stops...)
 	defer stop()
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	faults, err := failpoints()

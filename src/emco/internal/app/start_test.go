@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,10 +14,23 @@ import (
 	"time"
 )
 
-// A start waits for an etcd that does not answer, and names its address in the log before an attempt is over. SIGTERM ends it
-// well meanwhile.
+// A start waits for an etcd that does not answer, and names its address in the log before an attempt is over. A signal ends it
+// well meanwhile; SIGHUP comes from a terminal that closes.
 func TestAStartThatWaitsForEtcdSaysSoAndEndsWell(t *testing.T) {
 	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(s) {
+				t.Skip("the tests run under nohup, and so does the program")
+			}
+			endsAStart(t, s)
+		})
+	}
+}
+
+func endsAStart(t *testing.T, s syscall.Signal) {
+	t.Helper()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +48,7 @@ func TestAStartThatWaitsForEtcdSaysSoAndEndsWell(t *testing.T) {
 	for end := begun.Add(patience); !strings.Contains(log.String(), "the start waits for etcd at "+address) && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(s)
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v, want exit code 0", err)
 	}
