@@ -51,6 +51,7 @@ func TestHostileNames(t *testing.T) {
 		step{Do: "POST " + all, Body: `{"metadata":{"name":"a"},"Metadata":{"name":"b"}}`, Status: 400, Text: "- Metadata: given twice"},
 		step{Do: "POST " + all, Body: `{"metadata":{"name":"` + strings.Repeat("x", 1<<20) + `"}}`, Status: 413},
 		step{Do: "POST " + all, Body: strings.Repeat("[", 5000), Status: 422, Text: "deeper"},
+		step{Do: "POST " + all, Header: "Content-Type: multipart/form-data; boundary=b", Body: "--b--\r\n", Status: 422, Text: "this document has no file; send it as application/json"},
 		step{Do: "POST " + all, Body: named("a"), Header: "Accept: application/problem+json", Status: 201},
 		step{Do: "POST " + all, Body: named("a"), Header: "Accept: application/problem+json", Status: 409, Text: `"type":"urn:emco:error:exists"`},
 	)

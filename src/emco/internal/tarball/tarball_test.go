@@ -108,8 +108,9 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		kind errs.Kind
 		want string
 	}{
-		{"no gzip", []byte("text"), errs.Malformed, "Error in file format: "},
-		{"nothing", nil, errs.Malformed, "Error in file format: "},
+		{"no gzip", []byte("text"), errs.Malformed, "Error in file format: it is not a gzip file; make one with tar -czf"},
+		{"no gzip, and long", []byte("text that is longer than a header"), errs.Malformed, "Error in file format: it is not a gzip file; make one with tar -czf"},
+		{"nothing", nil, errs.Malformed, "Error in file format: the file is empty"},
 		{"no tar", zipped(t, []byte("text")), errs.Malformed, "Error in file format: after 0 entries"},
 		{"an empty tar", pack(t), errs.Malformed, "Error in file format: the archive is empty"},
 		{"half an archive", good[:len(good)/2], errs.Malformed, "unexpected EOF"},

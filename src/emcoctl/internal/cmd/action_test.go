@@ -166,6 +166,19 @@ func planServer(t *testing.T, bound *[]string, status int) string {
 	return s.URL
 }
 
+// A plan with apps that fail says so where it offers to carry out the rest.
+func TestAPlanWithFailuresOffersTheRest(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"name":"d","plan":"sha256:abc","action":"update","revision":2,"apps":[],"summary":{"add":1,"failed":1}}`)
+	}))
+	t.Cleanup(s.Close)
+	_, out, errs := run(t.Context(), map[string]string{"EMCO_URL": s.URL}, "plan", "p/a/v1/d", "--action", "update")
+	if want := "apps that fail stay as they are; carry out the rest with: emcoctl update p/a/v1/d --plan sha256:abc\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("got\n%s%s\nwant %s at the end", out, errs, want)
+	}
+}
+
 func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
