@@ -24,6 +24,8 @@ const well = `
   emco_etcd_full{instance="one"} 0x600
   emco_disk_free_bytes{instance="one"} 50000000000x600
   emco_disk_free_bytes{instance="two"} 50000000000x600
+  emco_disk_reserve_bytes{instance="one"} 0x600
+  emco_disk_reserve_bytes{instance="two"} 1000000000x600
   emco_audit_failed_total{instance="one"} 3x600
   emco_audit_trimmed_early_total{instance="one"} 9x600
   emco_clusters_silent{instance="one"} 0x600
@@ -57,7 +59,7 @@ var ill = map[string]struct {
 	"EmcoDown":                {`up{job="emco", instance="two"} 0x600`, 5},
 	"EmcoNotReady":            {`emco_ready{instance="two"} 0x600`, 5},
 	"EmcoEtcdFull":            {`emco_etcd_full{instance="one"} 1x600`, 0},
-	"EmcoDiskLow":             {`emco_disk_free_bytes{instance="two"} 500000000x600`, 0},
+	"EmcoDiskLow":             {`emco_disk_free_bytes{instance="two"} 1900000000x600`, 0},
 	"EmcoAuditFails":          {`emco_audit_failed_total{instance="one"} 3+1x600`, 1},
 	"EmcoAuditTrimmedEarly":   {`emco_audit_trimmed_early_total{instance="one"} 9+1x600`, 1},
 	"EmcoClustersSilent":      {`emco_clusters_silent{instance="one"} 2x600`, 10},

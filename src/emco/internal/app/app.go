@@ -179,6 +179,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	if err := a.trace(c, p.traceTLS); err != nil {
 		return nil, err
 	}
+	m.reserve.Set(float64(c.Disk))
 	disk := diskspace.New(diskspace.Options{Dir: c.Data, Bytes: c.Disk, OnProbe: m.diskFree, Log: a.log})
 	if err := checkDisk(c, disk); err != nil {
 		return nil, err

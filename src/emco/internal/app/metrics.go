@@ -36,6 +36,7 @@ type metrics struct {
 	renewals prometheus.Counter // of certificates, that failed
 	full     prometheus.Gauge
 	disk     prometheus.Gauge
+	reserve  prometheus.Gauge
 	panics   *prometheus.CounterVec
 	fenced   *prometheus.CounterVec
 	requests *prometheus.HistogramVec
@@ -60,6 +61,7 @@ func newMetrics() *metrics {
 			Name: "emco_etcd_full", Help: "1 while etcd's quota is used up and only reads are served, as of the last look.",
 		}),
 		disk:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "emco_disk_free_bytes", Help: "Free bytes of the data folder's disk, as of the last look."}),
+		reserve:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "emco_disk_reserve_bytes", Help: "Free bytes below which nothing is written (diskReserve)."}),
 		panics:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "emco_panics_total", Help: "Faults of EMCO that stopped the work on one item, by part of the program."}, []string{"part"}),
 		renewals: counter("emco_ca_certs_renewals_failed_total", "Renewals of certificates that were refused, or that did not bring new certificates."),
 		lost:     counter("emco_git_conflicts_total", "Pushes refused because someone else was faster."),
@@ -75,7 +77,7 @@ func newMetrics() *metrics {
 		ConstLabels: prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcd.operations, m.etcd.bytes, m.commits, m.lost, m.renewals, m.full, m.disk, m.panics, m.fenced,
+	m.registry.MustRegister(info, m.requests, m.render, m.push, m.queue, m.renders, m.etcd.operations, m.etcd.bytes, m.commits, m.lost, m.renewals, m.full, m.disk, m.reserve, m.panics, m.fenced,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, store := range []string{"etcd", "git"} {
 		m.fenced.WithLabelValues(store) // shows 0
