@@ -97,12 +97,27 @@ func (e Expanded) parse(file string) (ParseResult, error) {
 			return ParseResult{}, e.malformed(at, err)
 		}
 		out.Documents = append(out.Documents, doc)
+		if version := versionOf(&node); version != "" && version != knownVersion {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: version %s is read as %s, the only one there is", doc.At, version, knownVersion))
+		}
 		out.Unknown = append(out.Unknown, unknownMembers(doc.At, doc.Anchor, &node)...)
 	}
 }
 
 // length returns the number of lines: an error at the end of the text is in the last one.
 func (e Expanded) length() int { return 1 + bytes.Count(bytes.TrimRight(e.Text, "\n"), []byte("\n")) }
+
+// knownVersion is the version of upstream's documents. Its client reads documents of any version alike.
+const knownVersion = "emco/v2"
+
+// versionOf returns the version that a document names; empty if there is none.
+func versionOf(node *yaml.Node) string {
+	var d struct {
+		Version string `yaml:"version"`
+	}
+	_ = node.Decode(&d) // what else is wrong with the document is reported elsewhere
+	return d.Version
+}
 
 // kubernetesKind returns the kind of an object of Kubernetes; empty for anything else.
 func kubernetesKind(node *yaml.Node) string {

@@ -279,3 +279,16 @@ func TestInputAboveTheLimitIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A document of another version is read, with a warning.
+func TestAnotherVersionIsNamed(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]string{
+		"emco/v2": "", "": "", "emco/v9": "x.yaml:1: version emco/v9 is read as emco/v2, the only one there is",
+	} {
+		p, err := document.Parse("x.yaml", []byte("version: "+version+"\nresourceContext: {anchor: projects}\nmetadata: {name: a}\n"))
+		if got := strings.Join(p.Warnings, "|"); err != nil || got != want || len(p.Documents) != 1 {
+			t.Errorf("version %q: got %v and the warnings %q, want %q", version, err, got, want)
+		}
+	}
+}
