@@ -87,6 +87,8 @@ func TestHeadsWaitForTheDocuments(t *testing.T) {
 	if id := <-again; id != head.UID {
 		t.Errorf("head %s is tried again, want %s", id, head.UID)
 	}
+	documents.SetAway(false)
+	handle("before it is known that they are back, they are not asked", head, "edge+c1 Pending")
 	setAway(false)
 	handle("when they are back", head, "edge+c1 Pending, edge+c2 Pending")
 

@@ -230,6 +230,9 @@ func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, d
 	ctx = readpoint.With(ctx)
 	var documents store.Changes
 	if !state.removed { // a removal needs no documents
+		if r.Routes.LastKnown.Away() { // to ask them takes long then, and other heads would wait
+			return nil, now, errs.New(errs.Unavailable, "the documents are away")
+		}
 		var err error
 		if documents, err = r.Routes.DB.Changes(ctx, last.mark); err != nil {
 			return nil, now, err
