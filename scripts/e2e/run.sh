@@ -31,7 +31,7 @@ gitea     | default | gitea                  | TestGitea | | the Git host contra
 mongo     | full    | etcd ferretdb          | TestMongo TestS28 | | documents in a server that speaks MongoDB's protocol, also while it is away (three minutes: FerretDB is slow)
 sources   | full    | etcd                   | TestS07 | | three processes read 300 status repositories as often as one does (two minutes)
 rolling   | full    | etcd                   | TestReplicasRestart | EMCO_ROUNDS=3 | three processes restart in turn, three times, at 200 requests per second with open streams: no request fails
-upgrade   | full    | etcd                   | TestS08 | | processes of this release are replaced by a later one, which is built from the sources with a feature of level 2, under load (five minutes)
+upgrade   | full    | etcd                   | TestS08 | | processes of this release are replaced by a later one, which is built from the sources with a feature of level 3, under load (five minutes)
 machines  | full    | etcd                   | TestS05 | EMCO_STORM=10m | three processes on three members of etcd write for ten minutes while machines are killed, paused and cut off, and disks are slow (with strace) and full
 temporal  | full    | temporal               | TestTemporal | | workflow hooks on a real Temporal server (a quarter of an hour to build)
 argocd    | full    | etcd kube kwok flux argocd | TestArgoCD | EMCO_ARGOCD=1 | Argo CD's controllers (nine minutes of processor time to build)

@@ -57,7 +57,7 @@ func project(t *testing.T, e *program.Emco, method, name, body string) *client.R
 // wantRefused wants that a process of the later release refuses its feature, and stores nothing of it.
 func wantRefused(t *testing.T, e *program.Emco) {
 	t.Helper()
-	if a := project(t, e, http.MethodPost, "owned", owned("owned")); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "needs stores at level 2, they are at 1") {
+	if a := project(t, e, http.MethodPost, "owned", owned("owned")); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "needs stores at level 3, they are at 2") {
 		t.Errorf("the feature of the later release is answered %d %s", a.Status, a.Body)
 	}
 	if a := project(t, e, http.MethodGet, "owned", ""); a.Status != http.StatusNotFound {
@@ -97,7 +97,7 @@ func wantNoStart(t *testing.T, o program.Options) {
 		t.Error("this release starts on stores of the later one")
 		return
 	}
-	for _, want := range []string{"emco ended", "at level 2 since version " + later.Version, "knows level 1. Start version " + later.Version, "restore the backup from before the upgrade"} {
+	for _, want := range []string{"emco ended", "at level 3 since version " + later.Version, "knows level 2. Start version " + later.Version, "restore the backup from before the upgrade"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the refusal does not say %q: %v", want, err)
 		}
@@ -178,11 +178,11 @@ func TestS08ALaterReleaseReplacesThisOne(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done })
 
 	do.next("one is of the later release, and then of this one again")
-	const mixed = "stores at 1, this version knows 2, the oldest of 3 processes knows 1"
+	const mixed = "stores at 2, this version knows 3, the oldest of 3 processes knows 2"
 	for range 2 {
 		replace(0, next)
 		wantLevel(t, all[0], mixed)
-		wantLevel(t, all[1], "stores at 1, this version knows 1, the oldest of 3 processes knows 1")
+		wantLevel(t, all[1], "stores at 2, this version knows 2, the oldest of 3 processes knows 2")
 		wantRefused(t, all[0])
 		change("update")
 		replace(0, binaries())
@@ -196,14 +196,14 @@ func TestS08ALaterReleaseReplacesThisOne(t *testing.T) {
 		change("update")
 		wantRefused(t, all[1])
 		wantLevel(t, all[1], mixed)
-		wantLevel(t, all[2], "stores at 1, this version knows 1, the oldest of 3 processes knows 1")
+		wantLevel(t, all[2], "stores at 2, this version knows 2, the oldest of 3 processes knows 2")
 	}
 
 	do.next("all are of the later release")
 	replace(2, next)
 	wantRefused(t, all[2]) // the minute begins
 	for _, e := range all {
-		wantLevel(t, e, "stores at 2, this version knows 2, the oldest of 3 processes knows 2")
+		wantLevel(t, e, "stores at 3, this version knows 3, the oldest of 3 processes knows 3")
 	}
 	wantOwned(t, all[0], all[2])
 	change("update")
@@ -249,14 +249,14 @@ func TestS08AnOperatorGivesTheWayBackUp(t *testing.T) {
 		t.Cleanup(e.Kill)
 		wantLevel(t, e, levels)
 	}
-	const waits = "stores at 1, this version knows 2, the oldest of 1 processes knows 2; emco level raise raises it"
-	run(this, "stores at 1, this version knows 1, the oldest of 1 processes knows 1")
+	const waits = "stores at 2, this version knows 3, the oldest of 1 processes knows 3; emco level raise raises it"
+	run(this, "stores at 2, this version knows 2, the oldest of 1 processes knows 2")
 	run(renewed, waits)
 	wantRefused(t, e)
 	if a := project(t, e, http.MethodPost, "plain", `{"metadata":{"name":"plain"}}`); a.Status != http.StatusCreated {
 		t.Errorf("a project without an owner: %d %s", a.Status, a.Body)
 	}
-	run(this, "stores at 1, this version knows 1, the oldest of 1 processes knows 1")
+	run(this, "stores at 2, this version knows 2, the oldest of 1 processes knows 2")
 	if a := project(t, e, http.MethodGet, "plain", ""); a.Status != http.StatusOK {
 		t.Errorf("what the later release has made: %d %s", a.Status, a.Body)
 	}
@@ -271,7 +271,7 @@ func TestS08AnOperatorGivesTheWayBackUp(t *testing.T) {
 	}
 	e = nil
 	wantNoStart(t, this)
-	run(renewed, "stores at 2, this version knows 2, the oldest of 1 processes knows 2")
+	run(renewed, "stores at 3, this version knows 3, the oldest of 1 processes knows 3")
 	if a := project(t, e, http.MethodGet, "owned", ""); !strings.Contains(string(a.Body), `"owner":"ann"`) {
 		t.Errorf("the project: %d %s", a.Status, a.Body)
 	}

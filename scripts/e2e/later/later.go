@@ -1,5 +1,5 @@
 // Package later returns flags for go build that build a later release from these sources, for tests of upgrades: there is
-// no second release yet. In the later one a project has an owner, and stored data is at level 2, which the present release
+// no second release yet. In the later one a project has an owner, and stored data is at level 3, which the present release
 // refuses.
 package later
 
@@ -15,26 +15,23 @@ import (
 const Version = "v99.0.0"
 
 // Level is the level of stored data that the later release knows.
-const Level = 2
+const Level = 3
 
 // edit replaces a text in a file, which must have it once.
 type edit struct{ file, old, new string }
 
-// edits give a project an owner. It is stored from level 2 on, and refused before.
+// edits give a project an owner. It is stored from level 3 on, and refused before.
 var edits = []edit{
-	{"emco/internal/appcontext/store.go", "\nconst Level = 1\n", "\nconst Level = 2\n"},
+	{"emco/internal/appcontext/store.go", "\nconst Level = 2\n", "\nconst Level = 3\n"},
 	{
 		"api/v2/project.go", "type Project struct {\n\tNamed\n}\n",
 		"type Project struct {\n\tNamed\n\tSpec ProjectSpec `json:\"spec,omitzero\"`\n}\n\n// ProjectSpec is what is special about a project.\ntype ProjectSpec struct {\n\tOwner string `json:\"owner,omitempty\"`\n}\n",
 	},
-	{"emco/internal/svc/orchestrator/resources.go", "\tDB       *store.DB\n", "\tDB       *store.DB\n\tLevel    func() int // in force\n"},
 	{
 		"emco/internal/svc/orchestrator/resources.go", "\t\tScope: v2.ProjectStoreKey,\n",
-		"\t\tScope: v2.ProjectStoreKey,\n\t\tCheck: func(_ context.Context, _ resource.Place, p v2.Project) error {\n\t\t\tif n := s.Level(); p.Spec.Owner != \"\" && n < 2 {\n" +
-			"\t\t\t\treturn errs.New(errs.Conflict, fmt.Sprintf(\"spec.owner needs stores at level 2, they are at %d: replace all processes by this version first\", n))\n\t\t\t}\n\t\t\treturn nil\n\t\t},\n",
+		"\t\tScope: v2.ProjectStoreKey,\n\t\tCheck: func(_ context.Context, _ resource.Place, p v2.Project) error {\n\t\t\tif n := s.Level(); p.Spec.Owner != \"\" && n < 3 {\n" +
+			"\t\t\t\treturn errs.New(errs.Conflict, fmt.Sprintf(\"spec.owner needs stores at level 3, they are at %d: replace all processes by this version first\", n))\n\t\t\t}\n\t\t\treturn nil\n\t\t},\n",
 	},
-	{"emco/internal/svc/orchestrator/resources.go", "import (\n", "import (\n\t\"fmt\"\n"},
-	{"emco/internal/app/wire.go", "orchestrator.Resources{DB: w.st.db,", "orchestrator.Resources{DB: w.st.db, Level: w.st.level.InForce,"},
 }
 
 // Flags returns the flags of go build that make the later release of the sources in a folder. They name files in dir.

@@ -21,7 +21,7 @@ func TestTheLaterReleaseCanBeMade(t *testing.T) {
 		t.Errorf("flags: %q", flags)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "emco_internal_appcontext_store.go"))
-	if err != nil || !strings.Contains(string(text), "\nconst Level = 2\n") {
+	if err != nil || !strings.Contains(string(text), "\nconst Level = 3\n") {
 		t.Errorf("the level is not raised: %v", err)
 	}
 }
@@ -34,7 +34,7 @@ func TestSourcesThatHaveChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(sources, "emco/internal/appcontext/store.go")
-	if err := os.WriteFile(file, []byte("package appcontext\n\nconst Level = 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("package appcontext\n\nconst Level = 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := later.Flags(sources, t.TempDir()); err == nil || !strings.Contains(err.Error(), "appcontext/store.go has 0 times") {

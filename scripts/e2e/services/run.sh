@@ -31,7 +31,7 @@ S-07 | test      | src/emco/internal/status/gitstatus | TestS07 TestAWebhookReac
 S-07 | test      | src/emco/internal/status/agentreports | TestReportsFromGit TestEachProcess | each report counts once, and each process answers the same
 S-08 | test      | src/emco/internal/app           | TestMixedVersions TestAnOlderProgram TestTheOlderProgram | two levels of stored data side by side, before and after the raise
 S-08 | test      | src/emco/internal/appcontext/shards | TestTheLevel TestProcessesWithoutALevel TestALevel TestAProcessBelow TestAnOperator | who raises the level, and who refuses
-S-08 | upgrade   | scripts/e2e                     | TestS08 | three processes are replaced by a later release with a feature that needs level 2, under load; the way back, and its end
+S-08 | upgrade   | scripts/e2e                     | TestS08 | three processes are replaced by a later release with a feature that needs level 3, under load; the way back, and its end
 S-09 | rolling   | scripts/e2e                     | TestReplicasRestart | three processes restart in turn behind a load balancer, three times, at 200 requests per second with open streams
 S-10 | identity  | scripts/e2e                     | TestS10 | an address that others reach needs a decision
 S-11 | identity  | scripts/e2e                     | TestS11 | people, programs of CI and robots sign in and do what their roles allow

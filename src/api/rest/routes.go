@@ -114,6 +114,7 @@ var (
 	MigrateDeployment     = plannedAction[v2.Migrate](group + "/migrate")
 	TerminateDeployment   = stateAction{group + "/terminate"}
 	StopDeployment        = stateAction{group + "/stop"}
+	PromoteDeployment     = Action[v2.Promote, v2.ActionPreview]{group + "/promote"}
 
 	InstantiateCloud = stateAction{cloud + "/instantiate"}
 	UpdateCloud      = stateAction{cloud + "/update"}
@@ -227,7 +228,7 @@ func All() []Route {
 		InboundServers, InboundClients, AccessPoints,
 
 		ApproveDeployment, InstantiateDeployment, UpdateDeployment, RollbackDeployment, MigrateDeployment, TerminateDeployment,
-		StopDeployment, InstantiateCloud, UpdateCloud, TerminateCloud, StopCloud, ApplyNetworks, TerminateNetworks, StopNetworks,
+		StopDeployment, PromoteDeployment, InstantiateCloud, UpdateCloud, TerminateCloud, StopCloud, ApplyNetworks, TerminateNetworks, StopNetworks,
 		InstantiateProviderEnrollment, UpdateProviderEnrollment, TerminateProviderEnrollment, InstantiateProviderDistribution,
 		UpdateProviderDistribution, TerminateProviderDistribution, InstantiateProjectEnrollment, UpdateProjectEnrollment,
 		TerminateProjectEnrollment, InstantiateProjectDistribution, UpdateProjectDistribution, TerminateProjectDistribution,

@@ -25,11 +25,14 @@ type Rollout struct {
 	Bake  int    `json:"bakeSeconds,omitempty"` // how long the clusters of a wave must be ready before the next one begins
 }
 
-// Wave is a number of clusters, or a share of all clusters of the app, rounded up; in
-// order of the clusters' names.
+// Wave is a number of clusters, a share of all clusters of the app, or the clusters with a label. It takes
+// clusters that no earlier wave has, in order of their names.
 type Wave struct {
-	Clusters int `json:"clusters,omitempty"` // a number of clusters; either this or percent
-	Percent  int `json:"percent,omitempty"`  // a share of all clusters of the app, 1 to 100, rounded up
+	Clusters     int    `json:"clusters,omitempty"`     // a number of clusters; exactly one of clusters, percent and clusterLabel
+	Percent      int    `json:"percent,omitempty"`      // a share of all clusters of the app, 1 to 100, rounded up
+	ClusterLabel string `json:"clusterLabel,omitempty"` // the clusters that had this label when the revision was made
+	Bake         *int   `json:"bakeSeconds,omitempty"`  // after this wave, instead of the rollout's
+	Pause        bool   `json:"pause,omitempty"`        // after this wave the rollout waits until somebody promotes the revision
 }
 
 const (
@@ -44,12 +47,29 @@ func (a *App) Validate() error {
 		c.between("spec.rollout.waves (their number)", len(r.Waves), 1, maxWaves)
 		c.between("spec.rollout.bakeSeconds", r.Bake, 0, maxBake)
 		for i, w := range r.Waves {
-			if (w.Clusters > 0) == (w.Percent > 0) || w.Clusters < 0 || w.Percent < 0 || w.Percent > 100 {
-				c.fail(fmt.Sprintf("spec.rollout.waves[%d]", i), "needs either clusters, above 0, or percent, 1 to 100")
-			}
+			w.validate(c, fmt.Sprintf("spec.rollout.waves[%d]", i))
 		}
 	}
 	return c.err()
+}
+
+// validate checks a wave, which is at this place of the document.
+func (w Wave) validate(c *violationList, at string) {
+	sizes := 0
+	for _, set := range []bool{w.Clusters != 0, w.Percent != 0, w.ClusterLabel != ""} {
+		if set {
+			sizes++
+		}
+	}
+	if sizes != 1 || w.Clusters < 0 || w.Percent < 0 || w.Percent > 100 {
+		c.fail(at, "needs one of clusters, above 0, percent, 1 to 100, and clusterLabel")
+	}
+	if w.ClusterLabel != "" {
+		c.name(at+".clusterLabel", w.ClusterLabel)
+	}
+	if w.Bake != nil {
+		c.between(at+".bakeSeconds", *w.Bake, 0, maxBake)
+	}
 }
 
 // AppDependency makes an app wait for another one of the same composite app.

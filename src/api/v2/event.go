@@ -37,6 +37,7 @@ const (
 	EventReasonMigrated          = "Migrated"
 	EventReasonTerminated        = "Terminated"
 	EventReasonStopped           = "Stopped"
+	EventReasonPromoted          = "Promoted"
 	EventReasonRevisionPublished = "RevisionPublished"
 	EventReasonOperationFailed   = "OperationFailed"
 	EventReasonAppFailed         = "AppFailed"
@@ -60,7 +61,7 @@ const (
 // EventReasons returns all reasons of events, in order of docs/events.md.
 func EventReasons() []string {
 	return []string{
-		EventReasonApproved, EventReasonInstantiated, EventReasonUpdated, EventReasonRolledBack, EventReasonMigrated, EventReasonTerminated, EventReasonStopped, EventReasonRevisionPublished, EventReasonOperationFailed, EventReasonAppFailed,
+		EventReasonApproved, EventReasonInstantiated, EventReasonUpdated, EventReasonRolledBack, EventReasonMigrated, EventReasonTerminated, EventReasonStopped, EventReasonPromoted, EventReasonRevisionPublished, EventReasonOperationFailed, EventReasonAppFailed,
 		"InstantiateStopped", "TerminateStopped", // of logical clouds, networks and addons
 		EventReasonApplied, EventReasonFailed, EventReasonHookFailed, EventReasonBlocked, EventReasonUnblocked, EventReasonRemoved, EventReasonReady, EventReasonNotReady, EventReasonExternalEdit, EventReasonMoved,
 		EventReasonHooksComplete, EventReasonAborted, EventReasonWorkflowStarted,

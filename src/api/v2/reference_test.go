@@ -58,7 +58,7 @@ var referenceKinds = []referenceKind{
 			"validations": [{"name": "images", "kinds": ["Deployment.apps"], "expression": "variables.containers.all(c, c.image.startsWith('registry.example.org/'))", "message": "takes images from elsewhere", "mode": "refuse"}]}}`),
 	kindOf[v2.CompositeApp]("projects/{project}/composite-apps", "", `{`+meta("till", "the tills of the stores")+`, "spec": {"compositeAppVersion": "v1"}}`),
 	kindOf[v2.App]("projects/{project}/composite-apps/{compositeApp}/{version}/apps", "the Helm chart, as .tgz",
-		`{`+meta("web", "what customers see")+`, "spec": {"leaveLast": true, "rollout": {"waves": [{"clusters": 1}, {"percent": 20}], "bakeSeconds": 600}}}`),
+		`{`+meta("web", "what customers see")+`, "spec": {"leaveLast": true, "rollout": {"waves": [{"clusterLabel": "canary"}, {"clusters": 1}, {"percent": 20, "bakeSeconds": 3600, "pause": true}], "bakeSeconds": 600}}}`),
 	kindOf[v2.AppDependency]("projects/{project}/composite-apps/{compositeApp}/{version}/apps/{app}/dependency", "",
 		`{`+meta("needs-db", "web starts after the database")+`, "spec": {"app": "db", "opStatus": "Ready", "wait": 10}}`),
 	kindOf[v2.CompositeProfile]("projects/{project}/composite-apps/{compositeApp}/{version}/composite-profiles", "", `{`+meta("small", "for small stores")+`}`),

@@ -155,6 +155,10 @@ func TestMixedVersionsServeTogether(t *testing.T) {
 
 	renewed.start()
 	g := old.running("a")
+	const pausing = `{"metadata":{"name":"pausing"},"spec":{"rollout":{"waves":[{"clusters":1,"pause":true}]}}}`
+	if a := renewed.send(renewed.uploadRequest("POST", till+"/apps", pausing, renewed.chart("pausing", configMap))); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "need level 2 of stored data, and 1 is in force") {
+		t.Errorf("an app that the older program would misread: %d %s", a.Status, a.Body)
+	}
 	testGroup{renewed, g.path}.becomes("Instantiated")
 	endLoad()
 	endLoad = renewed.underLoad("changed-while-the-level-rises")
@@ -165,6 +169,7 @@ func TestMixedVersionsServeTogether(t *testing.T) {
 		t.Error("the metrics do not show level 2")
 	}
 	old.refused(old.config, "at level 2", "this version", "knows level 1", "restore the backup from before the upgrade")
+	renewed.upload("POST", till+"/apps", pausing, renewed.chart("pausing", configMap))
 	testGroup{renewed, g.path}.act("terminate")
 	testGroup{renewed, g.path}.becomes("Terminated")
 	renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")

@@ -212,6 +212,7 @@ func rarely(t *testing.T, d openapi.Document, seen map[string]bool, typed typedA
 	s.fleet("a")
 	s.reportByHTTPS()
 	s.onboard("web")
+	s.spec("web", `{"rollout":{"waves":[{"clusters":1,"pause":true}]}}`, configMap)
 	g := s.group("autumn", appPlaces{"web": {"a"}})
 	g.act("instantiate")
 	g.becomes("Instantiated")
@@ -243,6 +244,9 @@ func rarely(t *testing.T, d openapi.Document, seen map[string]bool, typed typedA
 	ask("GET", monitor, provider+"/clusters/a/monitor", "")
 
 	ask("POST", "/v2/webhooks/git", "webhooks/git", `{}`)
+
+	ask("POST", groupTemplate+"/promote", g.path+"/promote?dryRun=true", "")
+	ask("POST", groupTemplate+"/promote", g.path+"/promote", "")
 
 	first, err := s.bare.Git(t.Context(), "", "rev-list", "--max-parents=0", branch)
 	s.must("find the first commit", err)

@@ -315,6 +315,56 @@ func TestH64RolloutPausesOnAFailedCanaryAndResumes(t *testing.T) {
 	e.wantHistory("what changed at last", "c web ~ConfigMap web", "d web ~ConfigMap web")
 }
 
+// The clusters of a wave are named by a label. After the wave the rollout waits for a person, also over a restart; a promotion is of one
+// revision. A rollback does not pause, and a full promotion ends all waiting for waves.
+func TestARolloutByLabelGoesOnWhenItIsPromoted(t *testing.T) {
+	t.Parallel()
+	s, e := newEdgeStage(t)
+	s.fleet("a", "b", "c", "d")
+	s.expect(201, "POST", "/v2/cluster-providers/edge/clusters/c/labels", `{"clusterLabel":"canary"}`)
+	s.onboard("web")
+	const waves = `{"rollout":{"waves":[{"clusterLabel":"canary","pause":true},{"clusters":1,"bakeSeconds":0,"pause":true}]}}`
+	s.spec("web", waves, template("one", "ConfigMap web"))
+	g := s.group("autumn", appPlaces{"web": nil})
+	g.expect(409, "POST", g.path+"/promote", "")
+	g.act("instantiate")
+	const first, second = "waits until somebody promotes revision 1: the rollout pauses after wave 1", "waits until somebody promotes revision 1: the rollout pauses after wave 2"
+	g.waitsFor("web", "a", first)
+	s.stop()
+	s.start()
+	g.waitsFor("web", "a", first)
+	e.wantHistory("what is there", "c web +ConfigMap web")
+	s.expect(409, "POST", g.path+"/promote", `{"spec":{"revision":2}}`)
+	s.expect(409, "POST", g.path+"/promote", `{"spec":{"wave":3}}`)
+	s.expect(400, "POST", g.path+"/promote", `{"spec":{"all":true}}`)
+	g.waitsFor("web", "a", first)
+	s.expect(202, "POST", g.path+"/promote", `{"metadata":{"description":"looks good"},"spec":{"revision":1,"wave":1}}`)
+	s.expect(409, "POST", g.path+"/promote", `{"spec":{"revision":1,"wave":1}}`)
+	g.waitsFor("web", "b", second)
+	e.wantHistory("what the promotion brought", "a web +ConfigMap web")
+	g.act("promote")
+	g.becomes("Instantiated")
+	e.wantHistory("what the last one brought", "b web +ConfigMap web", "d web +ConfigMap web")
+	g.expect(409, "POST", g.path+"/promote", "")
+	if events := g.expect(200, "GET", g.path+"/events", ""); !strings.Contains(events, "revision 1 goes on after wave 1 of its rollouts: looks good") {
+		t.Errorf("the event log does not name the promotion:\n%s", events)
+	}
+
+	s.spec("web", waves, template("two", "ConfigMap web"))
+	g.expect(202, "POST", g.path+"/update", "")
+	g.waitsFor("web", "a", "waits until somebody promotes revision 2")
+	e.wantHistory("what changed", "c web ~ConfigMap web")
+	e.setState("c ConfigMap web", "InProgress slow")
+	s.expect(202, "POST", g.path+"/promote", `{"spec":{"full":true}}`)
+	e.wantHistory("what a full promotion changes", "a web ~ConfigMap web", "b web ~ConfigMap web", "d web ~ConfigMap web")
+	e.setState("c ConfigMap web", "")
+	g.becomes("Instantiated")
+
+	g.expect(202, "POST", g.path+"/rollback", `{"spec":{"revision":"1"}}`)
+	g.becomes("Instantiated")
+	e.wantOrder("c web ~ConfigMap web", "a web ~ConfigMap web", "b web ~ConfigMap web", "d web ~ConfigMap web")
+}
+
 // CRDs and namespaces are delivered one step before what needs them, on clusters that
 // report. An update that does not change them is a single step.
 func TestDefinitionsAreAStepOnReportingClusters(t *testing.T) {

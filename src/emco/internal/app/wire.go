@@ -219,7 +219,7 @@ func (w *wiring) addLogicalClouds() {
 func (w *wiring) addOrchestrator() {
 	addons := w.addCertificates()
 	addons["logical-clouds"], addons["clusters"] = w.clouds, w.networks
-	orchestrator.Resources{DB: w.st.db, Archives: archives(w.c), Groups: w.groups.Guards(), Use: w.groups.Use}.Mount(w.router)
+	orchestrator.Resources{DB: w.st.db, Archives: archives(w.c), Groups: w.groups.Guards(), Use: w.groups.Use, Level: w.st.level.InForce}.Mount(w.router)
 	w.addIntents()
 	w.groups.Mount(w.router)
 	w.addWorkflows()

@@ -31,6 +31,8 @@ type Head struct {
 
 	Lost RevisionGap `json:"lost,omitzero"` // by the last restore from a backup
 
+	Promoted Promotion `json:"promoted,omitzero"` // the last one, maybe of an earlier revision; see Promotion
+
 	Use Use `json:"use,omitzero"` // what the desired revision puts on clusters; not known of revisions of older versions
 }
 
@@ -75,6 +77,14 @@ func (h Head) Owns() bool { return h.MovedTo == "" }
 // has no revision of its own yet: what runs stays as it is until then.
 func (h Head) TookOver() bool {
 	return h.Owns() && !h.Gone && h.Rev == 0 && h.Inherited != ""
+}
+
+// Promotion returns how far the desired revision was promoted.
+func (h Head) Promotion() Promotion {
+	if h.Promoted.Rev != h.Rev {
+		return Promotion{Rev: h.Rev}
+	}
+	return h.Promoted
 }
 
 // Operation is work that the orchestrator does after the API has answered 202.
@@ -139,6 +149,8 @@ type Revision struct {
 	Cloud     Cloud           `json:"cloud,omitzero"`       // at that time
 	Apps      []App           `json:"apps"`                 // in order of name
 	Chunks    int             `json:"chunks"`               // number of placement values
+
+	Labelled map[string]Members `json:"labelled,omitempty"` // by label that a wave names: the placements on clusters that had it
 }
 
 // Cloud is what reconcilers on clusters need to know of a logical cloud.
@@ -202,10 +214,28 @@ type Rollout struct {
 	Bake  int    `json:"bake,omitempty"` // seconds
 }
 
-// Wave is how many of the app's clusters change together, in order of their names.
+// BakeAfter returns how many seconds the clusters of a wave must be ready before the next one begins.
+func (r Rollout) BakeAfter(wave int) int {
+	if own := r.Waves[wave].Bake; own != nil {
+		return *own
+	}
+	return r.Bake
+}
+
+// Wave is which of the app's clusters, of those in no earlier wave, change together. Clusters, Percent and Label exclude each other.
 type Wave struct {
-	Clusters int `json:"clusters,omitempty"`
-	Percent  int `json:"percent,omitempty"` // of all clusters of the app, rounded up; if Clusters is 0
+	Clusters int    `json:"clusters,omitempty"` // as many, in order of their names
+	Percent  int    `json:"percent,omitempty"`  // the same, as a share of all clusters of the app, rounded up
+	Label    string `json:"label,omitempty"`    // those that have it by Revision.Labelled
+	Bake     *int   `json:"bake,omitempty"`     // seconds; nil: that of the rollout
+	Pause    bool   `json:"pause,omitempty"`    // later waves wait for a Promotion
+}
+
+// Promotion lets the rollouts of a revision go on after waves with a Pause.
+type Promotion struct {
+	Rev  int64 `json:"rev,omitempty"`
+	Wave int   `json:"wave,omitempty"` // pauses after the waves up to this one, which counts from 1, are over in all apps
+	Full bool  `json:"full,omitempty"` // no cluster waits for waves any more
 }
 
 // Failure states why an app could not be rendered or placed.

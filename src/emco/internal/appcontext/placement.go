@@ -53,6 +53,23 @@ func Zip(a, b []Placement) iter.Seq2[Placement, Placement] {
 	}
 }
 
+// Members is a part of a revision's placements: bit i, from the lowest bit of the first byte, stands for placement i.
+type Members []byte
+
+// MembersOf returns the placements that a function picks.
+func MembersOf(places []Placement, pick func(v2.ClusterKey) bool) Members {
+	m := make(Members, (len(places)+7)/8)
+	for i, p := range places {
+		if pick(p.Cluster) {
+			m[i/8] |= 1 << (i % 8)
+		}
+	}
+	return m
+}
+
+// Has reports whether placement i is a member.
+func (m Members) Has(i int) bool { return i/8 < len(m) && m[i/8]&(1<<(i%8)) != 0 }
+
 // maxClusters is the number of clusters in one value of placements.
 const maxClusters = 4096
 

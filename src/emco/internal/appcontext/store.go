@@ -71,7 +71,8 @@ import (
 //
 //	0  programs that do not announce a level
 //	1  the same values
-const Level = 1
+//	2  apps with waves by label and pauses, which older programs would skip
+const Level = 2
 
 // Store is the whole shared state. It is safe for use by many goroutines, starts none,
 // and does not own the etcd client. Its errors have the kinds that package etcdkv

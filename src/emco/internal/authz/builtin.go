@@ -44,7 +44,7 @@ func BuiltIn() map[string][]Rule {
 		view,
 		{write, deployed()},
 		{[]string{Act("start"), Act("cancel"), Act("retry"), Act("skip"), Act("abort")}, []string{"temporal-action-controller", "temporal-workflow-intents"}},
-		{[]string{Act("instantiate"), Act("update"), Act("rollback"), Act("migrate"), Act("terminate"), Act("stop")}, []string{"deployment-intent-groups"}},
+		{[]string{Act("instantiate"), Act("update"), Act("rollback"), Act("migrate"), Act("terminate"), Act("stop"), Act("promote")}, []string{"deployment-intent-groups"}},
 	}
 	approve := Rule{[]string{Act("approve")}, []string{"deployment-intent-groups"}}
 	return map[string][]Rule{

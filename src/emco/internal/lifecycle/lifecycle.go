@@ -27,16 +27,17 @@ const (
 	Migrate
 	Adopt
 	Apply // of the networks of a cluster
+	Promote
 )
 
-var actionNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt", "apply"}
+var actionNames = [...]string{"approve", "instantiate", "terminate", "stop", "update", "rollback", "migrate", "adopt", "apply", "promote"}
 
 // String returns the action's name as used in URLs.
 func (a Action) String() string { return actionNames[a] }
 
 // Actions lists all actions.
 func Actions() []Action {
-	return []Action{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt, Apply}
+	return []Action{Approve, Instantiate, Terminate, Stop, Update, Rollback, Migrate, Adopt, Apply, Promote}
 }
 
 // Condition is what must hold in addition to the state before an action is allowed. The
@@ -99,6 +100,9 @@ func GroupTable() Table {
 		Migrate:  fromLive(appcontext.Updated),
 		Adopt: {
 			appcontext.Approved: {To: appcontext.Instantiated},
+		},
+		Promote: {
+			appcontext.Instantiated: {To: appcontext.Instantiated},
 		},
 	}
 }

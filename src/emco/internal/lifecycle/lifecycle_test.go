@@ -13,39 +13,39 @@ import (
 // terminated, updated, or stopped. "." is refused; "?" needs that it failed, "!" that it
 // is under way.
 const groups = `
-                   approve instantiate terminate stop update rollback migrate adopt apply
-Created            a       .           .         .    .      .        .       .     .
-Approved           a       i           .         .    .      .        .       i     .
-Instantiated       .       i?          t         is!  i      i        u       .     .
-Applied            .       .           .         .    .      .        .       .     .
-Updated            a       .           .         .    .      .        .       .     .
-Terminated         a       i           t?        ts!  .      .        .       .     .
-InstantiateStopped .       .           t         .    i      i        u       .     .
-TerminateStopped   a       i           t         .    .      .        .       .     .
+                   approve instantiate terminate stop update rollback migrate adopt apply promote
+Created            a       .           .         .    .      .        .       .     .    .
+Approved           a       i           .         .    .      .        .       i     .    .
+Instantiated       .       i?          t         is!  i      i        u       .     .    i
+Applied            .       .           .         .    .      .        .       .     .    .
+Updated            a       .           .         .    .      .        .       .     .    .
+Terminated         a       i           t?        ts!  .      .        .       .     .    .
+InstantiateStopped .       .           t         .    i      i        u       .     .    .
+TerminateStopped   a       i           t         .    .      .        .       .     .    .
 `
 
 const clouds = `
-                   approve instantiate terminate stop update rollback migrate adopt apply
-Created            .       i           .         .    .      .        .       .     .
-Approved           .       .           .         .    .      .        .       .     .
-Instantiated       .       .           t         is   i      .        .       .     .
-Applied            .       .           .         .    .      .        .       .     .
-Updated            .       .           .         .    .      .        .       .     .
-Terminated         .       i           .         ts   .      .        .       .     .
-InstantiateStopped .       .           t         .    .      .        .       .     .
-TerminateStopped   .       i           .         .    .      .        .       .     .
+                   approve instantiate terminate stop update rollback migrate adopt apply promote
+Created            .       i           .         .    .      .        .       .     .    .
+Approved           .       .           .         .    .      .        .       .     .    .
+Instantiated       .       .           t         is   i      .        .       .     .    .
+Applied            .       .           .         .    .      .        .       .     .    .
+Updated            .       .           .         .    .      .        .       .     .    .
+Terminated         .       i           .         ts   .      .        .       .     .    .
+InstantiateStopped .       .           t         .    .      .        .       .     .    .
+TerminateStopped   .       i           .         .    .      .        .       .     .    .
 `
 
 const networks = `
-                   approve instantiate terminate stop update rollback migrate adopt apply
-Created            .       .           .         .    .      .        .       .     ap
-Approved           .       .           .         .    .      .        .       .     .
-Instantiated       .       .           .         .    .      .        .       .     .
-Applied            .       .           t         is   .      .        .       .     ap
-Updated            .       .           .         .    .      .        .       .     .
-Terminated         .       .           .         ts   .      .        .       .     ap
-InstantiateStopped .       .           t         .    .      .        .       .     .
-TerminateStopped   .       .           .         .    .      .        .       .     ap
+                   approve instantiate terminate stop update rollback migrate adopt apply promote
+Created            .       .           .         .    .      .        .       .     ap   .
+Approved           .       .           .         .    .      .        .       .     .    .
+Instantiated       .       .           .         .    .      .        .       .     .    .
+Applied            .       .           t         is   .      .        .       .     ap   .
+Updated            .       .           .         .    .      .        .       .     .    .
+Terminated         .       .           .         ts   .      .        .       .     ap   .
+InstantiateStopped .       .           t         .    .      .        .       .     .    .
+TerminateStopped   .       .           .         .    .      .        .       .     ap   .
 `
 
 var letters = map[string]appcontext.State{

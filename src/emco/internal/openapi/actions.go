@@ -50,6 +50,7 @@ func Actions() map[string]Action {
 		"POST " + groupRoute + "/migrate":                                         {"hands the deployment to another group", dryRunQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"targetCompositeAppVersion\": V, \"targetDeploymentIntentGroup\": G}}`", argumentAnswers},
 		"POST " + groupRoute + "/terminate":                                       {"removes the deployment from its clusters", stateQuery + ", `force=true`", "", actionAnswers},
 		"POST " + groupRoute + "/stop":                                            {"stops the running action", stateQuery, "", actionAnswers},
+		"POST " + groupRoute + "/promote":                                         {"lets the [rollouts](../order.md#waves) of the revision go on after a pause", stateQuery, "`{\"metadata\": {\"description\": REASON}, \"spec\": {\"revision\": 7, \"wave\": 1}}` or `{\"spec\": {\"full\": true}}`; may be empty", actionAnswers + "; 422 the body is no JSON of this form"},
 		"GET " + groupRoute + "/status":                                           {"the [status](../status.md)", statusQuery, "", "200; 304; 400; 404"},
 		"GET " + groupRoute + "/placement":                                        {"the clusters on which the current documents [place](../placement.md) the apps", "`explain=true`, which adds the clusters that are left out, `app`, `cluster`, `limit`, `continue`", "", "200; 400; 404; 409"},
 		"GET " + groupRoute + "/events":                                           {"the event log", eventsQuery, "", "200; 400; 404; 429"},

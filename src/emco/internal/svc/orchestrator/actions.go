@@ -26,6 +26,7 @@ type actionRequest struct {
 	force   bool           // the user confirms large removals
 	from    int64          // rollback: the revision to restore
 	target  v2.MigrateSpec // migrate: the group that takes over
+	promote v2.PromoteSpec // promote: how far
 }
 
 // decideFunc returns the changes that an action causes, the requested group's first.
@@ -69,7 +70,7 @@ func (g *Groups) actionOrState(a lifecycle.Action, decide decideFunc) func(http.
 	}
 }
 
-// readActionRequest reads an action's parameters and body. Only rollback and migrate have a
+// readActionRequest reads an action's parameters and body. Only rollback, migrate and promote have a
 // body; a description in it is the reason.
 func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, a lifecycle.Action) (out actionRequest, err error) {
 	if out.request, err = lifecycle.ReadRequest(r, a, g.now()); err != nil {
@@ -100,6 +101,12 @@ func (g *Groups) readActionRequest(w http.ResponseWriter, r *http.Request, a lif
 		out.request.Argument = out.target.Version + "/" + out.target.Group
 		out.request.Reason = cmp.Or(body.Metadata.Description, out.request.Reason)
 		return out, err
+	case lifecycle.Promote:
+		body, err := decodePromote(w, r)
+		out.promote = body.Spec
+		out.request.Argument = fmt.Sprintf("revision %d, wave %d, full %t", body.Spec.Revision, body.Spec.Wave, body.Spec.Full)
+		out.request.Reason = cmp.Or(body.Metadata.Description, out.request.Reason)
+		return out, err
 	}
 	return out, nil
 }
@@ -110,6 +117,19 @@ func decodeBody[T any](w http.ResponseWriter, r *http.Request) (T, error) {
 		return *new(T), err
 	}
 	return v2.Decode[T](body, v2.Lenient)
+}
+
+// decodePromote returns the body of a promotion, which may be empty. Unknown members are refused: upstream EMCO has no promotions.
+func decodePromote(w http.ResponseWriter, r *http.Request) (v2.Promote, error) {
+	body, err := web.Body(w, r, maxActionBody)
+	if err != nil || len(body) == 0 {
+		return v2.Promote{}, err
+	}
+	p, err := v2.Decode[v2.Promote](body, v2.Strict)
+	if err == nil {
+		err = p.Validate()
+	}
+	return p, err
 }
 
 // approve allows the group to be instantiated. Approving an approved group does nothing,

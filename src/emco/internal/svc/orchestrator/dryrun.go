@@ -320,7 +320,7 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 		if a.Rollout != nil {
 			out.Rollout = &v2.Rollout{Bake: a.Rollout.Bake}
 			for _, w := range a.Rollout.Waves {
-				out.Rollout.Waves = append(out.Rollout.Waves, v2.Wave(w))
+				out.Rollout.Waves = append(out.Rollout.Waves, v2.Wave{Clusters: w.Clusters, Percent: w.Percent, ClusterLabel: w.Label, Bake: w.Bake, Pause: w.Pause})
 			}
 		}
 		for _, d := range a.DependsOn {

@@ -145,7 +145,7 @@ func (g *Groups) Mount(r *mux.Router) {
 		web.Handle(r, http.MethodPost, groupPath+"/"+e.String(), authz.Permission{Verb: authz.Act(e.String()), Type: "deployment-intent-groups"}, h)
 	}
 	for e, decide := range map[lifecycle.Action]decideFunc{
-		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop,
+		lifecycle.Approve: g.approve, lifecycle.Terminate: g.terminate, lifecycle.Stop: g.stop, lifecycle.Promote: g.promote,
 	} {
 		post(e, web.WithDryRun(g.actionOrState(e, decide)))
 	}

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -26,6 +27,8 @@ type Resources struct {
 	Groups   resource.Guards // for deployment intent groups
 
 	Use func(ctx context.Context, group store.Doc, app string) (Use, error) // tells whether a group uses the profile of an app
+
+	Level func() int // of stored data that is in force, see appcontext.Level; nil: the newest
 }
 
 // URL templates of the collections.
@@ -76,6 +79,7 @@ func (s Resources) apps() resource.Def[v2.App] {
 		Kind: "App", Orphan: "CompositeApp not found",
 		Collection: apps, Item: "{app}", Put: resource.PutCreated,
 		Unique: func(_ resource.Place, a v2.App) resource.UniqueKey { return resource.UniqueName(a.Metadata.Name) },
+		Check:  s.checkLevel,
 		File: &resource.File[v2.App]{
 			Limit: s.Archives.Compressed, Name: "fileContent",
 			Check: func(_ context.Context, a v2.App, content func() (io.ReadCloser, error)) error {
@@ -87,6 +91,23 @@ func (s Resources) apps() resource.Def[v2.App] {
 			},
 		},
 	}
+}
+
+// levelOfWaves is the level of stored data from which waves have labels, pauses and times of their own.
+const levelOfWaves = 2
+
+// checkLevel refuses an app with settings that an older process would lose, while there may be one.
+func (s Resources) checkLevel(_ context.Context, _ resource.Place, a v2.App) error {
+	if a.Spec.Rollout == nil || s.Level == nil || s.Level() >= levelOfWaves {
+		return nil
+	}
+	for i, w := range a.Spec.Rollout.Waves {
+		if w.ClusterLabel != "" || w.Pause || w.Bake != nil {
+			return errs.New(errs.Conflict, fmt.Sprintf("spec.rollout.waves[%d]: clusterLabel, pause and bakeSeconds of a wave need level %d of stored data, and %d is in force: an older process would skip them; "+
+				"it rises when all processes have been upgraded for a minute, or by emco level raise", i, levelOfWaves, s.Level()))
+		}
+	}
+	return nil
 }
 
 // unpack reads an uploaded archive within the limits.

@@ -31,6 +31,7 @@ type appOutcome struct {
 	DependsOn []appcontext.Dependency `json:"dependsOn"`
 	LeaveLast bool                    `json:"leaveLast"`
 	Rollout   *appcontext.Rollout     `json:"rollout"`
+	Labelled  [][]v2.ClusterKey       `json:"labelled,omitempty"` // the clusters of waves by label
 }
 
 // classOutcome is the content of a class and its clusters.
@@ -48,7 +49,7 @@ func (p Plan) Outcome(edition string) string {
 		req.Labels = nil
 		next := appOutcome{
 			Name: a.Name, Clusters: a.Decision.Clusters,
-			DependsOn: a.Order.DependsOn, LeaveLast: a.Order.LeaveLast, Rollout: a.Order.Rollout,
+			DependsOn: a.Order.DependsOn, LeaveLast: a.Order.LeaveLast, Rollout: a.Order.Rollout, Labelled: p.labelledWaves(a),
 		}
 		for _, c := range a.Classes() {
 			class := string(a.Policies.Digest(c.Digest(render.Class(edition, c.Request(req)))))

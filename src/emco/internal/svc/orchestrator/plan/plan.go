@@ -26,6 +26,8 @@ type Plan struct {
 	Cloud     appcontext.Cloud
 	Apps      []App    // in order of name
 	Notes     []string // what has no effect, for people
+
+	fleet *inventory.Fleet
 }
 
 // App is the plan of one app. A refusal affects this app only.
@@ -108,7 +110,9 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 			return Plan{}, err
 		}
 	}
-	return Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps, Notes: d.unknownApps(apps)}, nil
+	out := Plan{Namespace: namespaceOf(d.cloud), Cloud: cloudOf(d.app, d.cloud), Apps: apps, Notes: d.unknownApps(apps), fleet: d.fleet}
+	out.findEmptyWaves()
+	return out, nil
 }
 
 // unknownApps tells which apps documents name although the composite app does not have them.

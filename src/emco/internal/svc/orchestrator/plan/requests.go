@@ -79,18 +79,6 @@ func (p Planner) dependencies(ctx context.Context, app store.Key) (out []appcont
 	return out, nil
 }
 
-// rolloutOf translates a document's rollout.
-func rolloutOf(r *v2.Rollout) *appcontext.Rollout {
-	if r == nil {
-		return nil
-	}
-	out := appcontext.Rollout{Bake: r.Bake}
-	for _, w := range r.Waves {
-		out.Waves = append(out.Waves, appcontext.Wave(w))
-	}
-	return &out
-}
-
 // profiles returns the archives of a composite profile by app.
 func (p Planner) profiles(ctx context.Context, key store.Key) (map[string]render.Archive, error) {
 	if _, err := p.db.Get(ctx, key); err != nil {

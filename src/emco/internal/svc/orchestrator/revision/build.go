@@ -105,7 +105,7 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 		return Draft{}, err
 	}
 	rev := revisionOf(head.Op)
-	rev.Namespace, rev.Cloud = p.Namespace, p.Cloud
+	rev.Namespace, rev.Cloud, rev.Labelled = p.Namespace, p.Cloud, p.Labelled(placements)
 	for _, a := range built {
 		rev.Apps = append(rev.Apps, a.app)
 	}

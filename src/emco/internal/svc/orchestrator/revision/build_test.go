@@ -274,7 +274,7 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 	db, web := s.app("db", sound, "p+a"), s.app("web", sound, "p+a")
 	web.Order = plan.Order{DependsOn: []appcontext.Dependency{{App: "db", Ready: true, Delay: 5}}, LeaveLast: true}
 	head := s.mustPublish(s.wait(appcontext.Head{}, 1), db, web)
-	web.Order = plan.Order{Rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10}}, Bake: 60}}
+	web.Order = plan.Order{Rollout: &appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 10, Pause: true}}, Bake: 60}}
 	head = s.mustPublish(s.wait(head, 2), db, web)
 
 	head = s.wait(head, 3)
@@ -283,7 +283,7 @@ func TestRevisionsCarryTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range map[int64]string{
-		1: "[{db true 5}] true <nil>", 2: "[] false &{[{0 10}] 60}", 3: "[{db true 5}] true <nil>",
+		1: "[{db true 5}] true <nil>", 2: "[] false &{[{0 10  <nil> true}] 60}", 3: "[{db true 5}] true <nil>",
 	} {
 		a := s.revision(n).Apps[1]
 		if got := fmt.Sprint(a.DependsOn, a.LeaveLast, " ", a.Rollout); got != want {

@@ -33,7 +33,7 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 		return Draft{}, err
 	}
 	d := Draft{Revision: revisionOf(head.Op)}
-	d.Revision.Namespace, d.Revision.Cloud, d.Revision.Apps = old.Namespace, old.Cloud, old.Apps
+	d.Revision.Namespace, d.Revision.Cloud, d.Revision.Apps, d.Revision.Labelled = old.Namespace, old.Cloud, old.Apps, old.Labelled
 	if d.Placements, err = b.Contexts.Placements(ctx, head.UID, head.Op.From); err != nil {
 		return d, err
 	}

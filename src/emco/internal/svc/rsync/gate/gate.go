@@ -1,12 +1,11 @@
 // Package gate decides which pairs may start. An app waits for the apps that it depends on, and a
-// cluster for the waves before its own: the package cuts the clusters of an app into waves, in order of
-// their names, by the Rollout of the revision. A removal waits until the dependent apps are gone and, for
+// cluster for the waves before its own: the package cuts the clusters of an app into waves, by their labels or in order of
+// their names, as the Rollout of the revision says. A removal waits until the dependent apps are gone and, for
 // an app with LeaveLast that stays elsewhere, until it is ready on its other clusters. The package writes nothing, and decides from stored
 // records and the time, so every process comes to the same answers. It asks Input.Reports for readiness on demand, which may read etcd.
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,6 +25,9 @@ type Input struct {
 	Pairs   []appcontext.Pair         // all of the deployment, also those of other shards
 	Reports Reports
 	Now     time.Time
+
+	Labelled map[string]map[v2.ClusterKey]bool // by label that waves name: the clusters that have it
+	Promoted appcontext.Promotion              // of the revision
 }
 
 // Reports is what clusters have reported.
@@ -110,38 +112,56 @@ func (g *Gates) since(t time.Time, seconds int, what string) Gate {
 	return Gate{Why: fmt.Sprintf("waits until %s, %d seconds after %s", at.UTC().Format(time.TimeOnly), seconds, what), At: at}
 }
 
-// wave waits for the waves before that of a cluster.
+// wave waits for the waves before that of a cluster, in their order: until each is ready, has been so for its time, and is
+// promoted if the rollout pauses after it.
 func (g *Gates) wave(a appcontext.App, cluster v2.ClusterKey) Gate {
-	if a.Rollout == nil {
+	if a.Rollout == nil || g.in.Promoted.Full {
 		return Gate{}
 	}
 	st := g.of(a.Name)
-	at, _ := slices.BinarySearchFunc(st.wanted, cluster, func(p appcontext.Pair, c v2.ClusterKey) int { return cmp.Compare(p.Key.Cluster, c) })
-	first, wave := begins(*a.Rollout, len(st.wanted), at)
-	if first == 0 {
-		return Gate{}
+	for i := range st.waveOf[cluster] {
+		until := st.waves[i]
+		what := fmt.Sprintf("the rollout's wave %d", i+1)
+		if lag := st.unready[until]; lag.count > 0 {
+			return Gate{Why: fmt.Sprintf("waits for %s: app %s %s", what, a.Name, g.words(st, lag))}
+		}
+		if bakes := g.since(st.unready[until].since, a.Rollout.BakeAfter(i), what+" was ready"); bakes.Why != "" {
+			return bakes
+		}
+		if a.Rollout.Waves[i].Pause && g.in.Promoted.Wave <= i {
+			return Gate{Why: fmt.Sprintf("waits until somebody promotes revision %d: the rollout pauses after wave %d", g.in.Promoted.Rev, i+1)}
+		}
 	}
-	if lag := st.unready[first]; lag.count > 0 {
-		_, before := begins(*a.Rollout, len(st.wanted), lag.first)
-		return Gate{Why: fmt.Sprintf("waits for the rollout's wave %d: app %s %s", before+1, a.Name, g.words(st, lag))}
-	}
-	return g.since(st.unready[first].since, a.Rollout.Bake, fmt.Sprintf("the rollout's wave %d was ready", wave))
+	return Gate{}
 }
 
-// begins returns how many of n clusters are in the waves before that of the cluster with
-// index at, and the number of these waves.
-func begins(r appcontext.Rollout, n, at int) (first, waves int) {
+// cut cuts the clusters of an app, which are in order of their names, into the waves of a rollout. It returns them in order of wave,
+// and for each wave the number of clusters up to its end.
+func (g *Gates) cut(r appcontext.Rollout, wanted []appcontext.Pair) (ordered []appcontext.Pair, waves []int) {
+	rest := wanted
 	for _, w := range r.Waves {
 		size := w.Clusters
-		if size == 0 {
-			size = (n*w.Percent + 99) / 100
+		if w.Percent > 0 {
+			size = (len(wanted)*w.Percent + 99) / 100
 		}
-		if at < first+size {
-			break
+		takes := func(p appcontext.Pair) bool {
+			if w.Label != "" {
+				return g.in.Labelled[w.Label][p.Key.Cluster]
+			}
+			size--
+			return size >= 0
 		}
-		first, waves = first+size, waves+1
+		var later []appcontext.Pair
+		for _, p := range rest {
+			if takes(p) {
+				ordered = append(ordered, p)
+			} else {
+				later = append(later, p)
+			}
+		}
+		rest, waves = later, append(waves, len(ordered))
 	}
-	return min(first, n), waves
+	return append(ordered, rest...), waves
 }
 
 // dependents waits until the apps that depend on an app are removed wherever they must be.
@@ -178,9 +198,12 @@ func (g *Gates) leaveLast(a appcontext.App) Gate {
 
 // appProgress is how far an app is. Element n of unapplied and unready describes the first n clusters.
 type appProgress struct {
-	wanted    []appcontext.Pair // in order of cluster
+	wanted    []appcontext.Pair // in order of wave, then of cluster
 	unapplied []lag
 	unready   []lag
+
+	waves  []int                 // by wave: how many clusters it and the waves before have
+	waveOf map[v2.ClusterKey]int // index of the wave; that of the clusters in no wave comes after the others
 }
 
 // lag counts the pairs, among the first n, that are not applied or not ready, and names the first of them.
@@ -196,18 +219,26 @@ func (g *Gates) of(app string) *appProgress {
 	if st := g.progress[app]; st != nil {
 		return st
 	}
-	st := &appProgress{unapplied: make([]lag, 1), unready: make([]lag, 1)}
+	st := &appProgress{unapplied: make([]lag, 1), unready: make([]lag, 1), waveOf: map[v2.ClusterKey]int{}}
 	for _, p := range g.pairs[app] {
-		if p.Desired == "" {
-			continue
+		if p.Desired != "" {
+			st.wanted = append(st.wanted, p)
 		}
+	}
+	if r := g.in.Apps[app].Rollout; r != nil {
+		st.wanted, st.waves = g.cut(*r, st.wanted)
+	}
+	wave := 0
+	for i, p := range st.wanted {
+		for wave < len(st.waves) && i >= st.waves[wave] {
+			wave++
+		}
+		st.waveOf[p.Key.Cluster] = wave
 		applied := Readiness{Why: unsettledWords(p)}
 		ready := applied
 		if p.Phase == appcontext.Applied {
 			applied, ready = Readiness{Ready: true, Since: p.At}, g.in.Reports.Ready(p)
 		}
-		i := len(st.wanted)
-		st.wanted = append(st.wanted, p)
 		st.unapplied = append(st.unapplied, st.unapplied[i].and(i, applied))
 		st.unready = append(st.unready, st.unready[i].and(i, ready))
 	}

@@ -2,6 +2,8 @@ package gate
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,15 +199,76 @@ func TestRemovalOrder(t *testing.T) {
 	}
 }
 
-func TestWavesAreCounted(t *testing.T) {
+func TestWavesTakeWhatEarlierOnesLeave(t *testing.T) {
 	t.Parallel()
-	r := appcontext.Rollout{Waves: []appcontext.Wave{{Percent: 1}, {Clusters: 5}, {Percent: 100}}}
-	for at, want := range map[int][2]int{0: {0, 0}, 1: {1, 1}, 5: {1, 1}, 6: {6, 2}, 9: {6, 2}} {
-		if first, wave := begins(r, 10, at); first != want[0] || wave != want[1] {
-			t.Errorf("cluster %d of 10 waits for %d in %d waves, want %v", at, first, wave, want)
+	labelled := map[string]map[v2.ClusterKey]bool{"canary": {"c1": true, "c7": true, "elsewhere": true}, "stage": {"c7": true, "c3": true}}
+	tests := []struct {
+		waves []appcontext.Wave
+		of    int
+		want  string
+	}{
+		{[]appcontext.Wave{{Percent: 1}, {Clusters: 5}, {Percent: 100}}, 10, "c0|c1 c2 c3 c4 c5|c6 c7 c8 c9|"},
+		{[]appcontext.Wave{{Percent: 1}, {Clusters: 5}}, 3, "c0|c1 c2|"},
+		{[]appcontext.Wave{{Label: "canary"}, {Label: "stage"}, {Clusters: 2}}, 10, "c1 c7|c3|c0 c2|c4 c5 c6 c8 c9"},
+		{[]appcontext.Wave{{Clusters: 2}, {Label: "canary"}}, 10, "c0 c1|c7|c2 c3 c4 c5 c6 c8 c9"},
+		{[]appcontext.Wave{{Label: "nobody"}, {Clusters: 1}}, 3, "|c0|c1 c2"},
+	}
+	for _, tt := range tests {
+		var pairs []appcontext.Pair
+		for i := range tt.of {
+			pairs = append(pairs, standsAt("web", v2.ClusterKey(fmt.Sprintf("c%d", i)), pending))
+		}
+		st := New(Input{Apps: apps(appcontext.App{Name: "web", Rollout: &appcontext.Rollout{Waves: tt.waves}}), Pairs: pairs, Reports: reported{}, Labelled: labelled}).of("web")
+		waves := make([]string, len(tt.waves)+1)
+		for _, p := range st.wanted {
+			w := &waves[st.waveOf[p.Key.Cluster]]
+			*w = strings.TrimSpace(*w + " " + string(p.Key.Cluster))
+		}
+		if got := strings.Join(waves, "|"); got != tt.want {
+			t.Errorf("%v of %d clusters: %s, want %s", tt.waves, tt.of, got, tt.want)
 		}
 	}
-	if first, wave := begins(r, 3, 2); first != 1 || wave != 1 {
-		t.Errorf("the last of 3 waits for %d in %d waves", first, wave)
+}
+
+func TestARolloutPausesUntilItsRevisionIsPromoted(t *testing.T) {
+	t.Parallel()
+	short := 10
+	o := apps(appcontext.App{Name: "web", Rollout: &appcontext.Rollout{Bake: 60, Waves: []appcontext.Wave{
+		{Label: "canary", Bake: &short, Pause: true}, {Label: "nobody", Pause: true}, {Clusters: 1},
+	}}})
+	const first, second = "waits until somebody promotes revision 7: the rollout pauses after wave 1", "waits until somebody promotes revision 7: the rollout pauses after wave 2"
+	tests := []struct {
+		name     string
+		ready    []v2.ClusterKey
+		now      time.Duration
+		promoted appcontext.Promotion
+		want     [3]string // of c0, the canary c1, and c2
+	}{
+		{"the canary alone starts", nil, 0, appcontext.Promotion{}, [3]string{"waits for the rollout's wave 1: app web on c1: not applied yet", "", "waits for the rollout's wave 1: app web on c1: not applied yet"}},
+		{"a promotion does not replace readiness", nil, 0, appcontext.Promotion{Wave: 2}, [3]string{"waits for the rollout's wave 1: app web on c1: not applied yet", "", "waits for the rollout's wave 1: app web on c1: not applied yet"}},
+		{"nor the time of the wave", []v2.ClusterKey{"c1"}, 9 * time.Second, appcontext.Promotion{Wave: 2}, [3]string{"waits until 12:00:10, 10 seconds after the rollout's wave 1 was ready", "", "waits until 12:00:10, 10 seconds after the rollout's wave 1 was ready"}},
+		{"time does not end a pause", []v2.ClusterKey{"c1"}, time.Hour, appcontext.Promotion{}, [3]string{first, "", first}},
+		{"a wave without clusters pauses too", []v2.ClusterKey{"c1"}, time.Hour, appcontext.Promotion{Wave: 1}, [3]string{second, "", second}},
+		{"the last promotion", []v2.ClusterKey{"c1"}, time.Hour, appcontext.Promotion{Wave: 2}, [3]string{"", "", "waits for the rollout's wave 3: app web on c0: not applied yet"}},
+		{"a full one ends all waiting for waves", nil, 0, appcontext.Promotion{Full: true}, [3]string{}},
+	}
+	for _, tt := range tests {
+		pairs, see := []appcontext.Pair{standsAt("web", "c0", pending), standsAt("web", "c1", pending), standsAt("web", "c2", pending)}, reported{}
+		for i := range pairs {
+			if slices.Contains(tt.ready, pairs[i].Key.Cluster) {
+				pairs[i].Phase = settled
+				see["web "+string(pairs[i].Key.Cluster)] = ""
+			}
+		}
+		tt.promoted.Rev = 7
+		g := New(Input{
+			Apps: o, Pairs: pairs, Reports: see, Now: noon.Add(tt.now), Promoted: tt.promoted,
+			Labelled: map[string]map[v2.ClusterKey]bool{"canary": {"c1": true}},
+		})
+		for i, p := range pairs {
+			if got := g.For(p).Why; got != tt.want[i] {
+				t.Errorf("%s: %s: %q, want %q", tt.name, p.Key.Cluster, got, tt.want[i])
+			}
+		}
 	}
 }

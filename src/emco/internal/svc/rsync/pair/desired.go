@@ -26,6 +26,8 @@ type Desired struct {
 	Apps       []appcontext.App // of the revision; their order also holds for a removal
 	Places     map[v2.ClusterKey]map[string]appcontext.Digest
 	Elsewhere  map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold, if pairs wait for each other
+	Promoted   appcontext.Promotion
+	Labelled   map[string]map[v2.ClusterKey]bool // by label that waves name: the clusters that have it
 
 	// Scope limits Desired to some of the shard's clusters; what is on others stays as it
 	// is. Nil is no limit.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -381,7 +382,10 @@ func orderOf(w pair.Desired) *order {
 	if !gate.Ordered(w.Apps) {
 		return nil
 	}
-	o := &order{rev: w.Rev, removed: w.Removed, elsewhere: w.Elsewhere, apps: map[string]appcontext.App{}}
+	o := &order{rev: w.Rev, removed: w.Removed, elsewhere: w.Elsewhere, labelled: w.Labelled, promoted: w.Promoted, apps: map[string]appcontext.App{}}
+	if w.Rollback { // it brings back what ran, so it does not pause
+		o.promoted.Wave = math.MaxInt
+	}
 	for _, a := range w.Apps {
 		o.apps[a.Name] = appcontext.App{Name: a.Name, Failure: a.Failure, DependsOn: a.DependsOn, LeaveLast: a.LeaveLast, Rollout: a.Rollout}
 	}

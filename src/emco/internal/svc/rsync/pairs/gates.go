@@ -29,7 +29,9 @@ type order struct {
 	rev       int64
 	removed   bool
 	elsewhere map[v2.ClusterKey]map[string]appcontext.Digest // what other shards must hold, by cluster and app
-	described time.Time                                      // when waiting pairs last got a new description; guarded by writing
+	labelled  map[string]map[v2.ClusterKey]bool              // by label that waves name: the clusters that have it
+	promoted  appcontext.Promotion
+	described time.Time // when waiting pairs last got a new description; guarded by writing
 }
 
 // gateChecker decides which pairs may start, and which must wait for others, also for pairs of other shards.
@@ -98,7 +100,7 @@ func (g *gateChecker) of(ctx context.Context, uid v2.DeploymentID, o *order, pai
 		return nil, nil, err
 	}
 	reports := &gateReports{ctx: ctx, cache: g.reports, plans: g.cfg.Plans, others: others, equal: equalReports{}}
-	in := gate.Input{Apps: o.apps, Removed: o.removed, Pairs: slices.Concat(pairs, others.pairs), Reports: reports, Now: g.cfg.Now()}
+	in := gate.Input{Apps: o.apps, Removed: o.removed, Pairs: slices.Concat(pairs, others.pairs), Reports: reports, Now: g.cfg.Now(), Labelled: o.labelled, Promoted: o.promoted}
 	return gate.New(in), reports, nil
 }
 

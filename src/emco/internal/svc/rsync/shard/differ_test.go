@@ -69,7 +69,7 @@ func (h *history) reconcile() {
 	}
 	whole := pair.Desired{Deployment: "7", Head: "7", Rev: h.head.Rev, Removed: h.head.Gone}
 	if !whole.Removed {
-		if err := h.reconciler.allPlaces(h.Context(), &whole, false); err != nil {
+		if err := h.reconciler.allPlaces(h.Context(), &whole, appcontext.Revision{Number: whole.Rev}, false); err != nil {
 			h.Fatal(err)
 		}
 	}

@@ -34,7 +34,8 @@ type headState struct {
 	stopped bool
 	owned   bool // the head owns its deployment
 
-	terminated time.Time // of what is removed: time of the last terminate
+	promoted   appcontext.Promotion // of rev
+	terminated time.Time            // of what is removed: time of the last terminate
 }
 
 // reconciled is how far the shard has reconciled a head: which pairs it has written. Whether
@@ -201,7 +202,7 @@ func (r *headReconciler) reconcileHead(ctx context.Context, e appcontext.HeadEve
 
 // stateOf returns the state of a head that owns its deployment, or does not.
 func stateOf(head appcontext.Head, owned bool) headState {
-	s := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned}
+	s := headState{rev: head.Rev, removed: head.Gone || head.Rev == 0 && !head.TookOver(), stopped: head.Stopped, owned: owned, promoted: head.Promotion()}
 	if s.removed {
 		s.terminated = head.Terminated.UTC()
 	}
@@ -239,7 +240,7 @@ func (r *headReconciler) setDesired(ctx context.Context, head appcontext.Head, d
 		}
 	}
 	w := pair.Desired{
-		Deployment: deployment, Head: head.UID, Subject: head.Document, Trace: head.Traceparent, Rev: head.Rev, Removed: state.removed,
+		Deployment: deployment, Head: head.UID, Subject: head.Document, Trace: head.Traceparent, Rev: head.Rev, Removed: state.removed, Promoted: state.promoted,
 		Again:     last.state.removed && state.removed && !last.state.terminated.Equal(state.terminated),
 		Handovers: r.pairs.Handovers(), // before anything is read from the store
 	}
@@ -323,7 +324,7 @@ func (r *headReconciler) readRevision(ctx context.Context, w *pair.Desired, last
 	if !claim && !documents.All && r.followsReconciled(*w, last) {
 		return r.placesThatDiffer(ctx, w, last, documents)
 	}
-	return r.allPlaces(ctx, w, claim)
+	return r.allPlaces(ctx, w, rev, claim)
 }
 
 // followsReconciled reports whether it is enough to compare a revision with the last one.
@@ -334,8 +335,8 @@ func (r *headReconciler) followsReconciled(w pair.Desired, last reconciled) bool
 
 // allPlaces sets where a revision wants what. This shard's clusters are those on which it
 // has started, and those of its routes on which no shard has started.
-func (r *headReconciler) allPlaces(ctx context.Context, w *pair.Desired, claim bool) error {
-	all, err := r.Revisions.placements(ctx, w.Head, w.Rev)
+func (r *headReconciler) allPlaces(ctx context.Context, w *pair.Desired, rev appcontext.Revision, claim bool) error {
+	all, err := r.Revisions.placements(ctx, w.Head, rev)
 	if err != nil {
 		return err
 	}
@@ -362,6 +363,7 @@ func (r *headReconciler) allPlaces(ctx context.Context, w *pair.Desired, claim b
 	if !gate.Ordered(w.Apps) { // nothing waits for other shards
 		return nil
 	}
+	w.Labelled = all.labelled
 	w.Elsewhere = map[v2.ClusterKey]map[string]appcontext.Digest{}
 	for c, apps := range all.bundles {
 		if !own[c] {

@@ -37,6 +37,8 @@ type RevisionCache struct {
 type placements struct {
 	bundles map[v2.ClusterKey]map[string]appcontext.Digest // by cluster and app
 	ofShard map[int][]v2.ClusterKey                        // by shard: the clusters it must start on, unless another shard has started there
+
+	labelled map[string]map[v2.ClusterKey]bool // by label that waves name: the clusters that have it; nil: waves name none
 }
 
 // changes is where two revisions want different things. It is shared: nothing in it may be changed.
@@ -72,13 +74,13 @@ func (c *RevisionCache) list(ctx context.Context, head appcontext.HeadID, n int6
 }
 
 // placements returns what a revision wants on which clusters, or NotFound.
-func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, n int64) (placements, error) {
-	return c.placed.get(ctx, revisionKey{head: head, rev: n}, func() (placements, error) {
-		places, err := c.list(ctx, head, n)
+func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, rev appcontext.Revision) (placements, error) {
+	return c.placed.get(ctx, revisionKey{head: head, rev: rev.Number}, func() (placements, error) {
+		places, err := c.list(ctx, head, rev.Number)
 		if err != nil {
 			return placements{}, err
 		}
-		out, clusters := placements{bundles: make(map[v2.ClusterKey]map[string]appcontext.Digest, len(places))}, make([]v2.ClusterKey, 0, len(places))
+		out, clusters := placements{bundles: make(map[v2.ClusterKey]map[string]appcontext.Digest, len(places)), labelled: labelled(rev, places)}, make([]v2.ClusterKey, 0, len(places))
 		for _, p := range places {
 			out.bundles[p.Cluster] = p.Apps
 			clusters = append(clusters, p.Cluster)
@@ -86,6 +88,23 @@ func (c *RevisionCache) placements(ctx context.Context, head appcontext.HeadID, 
 		out.ofShard, err = c.byShard(ctx, clusters)
 		return out, err
 	})
+}
+
+// labelled returns the clusters of a revision by the labels that its waves name; nil if they name none.
+func labelled(rev appcontext.Revision, places []appcontext.Placement) map[string]map[v2.ClusterKey]bool {
+	if len(rev.Labelled) == 0 {
+		return nil
+	}
+	out := map[string]map[v2.ClusterKey]bool{}
+	for label, members := range rev.Labelled {
+		out[label] = map[v2.ClusterKey]bool{}
+		for i, p := range places {
+			if members.Has(i) {
+				out[label][p.Cluster] = true
+			}
+		}
+	}
+	return out
 }
 
 // byShard returns the clusters by the shards of their routes.

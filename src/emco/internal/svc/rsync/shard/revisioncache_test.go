@@ -64,7 +64,7 @@ func TestShardsReadPlacementsOfARevisionOnce(t *testing.T) {
 				if err != nil || len(on) != 1 || on["edge+c1"]["web"] != "b" {
 					t.Errorf("got %v, %v", on, err)
 				}
-				if _, err := d.placements(t.Context(), "7", 2); err != nil {
+				if _, err := d.placements(t.Context(), "7", appcontext.Revision{Number: 2}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -86,7 +86,7 @@ func TestShardsReadRevisionsTogether(t *testing.T) {
 			var all sync.WaitGroup
 			for range n {
 				all.Go(func() {
-					l, err := d.placements(t.Context(), "7", 1)
+					l, err := d.placements(t.Context(), "7", appcontext.Revision{Number: 1})
 					if err != nil || !reflect.DeepEqual(l.bundles, map[v2.ClusterKey]map[string]appcontext.Digest{"edge+c1": {"web": "b"}}) || !slices.Equal(l.ofShard[0], []v2.ClusterKey{"edge+c1"}) {
 						t.Errorf("got %+v, %v", l, err)
 					}
@@ -183,7 +183,7 @@ func TestAShardLooksAtItsOwnClusters(t *testing.T) {
 		apps := []appcontext.App{{Name: "web"}}
 		all = testing.AllocsPerRun(10, func() {
 			w := pair.Desired{Deployment: "7", Head: "7", Rev: 2, Apps: apps}
-			if err := r.allPlaces(t.Context(), &w, false); err != nil || len(w.Places) != 2 || w.Elsewhere != nil {
+			if err := r.allPlaces(t.Context(), &w, appcontext.Revision{Number: 2}, false); err != nil || len(w.Places) != 2 || w.Elsewhere != nil {
 				t.Fatalf("%d places, %d elsewhere, %v; want 2 and none", len(w.Places), len(w.Elsewhere), err)
 			}
 		})
