@@ -46,10 +46,10 @@ func (c Call) Skip() bool { return c.Method == "" }
 // verbs, and sends PUT and DELETE to others, which the server refuses; all are skipped here.
 var (
 	actions = []string{
-		"instantiate", "apply", "approve", "terminate", "stop", "update", "migrate", "rollback",
+		"instantiate", "apply", "approve", "terminate", "stop", "update", "migrate", "rollback", "promote",
 		"cancel", "start", "retry", "skip", "abort",
 	}
-	deleteSkips = []string{"approve", "status", "migrate", "update", "rollback", "terminate", "stop", "cancel", "start", "retry", "skip", "abort"}
+	deleteSkips = []string{"approve", "status", "migrate", "update", "rollback", "promote", "terminate", "stop", "cancel", "start", "retry", "skip", "abort"}
 )
 
 // Actions lists the actions that files can ask for.

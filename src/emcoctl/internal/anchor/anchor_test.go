@@ -40,9 +40,9 @@ func TestResolve(t *testing.T) {
 		{"odd names are escaped", anchor.Get, "projects", anchor.Names{Name: "a/b?c d"}, anchor.Call{Method: "GET", Path: "projects/a%2Fb%3Fc%20d"}},
 	}
 	skips := map[anchor.Verb][]string{
-		anchor.Update: {"instantiate", "apply", "approve", "terminate", "migrate", "update", "rollback", "stop", "status"},
-		anchor.Get:    {"instantiate", "apply", "approve", "terminate", "migrate", "update", "rollback", "stop"},
-		anchor.Delete: {"approve", "status", "migrate", "update", "rollback", "terminate", "stop"},
+		anchor.Update: {"instantiate", "apply", "approve", "terminate", "migrate", "update", "rollback", "promote", "stop", "status"},
+		anchor.Get:    {"instantiate", "apply", "approve", "terminate", "migrate", "update", "rollback", "promote", "stop"},
+		anchor.Delete: {"approve", "status", "migrate", "update", "rollback", "promote", "terminate", "stop"},
 	}
 	for verb, lasts := range skips {
 		for _, last := range lasts {

@@ -93,7 +93,7 @@ var table = []Kind{
 	typed[v2.AppProfile](Kind{Collection: "profiles", Parents: []string{"composite-profiles"}, File: true}, "AppProfile"),
 	typed[v2.DeploymentIntentGroup](Kind{
 		Collection: Groups, Parents: []string{"composite-apps"}, Short: []string{"dig", "deploy", "deployments"}, Singular: "deployment", Canonical: canonGroup,
-		Actions: []string{"approve", "instantiate", "migrate", "rollback", "status", "stop", "terminate", "update"},
+		Actions: []string{"approve", "instantiate", "migrate", "promote", "rollback", "status", "stop", "terminate", "update"},
 	}, "DeploymentIntentGroup"),
 	typed[v2.PlacementIntent](Kind{Collection: "generic-placement-intents", Parents: []string{Groups}, Short: []string{"gpi"}}, "PlacementIntent"),
 	typed[v2.AppIntent](Kind{Collection: "app-intents", Parents: []string{"generic-placement-intents"}, Short: []string{"ai"}}, "AppIntent"),
@@ -189,6 +189,8 @@ func MembersAt(path string) []v2.Member {
 		return v2.MembersOf[v2.Rollback]()
 	case anchor.Last(path) == "migrate":
 		return v2.MembersOf[v2.Migrate]()
+	case anchor.Last(path) == "promote":
+		return v2.MembersOf[v2.Promote]()
 	case anchor.IsAction(path):
 		return nil
 	}

@@ -210,18 +210,30 @@ func seconds(n int) string {
 	return fmt.Sprintf(", then %d seconds more", n)
 }
 
-// waves returns "1 cluster, 25 %, the rest; 60 seconds after each".
+// waves returns "1 cluster, label canary (then it pauses), 25 %, the rest; each starts …".
 func waves(r v2.Rollout) string {
 	var parts []string
 	for _, w := range r.Waves {
+		part := fmt.Sprintf("%d clusters", w.Clusters)
 		switch {
+		case w.ClusterLabel != "":
+			part = "label " + w.ClusterLabel
 		case w.Percent > 0:
-			parts = append(parts, fmt.Sprintf("%d %%", w.Percent))
+			part = fmt.Sprintf("%d %%", w.Percent)
 		case w.Clusters == 1:
-			parts = append(parts, "1 cluster")
-		default:
-			parts = append(parts, fmt.Sprintf("%d clusters", w.Clusters))
+			part = "1 cluster"
 		}
+		var after []string
+		if w.Bake != nil {
+			after = append(after, fmt.Sprintf("%d seconds", *w.Bake))
+		}
+		if w.Pause {
+			after = append(after, "it pauses")
+		}
+		if len(after) > 0 {
+			part += " (then " + strings.Join(after, ", ") + ")"
+		}
+		parts = append(parts, part)
 	}
 	text := strings.Join(append(parts, "the rest"), ", ")
 	if r.Bake > 0 {

@@ -43,8 +43,10 @@ type actionRequest struct {
 	name     string // as in URLs
 	reason   string
 	force    bool
-	revision int64  // of a rollback
+	revision int64  // that a rollback restores, or a promotion means
 	target   string // of a migration: VERSION/GROUP
+	wave     int    // of a promotion: after which the rollout goes on; 0 for the next pause
+	full     bool   // of a promotion: nothing waits for waves any more
 	body     []byte // of a document; nil for none
 	digest   string // of the plan that it must carry out; empty for any outcome
 }
@@ -53,6 +55,11 @@ type actionRequest struct {
 func (x *actionRequest) flags(c *cobra.Command) {
 	if x.name == "rollback" {
 		c.Flags().Int64Var(&x.revision, "revision", 0, "number of the revision to restore; emcoctl revisions lists them")
+	}
+	if x.name == "promote" {
+		c.Flags().Int64Var(&x.revision, "revision", 0, "the revision that is meant: if another one is desired by now, nothing is done")
+		c.Flags().IntVar(&x.wave, "wave", 0, "go on after this wave, counted from 1 (default: the wave after which the rollout pauses next)")
+		c.Flags().BoolVar(&x.full, "full", false, "let all clusters change now, without waiting for waves any more")
 	}
 	if x.name == "migrate" {
 		c.Flags().StringVar(&x.target, "to", "", "VERSION/GROUP of the deployment intent group that takes over")
@@ -111,6 +118,8 @@ func (x actionRequest) document() ([]byte, error) {
 		return x.body, nil
 	case x.name == "rollback":
 		return json.Marshal(v2.Rollback{Spec: v2.RollbackSpec{Revision: strconv.FormatInt(x.revision, 10)}})
+	case x.name == "promote":
+		return json.Marshal(v2.Promote{Spec: v2.PromoteSpec{Revision: x.revision, Wave: x.wave, Full: x.full}})
 	case x.name == "migrate":
 		return json.Marshal(v2.Migrate{Spec: v2.MigrateSpec{Version: version, Group: group}})
 	}
@@ -163,6 +172,7 @@ var actionText = []struct{ name, short, long string }{
 	{"instantiate", "Deploy what the documents describe", ""},
 	{"rollback", "Restore an earlier revision as the next one", "Content and placements are those of --revision; nothing is rendered."},
 	{"migrate", "Hand a deployment over to another deployment intent group", "The other group, --to VERSION/GROUP of the same composite app, must be approved. Its\ndocuments replace what runs."},
+	{"promote", "Let a rollout go on after a pause", "The revision stays. Its next wave begins when the waves before are ready; --full lets all\nclusters change at once."},
 	{"stop", "Stop reconciling a deployment", "Objects on clusters stay as they are."},
 	{"terminate", "Remove a deployment from its clusters", ""},
 }

@@ -23,6 +23,7 @@ var GoalOf = map[string]progress.Goal{
 	"update":      progress.Instantiated,
 	"rollback":    progress.Instantiated,
 	"migrate":     progress.Instantiated,
+	"promote":     progress.Instantiated,
 	"terminate":   progress.Terminated,
 }
 
