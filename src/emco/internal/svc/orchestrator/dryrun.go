@@ -189,7 +189,10 @@ func (g *Groups) planDryRun(ctx context.Context, doc store.Doc, req actionReques
 		return dryRunResult{}, err
 	}
 	out.digest = planDigest(req, out.before, group, outcome)
-	out.confirm, err = revision.NeedsConfirmation(ctx, g.contexts, out.before, next)
+	out.confirm, err = b.NeedsConfirmation(ctx, out.before, out.draft.Placements) // as the worker
+	if err == nil && out.confirm == "" {
+		out.confirm, err = b.NeedsConfirmation(ctx, out.before, next) // as the request, also for apps that fail
+	}
 	return out, err
 }
 

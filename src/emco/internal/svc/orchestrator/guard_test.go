@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render/rendertest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
@@ -193,4 +195,56 @@ func typingErrors(t *testing.T) {
 	p.work()
 	p.settle()
 	equal(t, "when it is meant", p.holds(id), "c00 v1")
+}
+
+// A chart that renders to nothing by mistake must not delete what runs: not by an update, nor by another
+// action that makes a revision. The plan says so before.
+func TestAnEmptyChartDeletesNothingUnlessConfirmed(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a", "b")
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	id, app := g.doc().UID, "projects/shop/composite-apps/till/v1/apps"
+	empty := p.pack(map[string]string{"web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 0.1.0\n"})
+	p.upload("PUT "+app+"/web", name("web"), empty)
+
+	const text = "app web would have 0 instead of 1 objects on edge+a and clusters like it, and lose v1 ConfigMap default/web; if that is meant, confirm it with ?force=true"
+	confirm := func(action, body, want string) {
+		t.Helper()
+		a := g.act(action+"?dryRun=true", body)
+		var plan v2.Plan
+		p.must(json.Unmarshal([]byte(a.body), &plan))
+		equal(t, "the plan of "+action, plan.Confirm, want)
+	}
+	for _, action := range []string{"update", "instantiate"} { // after the failure, instantiate is allowed
+		confirm(action, "", text)
+		g.acts(action)
+		p.work()
+		p.settle()
+		equal(t, "the failure of "+action, g.head().Failure, text)
+		equal(t, "clusters hold", p.holds(id), "a v1, b v1")
+	}
+	other := p.group("v1", "other")
+	other.make("edge")
+	other.acts("approve")
+	confirm("migrate", `{"spec":{"targetCompositeAppVersion":"v1","targetDeploymentIntentGroup":"other"}}`, text)
+
+	g.acts("update?force=true")
+	p.work()
+	equal(t, "when it is meant", g.head().Failure, "")
+	first := fmt.Sprint(g.head().Rev)
+	p.upload("PUT "+app+"/web", name("web"), p.chart("v2"))
+	g.acts("update")
+	p.work()
+	p.settle()
+	equal(t, "clusters hold what came back", p.holds(id), "a v2, b v2")
+
+	// What a rollback would bring is known when it is requested.
+	back := `{"spec":{"revision":"` + first + `"}}`
+	confirm("rollback", back, text)
+	g.refused("rollback", back, 409, text)
+	equal(t, "a rollback that is meant", g.act("rollback?force=true", back).status, 202)
+	p.work()
+	equal(t, "the rollback", g.head().Failure, "")
 }

@@ -46,7 +46,7 @@ func (g *Groups) prepare(ctx context.Context, requested, group lifecycle.Snapsho
 		return out, err
 	}
 	if !req.force {
-		text, err := revision.NeedsConfirmation(ctx, g.contexts, requested.Head, next)
+		text, err := revision.Builder{Contexts: g.contexts, Blobs: g.contexts}.NeedsConfirmation(ctx, requested.Head, next)
 		if err != nil {
 			return out, err
 		}

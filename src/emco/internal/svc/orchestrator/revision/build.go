@@ -180,13 +180,13 @@ func refuse(built []builtApp, refused map[string]*appcontext.Failure) (more bool
 	return more
 }
 
-// confirm refuses a draft that removes many placements without confirmation: the documents
-// may have changed since the operation was requested.
+// confirm refuses a draft that removes many placements, or most objects of an app, without confirmation: the
+// documents may have changed since the operation was requested, and nothing was rendered then.
 func (b Builder) confirm(ctx context.Context, head appcontext.Head, d Draft) error {
 	if head.Op.Force {
 		return nil
 	}
-	text, err := NeedsConfirmation(ctx, b.Contexts, head, d.Placements)
+	text, err := b.NeedsConfirmation(ctx, head, d.Placements)
 	if err == nil && text != "" {
 		err = errs.New(errs.Invalid, text)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxDuplicates = 5  // objects that a finding about duplicates names
-	maxOthers     = 10 // apps that place objects of one app, too, and are named
+	maxNamed  = 5  // objects that one text names
+	maxOthers = 10 // apps that a text is about, such as those that place objects of one app, too
 )
 
 // Placed is what clusters should hold, kept as it changes: the mirror.
@@ -46,14 +46,6 @@ type duplicate struct {
 
 // String is the finding.
 func (d duplicate) String() string {
-	var names []string
-	for _, id := range d.objects[:min(len(d.objects), maxDuplicates)] {
-		names = append(names, id.String())
-	}
-	text := strings.Join(names, ", ")
-	if more := len(d.objects) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
 	clusters := string(d.first)
 	switch {
 	case d.more == 1:
@@ -61,7 +53,20 @@ func (d duplicate) String() string {
 	case d.more > 1:
 		clusters += fmt.Sprintf(" and %d more clusters", d.more)
 	}
-	return fmt.Sprintf("%s: %s also places this on %s: they overwrite each other; rename one", text, d.other, clusters)
+	return fmt.Sprintf("%s: %s also places this on %s: they overwrite each other; rename one", named(d.objects), d.other, clusters)
+}
+
+// named names the first objects, and says how many others there are.
+func named(objects []manifest.ID) string {
+	var names []string
+	for _, id := range objects[:min(len(objects), maxNamed)] {
+		names = append(names, id.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(objects) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // duplicateSearch finds duplicates of one draft. It looks at each set of apps that clusters share once, and compares two bundles
@@ -170,8 +175,16 @@ func (s *duplicateSearch) beside(ctx context.Context, is appcontext.Placement, c
 	return nil
 }
 
-// common returns the objects that a bundle and one of another deployment have in common; none if that one cannot be read, which must
-// not hold up this deployment.
+// readable returns a bundle; an empty one if it is lost or damaged, which must not hold up what only compares itself with it.
+func readable(ctx context.Context, bundles bundleReader, d appcontext.Digest) (appcontext.Bundle, error) {
+	b, err := bundles.GetBundle(ctx, d)
+	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Internal) {
+		return appcontext.Bundle{}, nil
+	}
+	return b, err
+}
+
+// common returns the objects that a bundle and one of another deployment have in common.
 func (s *duplicateSearch) common(ctx context.Context, own, other appcontext.Digest) ([]manifest.ID, error) {
 	key := [2]appcontext.Digest{own, other}
 	if ids, known := s.compared[key]; known {
@@ -181,8 +194,8 @@ func (s *duplicateSearch) common(ctx context.Context, own, other appcontext.Dige
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.bundles.GetBundle(ctx, other)
-	if err != nil && !errs.Is(err, errs.NotFound) && !errs.Is(err, errs.Internal) {
+	b, err := readable(ctx, s.bundles, other)
+	if err != nil {
 		return nil, err
 	}
 	there := make(map[manifest.ObjectKey]bool, len(b.Objects))
@@ -255,7 +268,7 @@ func findings(found []duplicate, app string, within bool) (out []string) {
 	return shortened(out)
 }
 
-// shortened returns the first texts about others that place objects of an app, and how many others there are.
+// shortened returns the first texts, each about another app, and how many others there are.
 func shortened(texts []string) []string {
 	more := len(texts) - maxOthers
 	if more <= 0 {

@@ -3,21 +3,12 @@ package revision
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/orchestrator/plan"
-)
-
-// Users must confirm with ?force=true a revision that removes more than manyPlacements, or
-// more than largeShare of a deployment of at least that size: a typing error in a label
-// must not empty a fleet.
-const (
-	manyPlacements = 20
-	largeShare     = 10 // percent
 )
 
 // appPlacement is an app with its bundle and the clusters that it goes to, sorted.
@@ -144,43 +135,6 @@ func inheritedPlacements(ctx context.Context, contexts *appcontext.Store, d v2.D
 		out = append(out, appcontext.Placement{Cluster: cluster, Apps: apps[cluster]})
 	}
 	return out, nil
-}
-
-// NeedsConfirmation returns why users must confirm the next placements; empty if they need not.
-// Errors are the store's.
-func NeedsConfirmation(ctx context.Context, contexts *appcontext.Store, head appcontext.Head, next []appcontext.Placement) (string, error) {
-	now, err := Desired(ctx, contexts, head)
-	if err != nil {
-		return "", err
-	}
-	if gone, all := countRemoved(now, next); tooMany(gone, all) {
-		return fmt.Sprintf("this would remove %d of %d placements; if that is meant, confirm it with ?force=true", gone, all), nil
-	}
-	return "", nil
-}
-
-// tooMany reports whether users must confirm the removal of gone out of all placements.
-func tooMany(gone, all int) bool {
-	return gone > manyPlacements || all >= manyPlacements && gone*100 > all*largeShare
-}
-
-// countRemoved counts the placements of now, and how many of them next lacks.
-func countRemoved(now, next []appcontext.Placement) (gone, all int) {
-	counts := map[[2]uintptr]int{} // clusters that share their maps share the count
-	for was, is := range appcontext.Zip(now, next) {
-		key := [2]uintptr{was.SetID(), is.SetID()}
-		n, known := counts[key]
-		if !known {
-			for app := range was.Apps {
-				if _, stays := is.Apps[app]; !stays {
-					n++
-				}
-			}
-			counts[key] = n
-		}
-		gone, all = gone+n, all+len(was.Apps)
-	}
-	return gone, all
 }
 
 // Planned returns where the apps of a plan should run, whether or not they can be rendered.

@@ -55,6 +55,7 @@ func placementsOf(pairs map[appcontext.PairKey]bool, bundle appcontext.Digest) [
 func TestH61LargeRemovalsAreConfirmed(t *testing.T) {
 	t.Parallel()
 	contexts := contexttest.New(t)
+	b := Builder{Contexts: contexts, Blobs: contexts}
 	head, err := contexts.ChangeHead(t.Context(), appcontext.Head{}, appcontext.Head{UID: "7"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestH61LargeRemovalsAreConfirmed(t *testing.T) {
 		if head, err = contexts.Publish(t.Context(), head, appcontext.Revision{Number: head.LastRev + 1}, slices.Values(placementsOf(now, "d"))); err != nil {
 			t.Fatal(err)
 		}
-		text, err := NeedsConfirmation(t.Context(), contexts, head, placementsOf(next, ""))
+		text, err := b.NeedsConfirmation(t.Context(), head, placementsOf(next, ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestH61LargeRemovalsAreConfirmed(t *testing.T) {
 		}
 		gone := head
 		gone.Gone = true
-		if text, err := NeedsConfirmation(t.Context(), contexts, gone, nil); err != nil || text != "" {
+		if text, err := b.NeedsConfirmation(t.Context(), gone, nil); err != nil || text != "" {
 			t.Fatalf("what is terminated needs no confirmation: got %q, %v", text, err)
 		}
 	})
