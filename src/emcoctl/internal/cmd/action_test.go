@@ -151,7 +151,11 @@ func planServer(t *testing.T, bound *[]string, status int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("dryRun") == "true" {
-			fmt.Fprint(w, `{"name":"d","plan":"sha256:abc","action":"update","revision":2,"apps":[],"summary":{"add":1}}`)
+			confirm := ""
+			if strings.HasSuffix(r.URL.Path, "/migrate") {
+				confirm = "app web would have 0 instead of 3 objects"
+			}
+			fmt.Fprintf(w, `{"name":"d","plan":"sha256:abc","action":"update","revision":2,"confirm":%q,"apps":[],"summary":{"add":1}}`, confirm)
 			return
 		}
 		if r.Method == http.MethodGet {
@@ -198,6 +202,8 @@ func TestF25ActionsAreBoundToTheirPlans(t *testing.T) {
 		{"a person agrees", "update", true, "y\n", 202, 0, "sha256:abc", "update now? [y/N]"},
 		{"a person declines", "update", true, "\n", 202, 1, "none", "nothing was done"},
 		{"a person has gone", "rollback --revision 1", true, "", 202, 1, "none", "nothing was done"},
+		{"a person must confirm", "migrate --to v2/d", true, "y\n", 202, 1, "none", "nothing was done: repeat the command with --force, if that is meant"},
+		{"a person confirms", "migrate --to v2/d --force", true, "y\n", 202, 0, "sha256:abc", "needs --force: app web would have 0 instead of 3 objects"},
 		{"a person knows", "update -y", true, "", 202, 0, "", "accepted"},
 		{"an action without a plan", "stop", true, "", 202, 0, "", "accepted"},
 		{"a person terminates", "terminate", true, "y\n", 202, 0, "", "This removes p/a/v1/d from its clusters, with 3 objects.\nterminate now? [y/N] "},

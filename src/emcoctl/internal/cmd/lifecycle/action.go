@@ -213,7 +213,7 @@ func (d *Command) Flags(c *cobra.Command) {
 		f.BoolVarP(&d.yes, "yes", "y", false, "on a terminal, do not ask")
 	}
 	if d.plannable() {
-		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements")
+		f.BoolVar(&d.force, "force", false, "confirm the removal of many placements, or of most objects of an app")
 	}
 	d.actionRequest.flags(c)
 }
@@ -388,13 +388,17 @@ var errDeclined = errors.New("nothing was done")
 // maxReply bounds what is read of a user's reply.
 const maxReply = 100
 
-// askPlan shows the plan of an action, and returns its digest if the user agrees.
+// askPlan shows the plan of an action, and returns its digest if the user agrees. It does not ask for what would be refused
+// without --force.
 func askPlan(ctx context.Context, s *session.Session, c *client.Client, path string, x actionRequest) (string, error) {
 	p, _, err := x.plan(ctx, c, path)
 	if err != nil {
 		return "", err
 	}
 	preview.Plan(s.Sys.Out, path, p, preview.Options{Colour: s.Colour()})
+	if p.Confirm != "" && !x.force {
+		return "", fmt.Errorf("%w: repeat the command with --force, if that is meant", errDeclined)
+	}
 	return p.Digest, ask(s, "\n"+x.name+" now? [y/N] ")
 }
 
