@@ -248,3 +248,63 @@ func TestAnEmptyChartDeletesNothingUnlessConfirmed(t *testing.T) {
 	p.work()
 	equal(t, "the rollback", g.head().Failure, "")
 }
+
+// A rollback cannot bring apps back to clusters that are no longer registered. It says so before it begins, or, if
+// they go meanwhile, instead of a revision that would wait for them for ever.
+func TestARollbackNamesClustersThatAreNoLongerRegistered(t *testing.T) {
+	t.Parallel()
+	names := clusterNames(8)
+	p := newControlPlane(t)
+	p.fleet("edge", names...)
+	p.onboard("v1")
+	g := p.runs("v1", "g", "edge")
+	for _, c := range names[1:] {
+		p.want(204, "DELETE cluster-providers/edge/clusters/"+c+"/labels/all", "")
+	}
+	g.acts("update")
+	p.work()
+	p.settle()
+	id := g.doc().UID
+	equal(t, "clusters hold", p.holds(id), "c00 v1")
+	deregister := func(c string) {
+		t.Helper()
+		p.want(204, "DELETE "+p.clouds()+"/stores/cluster-references/"+c, "")
+		p.want(204, "DELETE cluster-providers/edge/clusters/"+c, "")
+	}
+	register := func(c string) {
+		t.Helper()
+		p.want(201, "POST cluster-providers/edge/clusters", `{"metadata":{"name":"`+c+`"},"spec":{"gitOps":{"gitOpsType":"git","gitOpsReferenceObject":"repo"}}}`)
+	}
+	const back = `{"spec":{"revision":"1"}}`
+	refusal := func(named string) string {
+		return "revision 1 is not restored: it has apps on clusters that are not registered any longer: " + named +
+			"; register them again, or update, which places apps on the clusters of now"
+	}
+
+	before := g.history()
+	deregister("c01")
+	g.refused("rollback", back, 400, refusal("edge+c01"))
+	g.refused("rollback?dryRun=true", back, 400, refusal("edge+c01"))
+	for _, c := range names[2:] {
+		deregister(c)
+	}
+	g.refused("rollback?force=true", back, 400, refusal("edge+c01, edge+c02, edge+c03, edge+c04, edge+c05 and 2 more"))
+	equal(t, "history", g.history(), before)
+
+	for _, c := range names[1:] {
+		register(c)
+	}
+	equal(t, "the rollback", g.act("rollback", back).status, 202)
+	p.want(204, "DELETE cluster-providers/edge/clusters/c03", "") // before it is carried out
+	p.work()
+	p.settle()
+	equal(t, "the failure", g.head().Failure, refusal("edge+c03"))
+	equal(t, "clusters hold", p.holds(id), "c00 v1")
+
+	register("c03")
+	equal(t, "the rollback with all clusters", g.act("rollback", back).status, 202)
+	p.work()
+	p.settle()
+	equal(t, "the failure", g.head().Failure, "")
+	equal(t, "clusters hold", strings.Count(p.holds(id), "v1"), 8)
+}

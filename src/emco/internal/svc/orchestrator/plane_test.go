@@ -345,7 +345,7 @@ func (p *controlPlane) workWith(ctx context.Context, renderer render.Renderer) {
 	w := &Worker{db: p.db, contexts: p.contexts, planner: p.groups.planner, quotas: p.groups.quotas, reviewed: p.groups.reviewed, renderer: renderer, log: slog.New(slog.DiscardHandler)}
 	for op, err := range p.contexts.Operations(p.Context()) {
 		p.must(err)
-		w.execute(ctx, revision.Builder{Contexts: p.contexts, Renderer: renderer, Blobs: p.contexts, Placed: p.groups.placed, Admit: w.admit, Recipients: w.planner.Recipients}, op)
+		w.execute(ctx, revision.Builder{Contexts: p.contexts, Renderer: renderer, Blobs: p.contexts, Placed: p.groups.placed, Admit: w.admit, Recipients: w.planner.Recipients, CheckRegistered: w.planner.CheckRegistered}, op)
 	}
 }
 

@@ -78,7 +78,7 @@ func (g *Groups) nextPlacements(ctx context.Context, doc store.Doc, now appconte
 
 // restorablePlacements returns the placements of a revision that a rollback restores.
 // Objects of revisions from before a migration carry another deployment's id, so those
-// revisions are refused.
+// revisions are refused, and so are those with clusters that are not registered any longer.
 func (g *Groups) restorablePlacements(ctx context.Context, head appcontext.Head, n int64) ([]appcontext.Placement, error) {
 	rev, err := g.contexts.Revision(ctx, head.UID, n)
 	if err != nil {
@@ -88,7 +88,10 @@ func (g *Groups) restorablePlacements(ctx context.Context, head appcontext.Head,
 		return nil, errs.New(errs.Conflict, fmt.Sprintf("revision %d is from before a migration: its objects carry the id %s, and those of the deployment %s", n, rev.Deployed, head.Deployment()))
 	}
 	placements, err := g.contexts.Placements(ctx, head.UID, n)
-	return placements, revisionNotFound(err, n)
+	if err != nil {
+		return nil, revisionNotFound(err, n)
+	}
+	return placements, g.planner.CheckRegistered(ctx, n, placements)
 }
 
 // isRestorable reports whether a revision's objects carry the deployment's current id.

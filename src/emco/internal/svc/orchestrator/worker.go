@@ -139,7 +139,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.admit, Recipients: w.planner.Recipients}, op)
+			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.admit, Recipients: w.planner.Recipients, CheckRegistered: w.planner.CheckRegistered}, op)
 		})
 	}
 	return ctx.Err()

@@ -27,7 +27,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing/tracingtest"
 )
 
-// workerFixture is an etcd and a document store on which several workers work.
+// workerFixture is an etcd and a document store on which several workers work. It has the cluster p+c.
 type workerFixture struct {
 	*testing.T
 	etcd     *clientv3.Client
@@ -42,6 +42,10 @@ func newWorkerFixture(t *testing.T) workerFixture {
 	p.must(err)
 	t.Cleanup(func() { p.must(server.Close()) })
 	p.etcd, p.contexts = server.Client(), appcontext.New(server.Client(), "/emco/")
+	for _, key := range []store.Key{"cluster-providers/p", "cluster-providers/p/clusters/c"} {
+		_, err := p.db.Create(t.Context(), store.Write{Key: key, Body: []byte("{}")})
+		p.must(err)
+	}
 	return p
 }
 

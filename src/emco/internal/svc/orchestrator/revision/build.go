@@ -42,6 +42,10 @@ type Builder struct {
 	// Recipients returns the clusters that read files, and the recipients of encrypted Secrets there, as
 	// plan.Planner.Recipients; nil: revisions with readable Secrets are not restored if a policy encrypts them.
 	Recipients func(ctx context.Context, clusters []v2.ClusterKey) (map[v2.ClusterKey][]string, error)
+
+	// CheckRegistered refuses, as Invalid, to restore placements on clusters that are not registered, as
+	// plan.Planner.CheckRegistered; nil: all are restored.
+	CheckRegistered func(ctx context.Context, rev int64, placements []appcontext.Placement) error
 }
 
 // Blobs is where rendered content goes: the AppContext, or memory for a dry run.

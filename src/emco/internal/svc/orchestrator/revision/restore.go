@@ -26,7 +26,7 @@ func (b Builder) Restore(ctx context.Context, head appcontext.Head, policies pla
 }
 
 // RestoredDraft returns the draft of a rollback. It is NotFound if the earlier revision is no longer
-// kept, and Invalid if a policy refuses its content.
+// kept, and Invalid if clusters of it are not registered any longer or a policy refuses its content.
 func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, policies plan.Policies) (Draft, error) {
 	old, err := b.Contexts.Revision(ctx, head.UID, head.Op.From)
 	if err != nil {
@@ -36,6 +36,11 @@ func (b Builder) RestoredDraft(ctx context.Context, head appcontext.Head, polici
 	d.Revision.Namespace, d.Revision.Cloud, d.Revision.Apps, d.Revision.Labelled = old.Namespace, old.Cloud, old.Apps, old.Labelled
 	if d.Placements, err = b.Contexts.Placements(ctx, head.UID, head.Op.From); err != nil {
 		return d, err
+	}
+	if b.CheckRegistered != nil {
+		if err := b.CheckRegistered(ctx, head.Op.From, d.Placements); err != nil {
+			return d, err
+		}
 	}
 	if err := b.checkRestored(ctx, d, policies); err != nil {
 		return d, err
