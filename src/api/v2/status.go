@@ -28,7 +28,7 @@ type Status struct {
 	Stopped    bool        `json:"stopped,omitempty"`    // ours: the deployment is not reconciled
 	MovedTo    string      `json:"movedTo,omitempty"`    // ours: the group that took over the objects on clusters
 	Use        *Use        `json:"use,omitempty"`        // ours: what the revision puts on clusters
-	Outdated   string      `json:"outdated,omitempty"`   // ours: what an update would place elsewhere
+	Outdated   string      `json:"outdated,omitempty"`   // ours: what an update would place elsewhere or render again
 	Leaving    []Leaving   `json:"leaving,omitempty"`    // ours: apps of earlier revisions that are not removed yet
 	Conditions []Condition `json:"conditions,omitempty"` // ours
 

@@ -169,6 +169,7 @@ type App struct {
 	Sizes    []BundleSize `json:"sizes,omitempty"`   // of each bundle; none in revisions of older versions
 	Class    Digest       `json:"class,omitempty"`   // of all input of the bundle, if there is one
 	Classes  []Digest     `json:"classes,omitempty"` // the same of each bundle, if there are several
+	Sources  Digest       `json:"sources,omitempty"` // plan.App.Sources; none in revisions of older versions
 	Failure  *Failure     `json:"failure,omitempty"`
 	Verdicts []Verdict    `json:"verdicts,omitempty"` // why clusters were left out; capped
 	Findings []string     `json:"findings,omitempty"` // warnings for users

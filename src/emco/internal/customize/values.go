@@ -1,13 +1,17 @@
 package customize
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 )
@@ -64,6 +68,49 @@ func ClusterOverrides(g v2.DeploymentIntentGroup, app App, fleet placement.Inven
 		}
 	}
 	return out, nil
+}
+
+// OverrideFacts returns the digest of what the values of ClusterOverrides follow from besides the group's document: the clusters that
+// selectors of the entries select, and the facts that values name. The error is Invalid if a cluster does not have one of them.
+func OverrideFacts(g v2.DeploymentIntentGroup, app App, fleet placement.Inventory, pairs KeyValuesOf) (manifest.Digest, error) {
+	sum := sha256.New()
+	for i, o := range g.Spec.Overrides {
+		if o.App != app.Name {
+			continue
+		}
+		clusters, names := app.Clusters, namedFacts(o)
+		switch {
+		case len(o.Clusters) > 0:
+			clusters = slices.Concat(selected(o.Clusters, forLabel, app, fleet), selected(o.Clusters, forCluster, app, fleet))
+		case len(names) == 0:
+			continue
+		}
+		fmt.Fprintf(sum, "%d of %d\n", len(clusters), i)
+		for _, c := range clusters {
+			line := append([]byte(c), '\n')
+			for _, name := range names {
+				fact, err := Fact(name, c, pairs)
+				if err != nil {
+					return "", err
+				}
+				line = append(strconv.AppendQuote(line, fact), '\n')
+			}
+			sum.Write(line)
+		}
+	}
+	return manifest.Digest("sha256:" + hex.EncodeToString(sum.Sum(nil))), nil
+}
+
+// namedFacts returns the names of the facts that the values of an entry name, sorted.
+func namedFacts(o v2.OverrideValue) (names []string) {
+	for _, value := range o.Values {
+		_, _ = v2.FillFacts(value, func(name string) (string, error) {
+			names = append(names, name)
+			return "", nil
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // selected returns the clusters of an app that selectors of a rank select, sorted.

@@ -55,10 +55,12 @@ type Inventory interface {
 	Labelled(provider, label string) []v2.ClusterKey
 }
 
-// Places are the clusters that documents give the apps of a deployment. They are shared and never change.
+// Places are the clusters that documents give the apps of a deployment, and what the apps are rendered from there. They are
+// shared and never change.
 type Places struct {
 	Cloud    string                     // UID of the document of the logical cloud
 	Clusters map[string][]v2.ClusterKey // by app, in order; without apps that cannot be placed
+	Sources  map[string]string          // by app: the digest of what it is rendered from; without apps that cannot be rendered
 }
 
 // Bytes is about how much memory places take; nil takes none.
@@ -69,6 +71,9 @@ func (p *Places) Bytes() int {
 	n := 256
 	for _, clusters := range p.Clusters {
 		n += 64 + 16*len(clusters) // their names are those of the inventory
+	}
+	for app, sources := range p.Sources {
+		n += 64 + len(app) + len(sources)
 	}
 	return n
 }

@@ -16,7 +16,7 @@ import (
 // comparedPlaces is what a comparison of a revision with the places by documents has found.
 type comparedPlaces struct {
 	places *placement.Places
-	text   string // see outdatedPlaces
+	text   string // see outdatedApps
 }
 
 // comparedCache keeps the last comparison of each revision: it looks at every cluster of every app, and clients poll statuses.
@@ -31,7 +31,7 @@ func newComparedCache() *comparedCache {
 	return bytelru.New[revisionKey, comparedPlaces](comparisonsBytes)
 }
 
-// outdated describes what an update would change of the places of a revision; "" if that is nothing or not known, or if an update would
+// outdated describes what an update would change of the places and the content of a revision; "" if that is nothing or not known, or if an update would
 // fail: the next action reports documents that cannot be placed. at is that of the snapshot's mirror.Snapshot. Of errors, it returns
 // those of a store that cannot be reached.
 func (r *Reader) outdated(ctx context.Context, of Subject, s Snapshot, at int64) (string, error) {
@@ -52,7 +52,7 @@ func (r *Reader) outdated(ctx context.Context, of Subject, s Snapshot, at int64)
 	if known, ok := r.compared.Get(k); ok && known.places == places {
 		return known.text, nil
 	}
-	text := s.outdatedPlaces(places.Clusters)
+	text := s.outdatedApps(places)
 	r.compared.Remove(k)
 	r.compared.Put(k, comparedPlaces{places, text}, comparisonBytes+len(text)+places.Bytes())
 	return text, nil
@@ -73,44 +73,59 @@ func (r *Reader) instantiated(ctx context.Context, cloud appcontext.HeadID, at i
 	return err == nil && head.State == appcontext.Instantiated, err
 }
 
-// outdatedPlaces describes the clusters where an update would place the apps of the revision, and
-// those where it would remove them; "" if it would change no place. places are the clusters
-// that the documents give each app now.
-func (s Snapshot) outdatedPlaces(places map[string][]v2.ClusterKey) string {
-	var changes []string
+// outdatedApps describes the clusters where an update would place the apps of the revision, those where it would remove
+// them, and the apps that stay where they are and that it would render again; "" if there are none.
+func (s Snapshot) outdatedApps(places *placement.Places) string {
+	var moves, renders []string
 	for _, a := range s.apps {
-		now, known := places[a.Name]
-		same := func(p desiredPlace, c v2.ClusterKey) bool { return p.cluster == c } // both are in order
-		if !known || a.Failure != nil || slices.EqualFunc(a.desired, now, same) {
+		now, known := places.Clusters[a.Name]
+		if !known || a.Failure != nil {
 			continue
 		}
-		has, left := map[v2.ClusterKey]bool{}, []v2.ClusterKey{}
-		for _, p := range a.desired {
-			has[p.cluster] = true
+		same := func(p desiredPlace, c v2.ClusterKey) bool { return p.cluster == c } // both are in order
+		if !slices.EqualFunc(a.desired, now, same) {
+			moves = append(moves, a.moves(now)...)
+			continue
 		}
-		var added []v2.ClusterKey
-		for _, c := range now {
-			if !has[c] {
-				added = append(added, c)
-			}
-			delete(has, c)
-		}
-		for _, p := range a.desired { // in order
-			if has[p.cluster] {
-				left = append(left, p.cluster)
-			}
-		}
-		if len(added) > 0 {
-			changes = append(changes, "add app "+a.Name+" to "+firstOf(added))
-		}
-		if len(left) > 0 {
-			changes = append(changes, "remove app "+a.Name+" from "+firstOf(left))
+		if sources := places.Sources[a.Name]; sources != "" && a.Sources != "" && sources != string(a.Sources) {
+			renders = append(renders, a.Name)
 		}
 	}
-	if len(changes) == 0 {
-		return ""
+	var texts []string
+	if len(moves) > 0 {
+		texts = append(texts, "labels, intents or the logical cloud have changed: an update would "+strings.Join(moves, ", "))
 	}
-	return "labels, intents or the logical cloud have changed: an update would " + strings.Join(changes, ", ")
+	if len(renders) > 0 {
+		texts = append(texts, "packages, profiles, labels or key-value pairs have changed: an update would render app "+strings.Join(renders, ", app ")+" again")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// moves describes the clusters that an app would get and those that it would leave, if now were its clusters.
+func (a appPlaces) moves(now []v2.ClusterKey) (changes []string) {
+	has, left := map[v2.ClusterKey]bool{}, []v2.ClusterKey{}
+	for _, p := range a.desired {
+		has[p.cluster] = true
+	}
+	var added []v2.ClusterKey
+	for _, c := range now {
+		if !has[c] {
+			added = append(added, c)
+		}
+		delete(has, c)
+	}
+	for _, p := range a.desired { // in order
+		if has[p.cluster] {
+			left = append(left, p.cluster)
+		}
+	}
+	if len(added) > 0 {
+		changes = append(changes, "add app "+a.Name+" to "+firstOf(added))
+	}
+	if len(left) > 0 {
+		changes = append(changes, "remove app "+a.Name+" from "+firstOf(left))
+	}
+	return changes
 }
 
 // firstOf names the first cluster and counts the others.

@@ -1,6 +1,8 @@
 package orchestrator
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,4 +61,91 @@ func TestAPolledStatusReadsFewDocuments(t *testing.T) {
 			t.Errorf("%s: %d documents were read, want the group for the request and for its answer", tt.name, n)
 		}
 	}
+}
+
+// The status tells that an update would render an app again: after changes of its package and its profile, and of the facts and labels
+// that its override values follow from. It does not if an update would fail.
+func TestTheStatusTellsWhatAnUpdateWouldRenderAgain(t *testing.T) {
+	t.Parallel()
+	p := newControlPlane(t)
+	p.fleet("edge", "a", "b")
+	p.onboard("v1")
+	facts := "cluster-providers/edge/clusters/b/kv-pairs"
+	fact := func(do, zone string) func() {
+		return func() {
+			p.want(201, do, `{"metadata":{"name":"facts"},"spec":{"kv":[{`+zone+`}]}}`)
+		}
+	}
+	fact("POST "+facts, `"zone":"north"`)()
+	fact("POST cluster-providers/edge/clusters/a/kv-pairs", `"zone":"north"`)()
+	p.want(201, "POST cluster-providers/edge/clusters/a/labels", `{"clusterLabel":"large"}`)
+	g := p.group("v1", "g")
+	all, _, _ := strings.Cut(g.path(), "/g")
+	p.want(201, "POST "+all, `{"metadata":{"name":"g"},"spec":{"compositeProfile":"small","version":"r1","logicalCloud":"stores","overrideValues":[
+		{"app":"web","values":{"zone":"{{ .cluster.kv.zone }}"}},{"app":"web","clusters":[{"clusterProvider":"edge","clusterLabel":"large"}],"values":{"size":"2"}}]}}`)
+	g.intend("edge")
+	g.acts("approve", "instantiate")
+	p.work()
+	p.settle()
+
+	app := strings.TrimSuffix(all, "/deployment-intent-groups")
+	profile := func(values string) func() {
+		return func() {
+			p.upload("PUT "+app+"/composite-profiles/small/profiles/web", `{"metadata":{"name":"web"},"spec":{"app":"web"}}`,
+				p.pack(map[string]string{"manifest.yaml": "version: v1\ntype:\n  values: v.yaml\n", "v.yaml": values}))
+		}
+	}
+	chart := func(archive string) func() {
+		return func() { p.upload("PUT "+app+"/apps/web", name("web"), archive) }
+	}
+	const again = "packages, profiles, labels or key-value pairs have changed: an update would render app web again"
+	check := func(when, want string) {
+		t.Helper()
+		equal(t, when, g.status().Outdated, want)
+	}
+	check("nothing", "")
+	for _, tt := range []struct {
+		name   string
+		change func()
+		want   string
+	}{
+		{"the same package", chart(p.chart("v1")), ""},
+		{"another package", chart(p.chart("v2")), again},
+		{"another profile", profile("a: c\n"), again},
+		{"a fact", fact("PUT "+facts+"/facts", `"zone":"south"`), again},
+		{"a fact that no value names", fact("PUT "+facts+"/facts", `"zone":"south","region":"x"`), ""},
+		{"a fact that is missing, so that an update would fail", fact("PUT "+facts+"/facts", `"region":"x"`), ""},
+		{"the fact again", fact("PUT "+facts+"/facts", `"zone":"south"`), ""},
+		{"a label", func() { p.want(204, "DELETE cluster-providers/edge/clusters/a/labels/large", "") }, again},
+		{"a label that values follow from", func() { p.want(201, "POST cluster-providers/edge/clusters/b/labels", `{"clusterLabel":"large"}`) }, again},
+		{
+			"a place", func() { p.want(204, "DELETE cluster-providers/edge/clusters/b/labels/all", "") },
+			"labels, intents or the logical cloud have changed: an update would remove app web from edge+b",
+		},
+	} {
+		tt.change()
+		check(tt.name, tt.want)
+		if tt.want != "" {
+			g.acts("update")
+			p.work()
+			p.settle()
+			check("an update after "+tt.name, "")
+		}
+	}
+	equal(t, "the rollback", g.act("rollback", `{"spec":{"revision":"`+fmt.Sprint(g.head().Rev-1)+`"}}`).status, 202)
+	p.work()
+	p.settle()
+	check("a rollback", "labels, intents or the logical cloud have changed: an update would remove app web from edge+b")
+	g.acts("update")
+	p.work()
+	p.settle()
+
+	chart(p.chart("v3"))()
+	rev := g.revisionOf(g.head().Rev)
+	places, err := p.contexts.Placements(t.Context(), g.head().UID, rev.Number)
+	p.must(err)
+	rev.Number, rev.Apps[0].Sources = rev.Number+1, "" // as an older version writes it
+	_, err = p.contexts.Publish(t.Context(), g.head(), rev, slices.Values(places))
+	p.must(err)
+	check("a revision of an older version", "")
 }

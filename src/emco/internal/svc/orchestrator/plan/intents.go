@@ -21,7 +21,7 @@ const maxClasses = 1000
 
 // customize adds the edits of override values and of action controllers to the apps.
 func (p Planner) customize(ctx context.Context, group store.Key, d documents, apps []App) error {
-	keyValues := func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.KeyValues(ctx, cluster) }
+	keyValues := p.keyValues(ctx)
 	c := customize.Deployment{Group: string(group), Namespace: namespaceOf(d.cloud), Inventory: d.fleet, KeyValues: keyValues}
 	index := map[string]*App{}
 	for i := range apps {
@@ -33,6 +33,12 @@ func (p Planner) customize(ctx context.Context, group store.Key, d documents, ap
 		a.Edits, a.Refusal = customize.ClusterOverrides(d.group, app, d.fleet, keyValues)
 		if a.Refusal != nil && !errs.Is(a.Refusal, errs.Invalid) {
 			return a.Refusal
+		}
+		if a.Refusal == nil {
+			var err error
+			if a.Sources, err = p.sources(ctx, d, app, a.Request.Package, a.Request.Profile); err != nil {
+				return err
+			}
 		}
 		c.Apps, index[a.Name] = append(c.Apps, app), a
 	}
@@ -54,6 +60,11 @@ func (p Planner) customize(ctx context.Context, group store.Key, d documents, ap
 		}
 	}
 	return checkClasses(apps)
+}
+
+// keyValues returns a function that reads the key-value pairs of a cluster.
+func (p Planner) keyValues(ctx context.Context) customize.KeyValuesOf {
+	return func(cluster v2.ClusterKey) (map[string]string, error) { return p.inventory.KeyValues(ctx, cluster) }
 }
 
 // checkClasses refuses a plan with too many classes.

@@ -2,16 +2,19 @@ package plan
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/bytelru"
+	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Places returns the clusters of each app by the current documents, without what rendering needs; nil if another process
+// Places returns the clusters of each app by the current documents, and what it would be rendered from there; nil if another process
 // chooses the clusters: it is not asked. Apps that cannot be placed are left out, and those whose place depends on more than
 // documents. Errors are those of Plan, but the logical cloud need not be ready. Clients poll statuses, and each asks for
 // places: the same ones are returned until a document changes that they may follow from.
@@ -35,23 +38,37 @@ func (p Planner) findPlaces(ctx context.Context, doc store.Doc) (*placement.Plac
 	if err != nil || d.remote {
 		return nil, err
 	}
-	names, err := p.AppNames(ctx, d.app)
-	if err == nil {
-		err = p.demands(ctx, &d, names, true)
-	}
+	packages, err := p.packages(ctx, d.app)
 	if err != nil {
 		return nil, err
 	}
-	out := &placement.Places{Cloud: d.cloudID, Clusters: map[string][]v2.ClusterKey{}}
+	profiles, err := p.profiles(ctx, store.Key(d.app.ProfileStoreKey(d.group.Spec.Profile)))
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(packages))
+	if err := p.demands(ctx, &d, names, true); err != nil {
+		return nil, err
+	}
+	out := &placement.Places{Cloud: d.cloudID, Clusters: map[string][]v2.ClusterKey{}, Sources: map[string]string{}}
 	for _, name := range names {
 		if d.demands[name].Momentary {
 			continue
 		}
 		decision, err := p.decide(ctx, d, name)
+		if errs.Is(err, errs.Invalid) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out.Clusters[name] = decision.Clusters
+		profile, has := profiles[name]
+		sources, err := p.sources(ctx, d, customize.App{Name: name, Clusters: decision.Clusters}, packages[name], profile)
 		switch {
-		case err == nil:
-			out.Clusters[name] = decision.Clusters
-		case !errs.Is(err, errs.Invalid):
+		case err == nil && has:
+			out.Sources[name] = string(sources)
+		case err != nil && !errs.Is(err, errs.Invalid):
 			return nil, err
 		}
 	}

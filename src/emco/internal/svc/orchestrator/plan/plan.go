@@ -12,6 +12,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
+	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/criteria"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
@@ -40,6 +41,7 @@ type App struct {
 	Findings []string // of controllers
 	Policies Policies
 	Order    Order
+	Sources  manifest.Digest // what the app is rendered from, see Planner.sources; empty if it is refused
 }
 
 // Classes returns the clusters of the app by the edits that they get.

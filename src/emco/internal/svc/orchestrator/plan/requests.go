@@ -3,7 +3,9 @@ package plan
 import (
 	"context"
 	"io"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -49,14 +51,28 @@ func (p Planner) requests(ctx context.Context, d documents, deployment v2.Deploy
 }
 
 // AppNames returns the names of a composite app's apps, in order. Errors are the store's.
-func (p Planner) AppNames(ctx context.Context, app v2.CompositeAppKey) (names []string, err error) {
+func (p Planner) AppNames(ctx context.Context, app v2.CompositeAppKey) ([]string, error) {
+	packages, err := p.packages(ctx, app)
+	return slices.Sorted(maps.Keys(packages)), err
+}
+
+// packages returns the packages of a composite app by app.
+func (p Planner) packages(ctx context.Context, app v2.CompositeAppKey) (map[string]render.Archive, error) {
+	out := map[string]render.Archive{}
 	for doc, err := range p.db.List(ctx, store.Key(app.StoreKey()+"/apps"), store.Query{Depth: 1}) {
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, path.Base(string(doc.Key)))
+		out[path.Base(string(doc.Key))] = p.archive(doc)
 	}
-	return names, nil
+	return out, nil
+}
+
+// sources returns the digest of what an app is rendered from on clusters, and what users may change while the group is approved:
+// its package, its profile, and what its override values follow from. The error is Invalid if the values cannot be filled in.
+func (p Planner) sources(ctx context.Context, d documents, app customize.App, pkg, profile render.Archive) (manifest.Digest, error) {
+	facts, err := customize.OverrideFacts(d.group, app, d.fleet, p.keyValues(ctx))
+	return manifest.Digest(DigestOf([]manifest.Digest{pkg.Digest, profile.Digest, facts})), err
 }
 
 // order reads an app's delivery order.

@@ -283,7 +283,7 @@ func (b Builder) renderAll(ctx context.Context, p plan.Plan, before builtBefore)
 
 // unbuilt returns the app as a revision records it, before it is rendered.
 func unbuilt(a plan.App) appcontext.App {
-	return appcontext.App{Name: a.Name, DependsOn: a.Order.DependsOn, LeaveLast: a.Order.LeaveLast, Rollout: a.Order.Rollout}
+	return appcontext.App{Name: a.Name, Sources: a.Sources, DependsOn: a.Order.DependsOn, LeaveLast: a.Order.LeaveLast, Rollout: a.Order.Rollout}
 }
 
 // build builds each class of an app. If one of them fails, the app does.
