@@ -278,7 +278,7 @@ func TestARollbackNamesClustersThatAreNoLongerRegistered(t *testing.T) {
 	const back = `{"spec":{"revision":"1"}}`
 	refusal := func(named string) string {
 		return "revision 1 is not restored: it has apps on clusters that are not registered any longer: " + named +
-			"; register them again, or update, which places apps on the clusters of now"
+			"; register them again, or update, which uses the clusters that are registered now"
 	}
 
 	before := g.history()

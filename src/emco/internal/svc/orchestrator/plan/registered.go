@@ -33,5 +33,5 @@ func (p Planner) CheckRegistered(ctx context.Context, rev int64, placements []ap
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	return errs.New(errs.Invalid, fmt.Sprintf(
-		"revision %d is not restored: it has apps on clusters that are not registered any longer: %s; register them again, or update, which places apps on the clusters of now", rev, named))
+		"revision %d is not restored: it has apps on clusters that are not registered any longer: %s; register them again, or update, which uses the clusters that are registered now", rev, named))
 }
