@@ -97,7 +97,7 @@ func (c *violationList) standard(l LogicalCloudSpec) {
 	if l.Namespace == "" {
 		c.fail("spec.namespace", "is empty; a logical cloud of level 1 needs a namespace, and one of level 0 uses \"default\"")
 	}
-	if systemNamespaces[l.Namespace] {
+	if l.Namespace == "default" {
 		c.fail("spec.namespace", "%s belongs to the cluster; choose another one", quote(l.Namespace))
 	}
 	if l.User.Name == "" {
@@ -111,9 +111,26 @@ func (c *violationList) standard(l LogicalCloudSpec) {
 	}
 }
 
-// systemNamespaces are namespaces that no logical cloud of level 1 may have: the permissions of
-// its user would reach what runs the cluster.
-var systemNamespaces = map[string]bool{"default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true, "flux-system": true, "argocd": true}
+// CheckNamespace returns an error of kind errs.Invalid if a cloud of level 1 has a namespace of the system: the permissions of
+// its user would reach what runs the cluster. It is for new clouds and for changes of the namespace. Validate does not
+// check it, so clouds that were stored before a namespace became one of the system stay valid.
+func (l LogicalCloudSpec) CheckNamespace() error {
+	var c violationList
+	if l.Level == LevelStandard && IsSystemNamespace(l.Namespace) {
+		c.fail("spec.namespace", "%s belongs to the system of the cluster; choose another one", quote(l.Namespace))
+	}
+	return c.err()
+}
+
+// IsSystemNamespace reports whether a namespace belongs to Kubernetes, to a reconciler or to EMCO's agent. Apps have no
+// objects there unless a policy lists the namespace.
+func IsSystemNamespace(name string) bool {
+	switch name {
+	case "flux-system", "argocd", "config-management-system", "emco", "emco-system":
+		return true
+	}
+	return strings.HasPrefix(name, "kube-")
+}
 
 // namespace checks the name of a namespace; it may be empty.
 func (c *violationList) namespace(field, s string) {

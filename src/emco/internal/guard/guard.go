@@ -193,14 +193,11 @@ func (c *objectCheck) checkScope() {
 	}
 }
 
-// systemNamespaces are not for apps unless a policy lists them.
-var systemNamespaces = []string{"kube-*", "flux-system", "argocd", "config-management-system", "emco", "emco-system"}
-
 func (c *objectCheck) inNamespace(namespace string) bool {
 	if len(c.policy.Namespaces) > 0 {
 		return matches(c.policy.Namespaces, namespace)
 	}
-	return !matches(systemNamespaces, namespace)
+	return !v2.IsSystemNamespace(namespace)
 }
 
 // checkReconciler finds objects that make a reconciler apply content that EMCO has not rendered.

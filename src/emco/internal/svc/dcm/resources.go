@@ -35,7 +35,7 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.LogicalCloud]{
 		Kind: "LogicalCloud", Orphan: "Project not found", Explicit: true,
 		Collection: "projects/{project}/logical-clouds", Item: "{logicalCloud}", Put: resource.PutCreated,
-		Guards: s.Clouds, Adopt: keepNamespace, Show: shownCloud,
+		Guards: s.Clouds, Settle: checkNamespace, Adopt: adoptNamespace, Show: shownCloud,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.ClusterReference]{
 		Kind: "Cluster Reference", Orphan: "LogicalCloud not found", Explicit: true,
@@ -64,13 +64,21 @@ func (s Resources) Mount(r *mux.Router) {
 // adminNamespace is the namespace of clouds of level 0, which EMCO sets.
 const adminNamespace = "default"
 
-// keepNamespace has a PUT of a cloud of level 0 keep the namespace that is stored: answers show another one, and what was
-// read may be sent back.
-func keepNamespace(c *v2.LogicalCloud, secret seal.Secret, old v2.LogicalCloud, _ seal.Secret) (seal.Secret, error) {
+// checkNamespace refuses a new cloud in a namespace of the system.
+func checkNamespace(_ context.Context, _ resource.Place, c *v2.LogicalCloud) error {
+	return c.Spec.CheckNamespace()
+}
+
+// adoptNamespace has a PUT of a cloud of level 0 keep the namespace that is stored: answers show another one, and what was
+// read may be sent back. It refuses a move of a cloud of level 1 to a namespace of the system.
+func adoptNamespace(c *v2.LogicalCloud, secret seal.Secret, old v2.LogicalCloud, _ seal.Secret) (seal.Secret, error) {
 	if c.Spec.Level == v2.LevelAdmin && old.Spec.Level == v2.LevelAdmin {
 		c.Spec.Namespace = old.Spec.Namespace
 	}
-	return secret, nil
+	if c.Spec.Level == old.Spec.Level && c.Spec.Namespace == old.Spec.Namespace {
+		return secret, nil
+	}
+	return secret, c.Spec.CheckNamespace()
 }
 
 // shownCloud shows a logical cloud as upstream EMCO does: with the namespace that level 0 has, and with null for no labels.

@@ -157,11 +157,39 @@ func TestACloudOfLevel1NeedsANamespaceAndAUser(t *testing.T) {
 	for _, tt := range []struct{ spec, text string }{
 		{`{"user":{"userName":"ann"}}`, "spec.namespace: is empty"},
 		{`{"namespace":"team"}`, "spec.user.userName: is empty"},
-		{`{"namespace":"kube-system","user":{"userName":"ann"}}`, "belongs to the cluster"},
+		{`{"namespace":"kube-system","user":{"userName":"ann"}}`, "belongs to the system of the cluster"},
+		{`{"namespace":"config-management-system","user":{"userName":"ann"}}`, "belongs to the system of the cluster"},
+		{`{"namespace":"emco","user":{"userName":"ann"}}`, "belongs to the system of the cluster"},
+		{`{"namespace":"default","user":{"userName":"ann"}}`, "belongs to the cluster"},
 		{`{"namespace":"team","user":{"userName":"system:masters"}}`, "a name of Kubernetes itself"},
 		{`{"namespace":"team","user":{"userName":"ann","type":"password"}}`, "spec.user.type"},
 		{`{"namespace":"team","user":{"userName":"ann"},"networkPolicy":"all"}`, "spec.networkPolicy"},
 	} {
 		c.Run(t, step{Do: "POST /v2/projects/p/logical-clouds", Body: `{"metadata":{"name":"x"},"spec":` + tt.spec + `}`, Status: 400, Text: tt.text})
 	}
+}
+
+// A namespace may become one of the system in a later version: clouds that have it stay as they are, and no other cloud gets it.
+func TestACloudKeepsANamespaceThatBecameOneOfTheSystem(t *testing.T) {
+	t.Parallel()
+	c := newCloudFixture(t)
+	stored := store.Write{
+		Key: "projects/p/logical-clouds/old", Parent: "projects/p",
+		Body: json.RawMessage(`{"metadata":{"name":"old"},"spec":{"namespace":"emco","level":"1","user":{"userName":"ann"}}}`),
+	}
+	if _, err := c.DB.Create(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/v2/projects/p/logical-clouds"
+	body := func(name, namespace string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"namespace":"` + namespace + `","labels":{"a":"b"},"user":{"userName":"ann"}}}`
+	}
+	c.Run(t,
+		step{Do: "PUT " + path + "/old", Body: body("old", "emco"), Status: 201, Text: `"labels":{"a":"b"}`},
+		step{Do: "PUT " + path + "/old", Body: body("old", "emco-system"), Status: 400, Text: "spec.namespace"},
+		step{Do: "PUT " + path + "/old", Body: body("old", "team"), Status: 201},
+		step{Do: "PUT " + path + "/old", Body: body("old", "emco"), Status: 400, Text: "spec.namespace"},
+		step{Do: "POST " + path, Body: `{"metadata":{"name":"admin"},"spec":{"level":"0","namespace":"emco"}}`, Status: 201},
+		step{Do: "PUT " + path + "/admin", Body: body("admin", "emco"), Status: 400, Text: "spec.namespace"},
+	)
 }
