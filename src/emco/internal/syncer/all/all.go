@@ -25,9 +25,10 @@ type Platforms struct {
 // Backends returns a fresh registry without platforms.
 func Backends() *syncer.Registry { return On(Platforms{}) }
 
-// On returns a fresh registry. A backend is a line here and a type in v2.gitOpsTypes. A destination
+// On returns a fresh registry. A backend is a line here and a type in v2.gitOpsTypes. Its reconciler needs a case in
+// applierOf of svc/dcm/objects.go, unless it finds accounts in the namespace of the logical cloud. A destination
 // that is not Git also needs its keys and Published in syncobjects, a sink, a case in sink/dispatch,
-// its construction in app, and its applier of logical clouds in svc/dcm/objects.go.
+// and its construction in app.
 func On(p Platforms) *syncer.Registry {
 	r := syncer.NewRegistry()
 	syncer.Register(r, v2.Anthos, anthos.New, syncer.Options{
