@@ -242,7 +242,7 @@ func (m *metrics) transfers(stats func() plain.Stats) {
 // resting counts the repositories that are cooling down.
 func (m *metrics) resting(count func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "emco_git_resting", Help: "Repositories that are left alone for a while: the server is down, refuses the credential or throttles.",
+		Name: "emco_git_resting", Help: "Repositories that are left alone for a while: the server is down, refuses the credential or throttles, or EMCO's own limits for it are used up.",
 	}, func() float64 { return float64(count()) }))
 }
 
