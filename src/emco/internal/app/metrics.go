@@ -329,30 +329,30 @@ func (f fleetCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(silentDesc, prometheus.GaugeValue, float64(t.Silent))
 }
 
-// inventory shows the numbers of documents.
-func (m *metrics) inventory(counts func() map[string]int) {
-	c := inventoryCollector{counts, map[string]*prometheus.Desc{}}
+// documentCounts shows the numbers of documents.
+func (m *metrics) documentCounts(counts func() map[string]int) {
+	c := documentCollector{counts, map[string]*prometheus.Desc{}}
 	for _, k := range documenttally.Kinds() {
 		c.descs[k.Name] = prometheus.NewDesc("emco_"+k.Name, "Documents of this kind, as of the last five seconds.", nil, nil)
 	}
 	m.registry.MustRegister(c)
 }
 
-// inventoryCollector reads the numbers of documents once for each scrape.
-type inventoryCollector struct {
+// documentCollector reads the numbers of documents once for each scrape.
+type documentCollector struct {
 	counts func() map[string]int
 	descs  map[string]*prometheus.Desc // by kind
 }
 
 // Describe implements prometheus.Collector.
-func (c inventoryCollector) Describe(out chan<- *prometheus.Desc) {
+func (c documentCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c inventoryCollector) Collect(out chan<- prometheus.Metric) {
+func (c documentCollector) Collect(out chan<- prometheus.Metric) {
 	for kind, n := range c.counts() {
 		out <- prometheus.MustNewConstMetric(c.descs[kind], prometheus.GaugeValue, float64(n))
 	}

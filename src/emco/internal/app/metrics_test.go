@@ -54,7 +54,7 @@ func TestF55Metrics(t *testing.T) {
 	})
 }
 
-// The metrics of the inventory follow the documents.
+// The counts of documents follow the documents.
 func TestTheInventoryIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

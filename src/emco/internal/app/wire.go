@@ -172,7 +172,7 @@ func (a *App) newWiring(c config.Config, p resolvedSettings, st openStores, m *m
 	w.clouds = dcm.NewClouds(st.db, st.contexts).WithStatus(w.reader)
 	w.networks = ncm.New(st.db, st.contexts).WithStatus(w.reader)
 	documents := documenttally.New(st.db, a.log)
-	m.inventory(documents.Counts)
+	m.documentCounts(documents.Counts)
 	w.services = []run.Service{
 		documents,
 		&upkeep.Service{DB: st.db, Log: a.log},
