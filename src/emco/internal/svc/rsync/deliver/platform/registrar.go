@@ -16,8 +16,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncer"
 )
 
-// validity is how long a registration counts as unchanged: others may change it on the
-// platform. The first delivery after that registers again.
+// validity is how long the outcome of a call counts as unchanged: others may change it on the
+// platform. The first delivery after that calls again.
 const validity = time.Hour
 
 // Options are what a registrar works with.
@@ -38,9 +38,9 @@ type Registrar struct {
 	workers *queue.Workers             // by cluster; own the goroutines that call
 	timers  *queue.Timers[pair.Target] // of releases that wait for their delay
 
-	mu         sync.Mutex
-	calls      map[pair.Target]call         // that are due or delayed; guarded by mu
-	registered map[pair.Target]registration // guarded by mu
+	mu    sync.Mutex
+	calls map[pair.Target]call     // that are due or delayed; guarded by mu
+	made  map[pair.Target]madeCall // the last one that succeeded; guarded by mu
 }
 
 // call is one call of a platform, and the results that come true with it.
@@ -53,8 +53,8 @@ type call struct {
 	results  []pair.Result
 }
 
-// registration is the last successful call for a target.
-type registration struct {
+// madeCall is a call for a target that succeeded.
+type madeCall struct {
 	digest digest
 	at     time.Time
 }
@@ -64,7 +64,7 @@ type digest [sha256.Size]byte
 
 // NewRegistrar returns a registrar whose work ends with ctx, or by Stop.
 func NewRegistrar(ctx context.Context, o Options) *Registrar {
-	r := &Registrar{Options: o, calls: map[pair.Target]call{}, registered: map[pair.Target]registration{}}
+	r := &Registrar{Options: o, calls: map[pair.Target]call{}, made: map[pair.Target]madeCall{}}
 	r.workers = queue.NewWorkers(r.work)
 	r.timers = queue.NewTimers(func(t pair.Target) { r.workers.Add(ctx, string(t.Cluster), t) })
 	return r
@@ -94,7 +94,7 @@ func (r *Registrar) Register(ctx context.Context, done []pair.Result, routes map
 		if !begun {
 			c = r.newCall(t, platform, routes[t], result.Apps)
 		}
-		if r.isCurrent(t, c) {
+		if r.dropIfMade(t, c) {
 			others = append(others, result)
 			continue
 		}
@@ -117,12 +117,12 @@ func (r *Registrar) newCall(t pair.Target, platform syncer.Bootstrapper, to rout
 	return c
 }
 
-// isCurrent reports whether the last call was the same and recent. If so, a different
-// call that is still pending is canceled.
-func (r *Registrar) isCurrent(t pair.Target, c call) bool {
+// dropIfMade reports whether the last call was the same and recent. If so, it drops a different
+// call of the target that is still pending.
+func (r *Registrar) dropIfMade(t pair.Target, c call) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.registered[t]
+	last, ok := r.made[t]
 	if !ok || last.digest != c.digest || time.Since(last.at) >= validity {
 		return false
 	}
@@ -195,10 +195,10 @@ func (r *Registrar) note(t pair.Target, c call, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil || len(c.apps) == 0 {
-		delete(r.registered, t)
+		delete(r.made, t)
 		return
 	}
-	r.registered[t] = registration{c.digest, time.Now()}
+	r.made[t] = madeCall{c.digest, time.Now()}
 }
 
 // Forget forgets a target that was stopped or is gone, and cancels its pending call.
@@ -207,7 +207,7 @@ func (r *Registrar) Forget(t pair.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.calls, t)
-	delete(r.registered, t)
+	delete(r.made, t)
 }
 
 // Stop waits for calls to end; the context must have ended, and Register must not be
