@@ -23,6 +23,9 @@ import (
 // storeRetry determines when reads and writes of our own stores are tried again.
 var storeRetry = pair.Retry{First: pair.FirstRetry, Longest: time.Minute}
 
+// headAttempts is how often a head is tried before the term of its shard ends.
+const headAttempts = 6
+
 // awayPause is how long a head waits until it asks again for documents that are away.
 const awayPause = 5 * time.Second
 
@@ -46,8 +49,8 @@ type reconciled struct {
 	mark  int64 // of the document store, from before the revision's clusters were read
 }
 
-// headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it, except recheckWhole and
-// stopTimers, which others may call, and the timers of orphans and waiting, which fire in goroutines of their own.
+// headReconciler writes the pairs that heads ask for. Only the goroutine of run uses it. Others may call recheckWhole and
+// stopTimers. The timers of orphans and waiting fire in goroutines of their own.
 type headReconciler struct {
 	Shared
 	number   int               // of the shard
@@ -117,7 +120,7 @@ func (r *headReconciler) recheck(id appcontext.HeadID, why recheck) {
 }
 
 // handleHead reconciles a head and requeues the targets that must change. It tries again while
-// a store is unreachable. After six attempts it returns the error, which ends the shard's term; the
+// a store is unreachable. After headAttempts it returns the error, which ends the shard's term; the
 // next term begins with all heads.
 //
 // While the documents are away the term goes on, because what is desired already is delivered (ADR 0083): the
@@ -151,7 +154,7 @@ func (r *headReconciler) handleHead(ctx context.Context, e appcontext.HeadEvent)
 			attempt = 0
 			_ = pause.For(ctx, r.awayPause)
 			continue
-		case errors.Is(err, appcontext.ErrFenced), attempt > pair.MaxAttempts:
+		case errors.Is(err, appcontext.ErrFenced), attempt >= headAttempts:
 			return err
 		}
 		r.Log.Warn("head not reconciled; will retry", "deployment", e.Head.UID, "err", err)
@@ -444,10 +447,10 @@ func (r *headReconciler) registrations(ctx context.Context, w pair.Desired) (map
 	lookup, out := r.Routes.Lookup(), make(map[v2.ClusterKey]string, len(w.Places))
 	lookup.Prefetch(ctx, maps.Keys(w.Places))
 	for cluster := range w.Places {
-		r, err := lookup.Registration(ctx, cluster)
+		registration, err := lookup.Registration(ctx, cluster)
 		switch {
-		case r.UID != "": // also of one that cannot be decoded
-			out[cluster] = r.UID
+		case registration.UID != "": // also of one that cannot be decoded
+			out[cluster] = registration.UID
 		case !errs.Is(err, errs.NotFound):
 			return nil, err
 		}
