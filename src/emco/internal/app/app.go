@@ -5,7 +5,8 @@
 //	migrate.go               the work of emco migrate
 //	resolve.go               what the settings refer to: files, keys, executables
 //	app.go                   a start, the servers and the end
-//	stores.go, storepair.go  documents, AppContext, audit log and keys, and whether the stores belong together
+//	stores.go                documents, AppContext, audit log and keys
+//	storeidentity.go         whether the stores belong together
 //	wire.go                  the services, those of -target, and what they share
 //	access.go, audit.go      who may do what, and the record of it
 //	git.go, sinks.go         repositories, and the writers of what clusters get
@@ -44,9 +45,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/openapi"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	"github.com/emco-orchestrator/emco/src/emco/internal/run"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync"
@@ -97,7 +98,7 @@ type App struct {
 
 	upkeepAfter time.Duration // from the start to the first sweep, generation and look at the level; 0: as usual
 
-	apart func(context.Context, error) error // see storepair.Pair
+	apart func(context.Context, error) error // see storeidentity.Stores
 
 	closers     []func() error // in order of opening
 	description openapi.Pages
@@ -174,7 +175,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 		m.apiCertificate(noEnd)
 	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", permission.Explain(err, c.Data))
+		return nil, fmt.Errorf("data folder: %w", fileowner.Explain(err, c.Data))
 	}
 	if err := a.trace(c, p.traceTLS); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/diskspace"
 	"github.com/emco-orchestrator/emco/src/emco/internal/doctor"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/route"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 )
@@ -194,7 +194,7 @@ const commandPatience = 10 * time.Second
 // offline returns an App without services, for commands that open stores while no emco runs.
 func offline(c config.Config) (*App, resolvedSettings, error) {
 	if _, err := os.Stat(c.Data); err != nil {
-		return nil, resolvedSettings{}, fmt.Errorf("data folder: %w", permission.Explain(err, c.Data)) // a start would create it
+		return nil, resolvedSettings{}, fmt.Errorf("data folder: %w", fileowner.Explain(err, c.Data)) // a start would create it
 	}
 	p, err := resolve(c)
 	if err != nil {

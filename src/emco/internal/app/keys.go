@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/keyrotation"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/kek"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
@@ -34,7 +34,7 @@ func readSealing(c config.Config) (sealingKeys, error) {
 	case err == nil:
 		p.former = append(p.former, own)
 	case !errors.Is(err, fs.ErrNotExist):
-		return p, fmt.Errorf("sealing.key: %w", permission.Explain(err, p.file))
+		return p, fmt.Errorf("sealing.key: %w", fileowner.Explain(err, p.file))
 	}
 	switch {
 	case c.Store.Key != "":

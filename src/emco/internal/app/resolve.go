@@ -16,7 +16,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize/httpvalue"
 	"github.com/emco-orchestrator/emco/src/emco/internal/fairshare"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/refschema"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
@@ -144,7 +144,7 @@ func checkFolder(path string) error {
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is no folder", path)
 	}
-	return permission.Explain(err, path)
+	return fileowner.Explain(err, path)
 }
 
 // findPlugins finds the executables that clusters may name as their sync type.

@@ -33,7 +33,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/keyring"
-	"github.com/emco-orchestrator/emco/src/emco/internal/storepair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/storeidentity"
 	"github.com/emco-orchestrator/emco/src/git/budget"
 )
 
@@ -48,7 +48,7 @@ type openStores struct {
 	keys     *keyrotation.Service
 	auditLog *auditlog.Log // nil: no audit log
 
-	joined      storepair.Pair // documents and contexts
+	joined      storeidentity.Stores // documents and contexts
 	generations *generation.Service
 	allowance   budget.Allowance // of credentials at Git hosts; nil: an embedded etcd has one process
 }
@@ -75,7 +75,7 @@ func (a *App) openStores(ctx context.Context, c config.Config, p resolvedSetting
 	a.onClose(driver.Close)
 	ring := keyring.New()
 	contexts := appcontext.New(client, c.Etcd.Prefix, appcontext.WithLog(a.log), appcontext.WithOnOp(m.etcd.request), appcontext.WithOnFenced(m.etcdFenced), appcontext.WithSealer(ring.Sealer()))
-	joined := storepair.Pair{Documents: driver, Contexts: contexts, Places: storePlaces(c, name), Apart: a.apart}
+	joined := storeidentity.Stores{Documents: driver, Contexts: contexts, Places: storePlaces(c, name), Apart: a.apart}
 	if err := a.join(ctx, c, joined); err != nil {
 		return openStores{}, err
 	}

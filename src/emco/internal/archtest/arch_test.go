@@ -32,7 +32,7 @@ var groups = map[string]packageGroup{
 		"internal/fairshare",   // slots that tenants share
 		"internal/durable",     // files on disks, for all that keep some
 		"internal/pause",       // between attempts
-		"internal/permission",  // why the system refuses a file
+		"internal/fileowner",   // why the system refuses a file
 		"internal/readpoint",   // what the reads of a request share
 		"internal/expression",  // in CEL, within limits
 		"internal/failpoint",   // where tests break the program
@@ -127,7 +127,7 @@ var groups = map[string]packageGroup{
 		outside:  []string{"git", "git/batch"},
 	},
 	"maintenance": { // what operators do with the stores of an installation
-		packages: []string{"internal/backup", "internal/doctor", "internal/generation", "internal/storepair"},
+		packages: []string{"internal/backup", "internal/doctor", "internal/generation", "internal/storeidentity"},
 		may:      []string{"ground", "kernel", "port", "driver", "list"},
 		outside:  []string{"api/version"},
 	},
@@ -167,7 +167,7 @@ var exceptions = map[string][]string{
 	// It shows the branches that package batch writes, and answers from the counts of its part.
 	"internal/views": {root + "api/nearest", root + "git", root + "git/batch", root + "git/budget", module + "/internal/views/tally", module + "/internal/views/branchlog"},
 	// It compares the ids of the stores, and has their times compared.
-	"internal/storepair": {module + "/internal/generation"},
+	"internal/storeidentity": {module + "/internal/generation"},
 	// It looks for files on branches that no deployment owns.
 	"internal/doctor": {root + "git"},
 	// It reads logs of branches at Git hosts.

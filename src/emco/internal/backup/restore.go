@@ -12,8 +12,8 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/durable"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/blobdir"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/sqlite"
@@ -32,7 +32,7 @@ func Restore(ctx context.Context, data, sealingKey, from string) (m Manifest, er
 		return m, fmt.Errorf("%w; remove what an interrupted restore left", err)
 	}
 	if err != nil {
-		return m, permission.Explain(err, made)
+		return m, fileowner.Explain(err, made)
 	}
 	defer os.RemoveAll(made) // it is gone if all went well
 	if m, err = restoreTo(ctx, made, from); err != nil {
@@ -61,7 +61,7 @@ func checkEmpty(path, sealingKey string) error {
 			return fmt.Errorf("%s is not empty (%s): stop emco and move the folder away, or name another one with -data", path, e.Name())
 		}
 	}
-	return permission.Explain(err, path)
+	return fileowner.Explain(err, path)
 }
 
 func restoreTo(ctx context.Context, folder, from string) (Manifest, error) {

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
@@ -89,7 +89,7 @@ func Ask(ctx context.Context, path, method, target string) (*http.Response, erro
 	}
 	res, err := client.Do(r)
 	if err != nil {
-		return nil, permission.Explain(err, path)
+		return nil, fileowner.Explain(err, path)
 	}
 	return res, nil
 }

@@ -34,8 +34,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 	"github.com/emco-orchestrator/emco/src/emco/internal/logs"
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
 )
 
 // A child has copies of all open files of its parent, and so their locks, until its own program
@@ -135,10 +135,10 @@ func lockDir(ctx context.Context, dir string) (*fileutil.LockedFile, error) {
 		return nil, errs.E(errs.Invalid, "start", "etcd", errors.New("a directory is needed"))
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, errs.E(errs.Internal, "start", "etcd", permission.Explain(err, dir))
+		return nil, errs.E(errs.Internal, "start", "etcd", fileowner.Explain(err, dir))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, errs.E(errs.Internal, "start", "etcd", permission.Explain(err, dir))
+		return nil, errs.E(errs.Internal, "start", "etcd", fileowner.Explain(err, dir))
 	}
 	var lock *fileutil.LockedFile
 	err := awaitLock(ctx, dir, filepath.Join(dir, "lock"), func(path string) (err error) {

@@ -1,5 +1,5 @@
-// Package permission explains errors about permissions of files: it names who owns the file, and who runs the program.
-package permission
+// Package fileowner explains errors about permissions of files: it names who owns the file, and who runs the program.
+package fileowner
 
 import (
 	"errors"

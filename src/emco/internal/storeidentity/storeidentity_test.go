@@ -1,4 +1,4 @@
-package storepair_test
+package storeidentity_test
 
 import (
 	"path/filepath"
@@ -8,7 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/contexttest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/storepair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/storeidentity"
 )
 
 // documents opens a store of documents that is empty.
@@ -27,11 +27,11 @@ func documents(t *testing.T) store.Driver {
 func TestStoresThatBelongToOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	ours, contexts := documents(t), contexttest.New(t)
-	pair := storepair.Pair{Documents: ours, Contexts: contexts, Places: storepair.Places{
+	stores := storeidentity.Stores{Documents: ours, Contexts: contexts, Places: storeidentity.Places{
 		Documents: "documents.db", Contexts: "etcd below /ours/", Forget: "delete these keys from etcd", Share: "the same data folder",
 	}}
 	for range 2 {
-		if err := pair.Join(t.Context()); err != nil {
+		if err := stores.Join(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,12 +40,12 @@ func TestStoresThatBelongToOthersAreRefused(t *testing.T) {
 		t.Fatalf("the documents have the id %q (%v), the AppContext has %q", id, err, recorded)
 	}
 	others := documents(t)
-	if err := (storepair.Pair{Documents: others, Contexts: contexttest.New(t)}).Join(t.Context()); err != nil {
+	if err := (storeidentity.Stores{Documents: others, Contexts: contexttest.New(t)}).Join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for name, foreign := range map[string]store.Driver{"of another installation": others, "that are new": documents(t)} {
-		pair.Documents = foreign
-		err := pair.Join(t.Context())
+		stores.Documents = foreign
+		err := stores.Join(t.Context())
 		if err == nil {
 			t.Fatalf("documents %s were joined", name)
 		}

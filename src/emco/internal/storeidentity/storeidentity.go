@@ -1,7 +1,7 @@
-// Package storepair checks that the two stores of an installation belong together: the documents, and the AppContext that
+// Package storeidentity checks that the two stores of an installation belong together: the documents, and the AppContext that
 // was made from them. Each holds the same random id, so a start finds documents that were lost or replaced, and a second
 // process that uses the same etcd with documents of its own. Package generation finds that one of them alone was restored from a backup.
-package storepair
+package storeidentity
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 )
 
-// Pair are the two stores.
-type Pair struct {
+// Stores are the two stores.
+type Stores struct {
 	Documents store.Driver
 	Contexts  *appcontext.Store
 	Places    Places
@@ -37,62 +37,62 @@ type Places struct {
 
 // Join refuses stores that do not belong together, and gives both an id if they have none. The error is Unavailable if a
 // store does not answer.
-func (p Pair) Join(ctx context.Context) error {
-	recorded, err := p.Contexts.DocumentsID(ctx)
+func (s Stores) Join(ctx context.Context) error {
+	recorded, err := s.Contexts.DocumentsID(ctx)
 	if err != nil {
 		return fmt.Errorf("read the id of the AppContext: %w", err)
 	}
-	own, err := store.ID(ctx, p.Documents)
+	own, err := store.ID(ctx, s.Documents)
 	if err != nil {
 		return fmt.Errorf("read the id of the documents: %w", err)
 	}
 	if own != "" && own == recorded {
-		return p.compare(ctx)
+		return s.compare(ctx)
 	}
 	if own != "" && recorded == "" {
-		if emptied, err := p.checkEmptied(ctx); emptied || err != nil {
+		if emptied, err := s.checkEmptied(ctx); emptied || err != nil {
 			return err
 		}
 	}
 	if own == "" || recorded == "" { // a folder of an older version, a first start, or a lost store
-		if err := p.checkOwner(ctx, recorded); err != nil {
+		if err := s.checkOwner(ctx, recorded); err != nil {
 			return err
 		}
-		if own, err = store.Identify(ctx, p.Documents, cmp.Or(own, recorded, rand.Text())); err != nil {
+		if own, err = store.Identify(ctx, s.Documents, cmp.Or(own, recorded, rand.Text())); err != nil {
 			return fmt.Errorf("record the id of the documents: %w", err)
 		}
-		if recorded, err = p.Contexts.Identify(ctx, own); err != nil {
+		if recorded, err = s.Contexts.Identify(ctx, own); err != nil {
 			return fmt.Errorf("record the id of the AppContext: %w", err)
 		}
 	}
 	if own != recorded {
-		return p.refusal("the two stores have different ids")
+		return s.refusal("the two stores have different ids")
 	}
-	return p.compare(ctx)
+	return s.compare(ctx)
 }
 
 // Generations are the stores as those that may be of different generations.
-func (p Pair) Generations() generation.Stores {
-	return generation.Stores{Documents: p.Documents, Contexts: p.Contexts}
+func (s Stores) Generations() generation.Stores {
+	return generation.Stores{Documents: s.Documents, Contexts: s.Contexts}
 }
 
 // compare refuses two stores if only one of them was restored.
-func (p Pair) compare(ctx context.Context) error {
-	err := p.Generations().Compare(ctx)
+func (s Stores) compare(ctx context.Context) error {
+	err := s.Generations().Compare(ctx)
 	if _, apart := errors.AsType[*generation.Apart](err); apart {
-		return p.fromOtherTimes(ctx, err)
+		return s.fromOtherTimes(ctx, err)
 	}
 	return err
 }
 
 // checkEmptied refuses an AppContext without an id if the documents have one and hold more than that: the AppContext was
 // lost. A crash at the first start leaves nothing but the id.
-func (p Pair) checkEmptied(ctx context.Context) (emptied bool, err error) {
-	lost := p.Generations().Compare(ctx)
+func (s Stores) checkEmptied(ctx context.Context) (emptied bool, err error) {
+	lost := s.Generations().Compare(ctx)
 	if _, apart := errors.AsType[*generation.Apart](lost); lost != nil && !apart {
 		return false, lost
 	}
-	filled, err := store.Filled(ctx, p.Documents)
+	filled, err := store.Filled(ctx, s.Documents)
 	if err != nil {
 		return false, fmt.Errorf("read the documents: %w", err)
 	}
@@ -102,41 +102,41 @@ func (p Pair) checkEmptied(ctx context.Context) (emptied bool, err error) {
 	if lost == nil {
 		return false, nil
 	}
-	return true, p.fromOtherTimes(ctx, lost)
+	return true, s.fromOtherTimes(ctx, lost)
 }
 
 // fromOtherTimes names the way back for stores of different times.
-func (p Pair) fromOtherTimes(ctx context.Context, err error) error {
-	if p.Apart != nil {
-		return p.Apart(ctx, err)
+func (s Stores) fromOtherTimes(ctx context.Context, err error) error {
+	if s.Apart != nil {
+		return s.Apart(ctx, err)
 	}
 	return fmt.Errorf("%w. The AppContext is in %s, the documents are in %s. "+
 		"Stop all processes, and restore both from the same backup. Or have EMCO continue with them as they are, by "+
 		"emco adopt with the flags of this start: what was done after the older backup is forgotten, and stays on clusters and branches; "+
-		"docs/guides/backup.md says what to look at then", err, p.Places.Contexts, p.Places.Documents)
+		"docs/guides/backup.md says what to look at then", err, s.Places.Contexts, s.Places.Documents)
 }
 
 // Adopt joins stores that are from different times.
-func (p Pair) Adopt(ctx context.Context) error {
-	own, err := store.ID(ctx, p.Documents)
+func (s Stores) Adopt(ctx context.Context) error {
+	own, err := store.ID(ctx, s.Documents)
 	if err == nil {
-		_, err = p.Contexts.Identify(ctx, own) // an emptied one has none
+		_, err = s.Contexts.Identify(ctx, own) // an emptied one has none
 	}
 	if err != nil {
 		return fmt.Errorf("record the id of the AppContext: %w", err)
 	}
-	return p.Generations().Adopt(ctx, time.Now())
+	return s.Generations().Adopt(ctx, time.Now())
 }
 
 // checkOwner compares deployments of the AppContext with documents, while an id is missing.
 // One deployment whose document exists proves that the stores belong together.
-func (p Pair) checkOwner(ctx context.Context, recorded string) error {
+func (s Stores) checkOwner(ctx context.Context, recorded string) error {
 	deployments := 0
-	for h, err := range p.Contexts.Heads(ctx) {
+	for h, err := range s.Contexts.Heads(ctx) {
 		if err != nil {
 			return fmt.Errorf("read the AppContext: %w", err)
 		}
-		doc, err := p.Documents.Get(ctx, store.Key(h.Document))
+		doc, err := s.Documents.Get(ctx, store.Key(h.Document))
 		switch {
 		case err == nil && appcontext.HeadID(doc.UID) == h.UID:
 			return nil
@@ -147,18 +147,18 @@ func (p Pair) checkOwner(ctx context.Context, recorded string) error {
 	}
 	switch {
 	case deployments > 0:
-		return p.refusal(fmt.Sprintf("none of its %d deployments has a document", deployments))
+		return s.refusal(fmt.Sprintf("none of its %d deployments has a document", deployments))
 	case recorded != "":
-		return p.refusal("the documents have no id")
+		return s.refusal("the documents have no id")
 	}
 	return nil
 }
 
 // refusal explains why the stores do not belong together, and how to go on.
-func (p Pair) refusal(reason string) error {
+func (s Stores) refusal(reason string) error {
 	return fmt.Errorf("the AppContext in %s belongs to other documents than those in %s: %s. "+
 		"If the documents were lost or replaced, restore them from a backup. "+
 		"If another process uses this etcd, give this process %s, or another etcd.prefix. "+
 		"To start with nothing, %s, and the documents too; EMCO then no longer knows what runs on the clusters",
-		p.Places.Contexts, p.Places.Documents, reason, p.Places.Share, p.Places.Forget)
+		s.Places.Contexts, s.Places.Documents, reason, s.Places.Share, s.Places.Forget)
 }

@@ -1,4 +1,4 @@
-package permission_test
+package fileowner_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emco-orchestrator/emco/src/emco/internal/permission"
+	"github.com/emco-orchestrator/emco/src/emco/internal/fileowner"
 )
 
 // A refusal names the owner of the nearest path that can be seen; other errors are not changed.
@@ -21,13 +21,13 @@ func TestRefusalsNameOwnerAndUser(t *testing.T) {
 	}
 	uid := fmt.Sprintf("uid %d", os.Geteuid())
 	for _, path := range []string{folder, filepath.Join(folder, "a", "b")} {
-		err := permission.Explain(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}, path)
+		err := fileowner.Explain(&fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}, path)
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), folder+" (drwx--x---) belongs to ") || strings.Count(err.Error(), uid) != 2 {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
 	for _, err := range []error{nil, fs.ErrNotExist} {
-		if got := permission.Explain(err, folder); got != err {
+		if got := fileowner.Explain(err, folder); got != err {
 			t.Errorf("%v became %v", err, got)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/pause"
 	drivers "github.com/emco-orchestrator/emco/src/emco/internal/store/all"
-	"github.com/emco-orchestrator/emco/src/emco/internal/storepair"
+	"github.com/emco-orchestrator/emco/src/emco/internal/storeidentity"
 )
 
 // Of a start that waits for stores.
@@ -20,12 +20,12 @@ const (
 )
 
 // join refuses stores that do not belong together. It waits until they answer.
-func (a *App) join(ctx context.Context, c config.Config, p storepair.Pair) error {
-	if err := a.await(ctx, "the stores: "+p.Places.Documents+", and "+etcdPlace(c), func() error { return p.Join(ctx) }); err != nil {
+func (a *App) join(ctx context.Context, c config.Config, s storeidentity.Stores) error {
+	if err := a.await(ctx, "the stores: "+s.Places.Documents+", and "+etcdPlace(c), func() error { return s.Join(ctx) }); err != nil {
 		return err
 	}
 	return a.await(ctx, etcdPlace(c), func() error {
-		jumped, err := p.Contexts.NoteProgress(ctx)
+		jumped, err := s.Contexts.NoteProgress(ctx)
 		if jumped > 0 {
 			a.log.Warn("etcd was restored from a backup: EMCO skips numbers of revisions that it may have used after the backup", "deployments", jumped)
 		}
@@ -62,9 +62,9 @@ func (a *App) await(ctx context.Context, what string, open func() error) error {
 }
 
 // storePlaces returns where the settings put the stores.
-func storePlaces(c config.Config, driver string) storepair.Places {
+func storePlaces(c config.Config, driver string) storeidentity.Places {
 	shared := "etcd below " + c.Etcd.Prefix
-	p := storepair.Places{Documents: documentsFile(c), Contexts: shared, Forget: "delete these keys from etcd", Share: "the same data folder"}
+	p := storeidentity.Places{Documents: documentsFile(c), Contexts: shared, Forget: "delete these keys from etcd", Share: "the same data folder"}
 	if len(c.Etcd.Endpoints) == 0 {
 		p.Contexts, p.Forget = c.Path("etcd"), "move that folder away"
 	}
