@@ -49,16 +49,15 @@ func (v *statusView) conditions(parts []appPart) []v2.Condition {
 	}
 	var out []v2.Condition
 	for _, kind := range []string{v2.Placed, v2.Rendered, v2.Committed, v2.Synced, v2.Healthy, v2.Stalled} {
-		c, some := v.combine(kind, all[kind])
-		if c = v.ofHead(c, some); c.Status != "" {
+		if c := v.ofHead(v.combine(kind, all[kind])); c.Status != "" {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// combine merges the apps' conditions of a type into one; false if there are none.
-func (v *statusView) combine(kind string, of []v2.Condition) (v2.Condition, bool) {
+// combine merges the apps' conditions of a type into one, without a status if there are none.
+func (v *statusView) combine(kind string, of []v2.Condition) v2.Condition {
 	bad := map[bool]string{true: v2.True, false: v2.False}[kind == v2.Stalled]
 	severity := map[string]int{bad: 2, v2.Unknown: 1}
 	out := v2.Condition{Type: kind}
@@ -80,7 +79,7 @@ func (v *statusView) combine(kind string, of []v2.Condition) (v2.Condition, bool
 	default:
 		out.Message = others("app "+name, n-1, "app")
 	}
-	return out, len(of) > 0
+	return out
 }
 
 // combinedSince merges the times of two conditions with equal status: a deployment is bad
@@ -111,33 +110,55 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ofHead replaces an apps' condition by that of the deployment as a whole, if it has one.
-func (v *statusView) ofHead(c v2.Condition, apps bool) v2.Condition {
-	switch head := v.Head; {
-	case c.Type == v2.Stalled && head.Stopped:
+// ofHead replaces an apps' condition by that of the deployment as a whole, if it has one. A condition that no app has comes
+// without a status.
+func (v *statusView) ofHead(c v2.Condition) v2.Condition {
+	switch c.Type {
+	case v2.Placed, v2.Rendered:
+		if v.operationFailed() {
+			return v2.Condition{Type: c.Type, Status: v2.False, Reason: reasonOperation, Message: v.Head.Failure}
+		}
+	case v2.Synced:
+		if c.Status == v2.True && !v.Head.Gone && len(v.left) > 0 {
+			return v.leftUnsynced()
+		}
+	case v2.Stalled:
+		return v.stalledAsWhole(c)
+	}
+	return c
+}
+
+// operationFailed reports whether the last action failed as a whole, and no other was accepted since.
+func (v *statusView) operationFailed() bool { return v.Head.Op == nil && v.Head.Failure != "" }
+
+// stalledAsWhole is ofHead for Stalled.
+func (v *statusView) stalledAsWhole(c v2.Condition) v2.Condition {
+	if v.Head.Stopped {
 		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "Stopped", Message: "a user stopped it", Since: v.lastAction}
-	case c.Type == v2.Stalled && v.failedHook() != nil:
-		r := v.failedHook()
+	}
+	if r := v.failedHook(); r != nil {
 		name, _ := r.Name.Intent()
 		return v2.Condition{
 			Type: v2.Stalled, Status: v2.True, Reason: "HookFailed", Since: r.Since,
-			Message: fmt.Sprintf("hook %s (%s): %s; %s", name, r.Hook, r.Message, strings.Join(workflow.Actions(*r, &head), ", ")+" it"),
+			Message: fmt.Sprintf("hook %s (%s): %s; %s", name, r.Hook, r.Message, strings.Join(workflow.Actions(*r, &v.Head), ", ")+" it"),
 		}
-	case head.Op == nil && head.Failure != "" && (c.Type == v2.Stalled || c.Type == v2.Placed || c.Type == v2.Rendered):
-		bad := map[bool]string{true: v2.True, false: v2.False}[c.Type == v2.Stalled]
-		return v2.Condition{Type: c.Type, Status: bad, Reason: reasonOperation, Message: head.Failure}
-	case !apps:
-		return v2.Condition{}
-	case c.Type == v2.Stalled && c.Status == v2.False:
+	}
+	if v.operationFailed() {
+		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: reasonOperation, Message: v.Head.Failure}
+	}
+	if c.Status == v2.False {
 		return v.leftStalled(c)
-	case c.Type == v2.Synced && c.Status == v2.True && !head.Gone && len(v.left) > 0:
-		t := problemTally{}
-		for _, p := range v.left {
-			t.add(1, reasonOf(p), pairName(p), p.Error)
-		}
-		return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
 	}
 	return c
+}
+
+// leftUnsynced returns Synced while something that an update removed is left.
+func (v *statusView) leftUnsynced() v2.Condition {
+	t := problemTally{}
+	for _, p := range v.left {
+		t.add(1, reasonOf(p), pairName(p), p.Error)
+	}
+	return t.condition(v2.Synced, v2.False, v.Rev.At, "to be removed")
 }
 
 // failedHook returns the first hook that a user must decide about; nil if there is none.
