@@ -125,6 +125,10 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 	var running sync.WaitGroup
 	defer running.Wait()
 	contexts := w.contexts.Fenced(own.Fence())
+	builder := revision.Builder{
+		Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics,
+		Admit: w.admit, Recipients: w.planner.Recipients, CheckRegistered: w.planner.CheckRegistered,
+	}
 	for op, err := range contexts.WatchOperations(ctx) {
 		if operatorGroup.Of(string(op.UID)) != shard {
 			continue
@@ -139,7 +143,7 @@ func (w *Worker) runShard(ctx context.Context, shard int, own *shards.Ownership)
 				return
 			}
 			defer release()
-			w.execute(ctx, revision.Builder{Contexts: contexts, Renderer: w.renderer, Blobs: contexts, Values: w.values, Placed: w.placed, Panics: w.panics, Admit: w.admit, Recipients: w.planner.Recipients, CheckRegistered: w.planner.CheckRegistered}, op)
+			w.execute(ctx, builder, op)
 		})
 	}
 	return ctx.Err()
