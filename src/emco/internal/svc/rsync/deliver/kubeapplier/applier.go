@@ -77,14 +77,13 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	}
 	defer release()
 	pairs = a.Pairs(t) // they may have changed
-	c, err := a.connect(t.Cluster, r)
-	if err != nil {
-		return pair.Failures(pairs, err)
-	}
-	var out []pair.Result
 	cloud, known := a.Cloud(t)
 	if !known && slices.ContainsFunc(pairs, func(p appcontext.Pair) bool { return p.Desired != "" }) {
 		return pair.Failures(pairs, errs.E(errs.Unavailable, "apply", string(t.Deployment), errors.New("its logical cloud is not loaded yet, so EMCO cannot choose the user that applies its apps; EMCO tries again")))
+	}
+	c, err := a.connect(t.Cluster, r) // it may wait for other clusters
+	if err != nil {
+		return pair.Failures(pairs, err)
 	}
 	as, err := c.as(ctx, cloud)
 	if err != nil {
@@ -95,6 +94,7 @@ func (a *Applier) Deliver(ctx context.Context, t pair.Target, r route.Route) []p
 	if err != nil {
 		return pair.Failures(pairs, err)
 	}
+	var out []pair.Result
 	for _, p := range due {
 		if pair.MayRetry(p, latest) {
 			result := pair.Result{Key: p.Key, Bundle: p.Desired}
