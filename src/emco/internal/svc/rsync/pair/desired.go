@@ -44,8 +44,8 @@ func Diff(w Desired, have []appcontext.Pair, now time.Time) []appcontext.Pair {
 	return DiffUnsettled(w, have, func(appcontext.PairKey) bool { return false }, now)
 }
 
-// DiffUnsettled is Diff for a part of the pairs that the deployment has. The caller may leave pairs that hold
-// what is desired out of have. For these, held must return true.
+// DiffUnsettled is Diff for a caller that knows which pairs hold what is desired. have needs no such pairs, and
+// held must return true for each pair that is left out of have.
 func DiffUnsettled(w Desired, have []appcontext.Pair, held func(appcontext.PairKey) bool, now time.Time) []appcontext.Pair {
 	differ := w.differences(have, held)
 	slices.SortFunc(differ, func(a, b difference) int { return compareKeys(a.key, b.key) })

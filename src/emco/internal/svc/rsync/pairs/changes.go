@@ -61,9 +61,8 @@ func (s *Store) SetDesired(ctx context.Context, w pair.Desired) ([]pair.Target, 
 	return targets, nil
 }
 
-// concerned returns the pairs in the scope of w; without a scope, also pairs whose creation etcd did not
-// confirm. Unless all are asked for, it leaves out pairs that hold what is desired: they are most of
-// them. The caller holds writing.
+// concerned returns pairs in the scope of w: all, or only those that do not hold what is desired, which are few.
+// Without a scope it adds the pairs whose creation etcd did not confirm. The caller holds writing.
 func (s *Store) concerned(w pair.Desired, all bool) []appcontext.Pair {
 	which := func(k appcontext.PairKey, p *indexed) bool {
 		return all || !w.Holds(k, p.registration, p.state.Common())

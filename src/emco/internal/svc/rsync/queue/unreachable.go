@@ -23,10 +23,12 @@ func (u *Unreachable) Update(queue string, results []pair.Result) []pair.Target 
 	reached, failed := map[string]bool{}, []pair.Target(nil)
 	for _, r := range results {
 		t := pair.TargetOf(r.Key)
-		switch was, known := u.queues[t]; {
+		switch {
 		case r.Err == nil:
 			reached[queue] = true
-			reached[was] = known
+			if was, known := u.queues[t]; known { // the target may have moved to this queue
+				reached[was] = true
+			}
 			delete(u.queues, t)
 		case errs.Is(r.Err, errs.Unavailable):
 			failed = append(failed, t)
