@@ -5,7 +5,7 @@
 //	blob/<sha256>/<chunk>               compressed content, sealed, in chunks of at most 256 KiB
 //	blob/<sha256>/unused                a sweep found that nothing refers to the content
 //	head/<uid>                          Head; the only contended key of a deployment
-//	dep/<uid>/act/<seq>                 HistoryEntry; the newest few hundred of a deployment
+//	dep/<uid>/act/<seq>                 HistoryEntry; a sweep leaves the newest KeptHistory of a deployment
 //	dep/<uid>/rev/<n>                   Revision, written once, together with the head
 //	dep/<uid>/place/<n>/<try>/<k>       placements of up to 4,096 clusters, written once; the list of clusters is content
 //	dep/<uid>/commit/<n>                Git commits that carried revision n, by rsync

@@ -1,5 +1,5 @@
 // Package pairstore stores pairs, the state of each app on each cluster, and what clusters report on
-// them.
+// them. How pairs change is in svc/rsync/pair; svc/rsync/pairs keeps those of one shard in memory.
 //
 //	pair/<cluster>/<uid>/<app>          the record of one pair
 //	pairtable/<uid>/<app>/<shard>       Table: groups of pairs that stand alike, each with its clusters

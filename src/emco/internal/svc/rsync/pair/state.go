@@ -1,7 +1,7 @@
 // Package pair holds the states of one app on one cluster, and how they change: which
 // pairs a deployment wants, what a delivery proves, when to try again after a failure, and
 // what a report means for a step. It also words errors and waits for users. It reads and
-// writes nothing.
+// writes nothing: package pairs applies the changes to the pairs of a shard, and appcontext/pairstore stores them.
 //
 // A pair that is not Applied is unfinished: something must still happen. Such a pair is in one of five states:
 //

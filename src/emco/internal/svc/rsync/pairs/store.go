@@ -1,4 +1,5 @@
-// Package pairs keeps the pairs of one shard, and the last report on each. Pairs and reports
+// Package pairs keeps the pairs of one shard, and the last report on each. How a pair changes is in package pair, and
+// how etcd holds pairs in appcontext/pairstore. Pairs and reports
 // are written to etcd first and remembered then, so the pairs that the Store returns are
 // never ahead of what survives a crash. SetDesired remembers the head of a deployment, its order, and
 // that it is not stopped. Then it writes the pairs. Then it remembers the document and the logical cloud. etcd holds
