@@ -98,11 +98,11 @@ func (c Class) Request(base render.Request) render.Request {
 	return base
 }
 
-// Seal returns the edit that encrypts the Secrets of the class; nil if they are delivered as rendered. Who
+// Encryption returns the edit that encrypts the Secrets of the class; nil if they are delivered as rendered. Who
 // makes bundles carries it out, after the policies have seen the Secrets.
-func (c Class) Seal() *Edit {
+func (c Class) Encryption() *Edit {
 	for i := range c.Edits {
-		if c.Edits[i].Seal != nil {
+		if c.Edits[i].Encryption != nil {
 			return &c.Edits[i]
 		}
 	}

@@ -93,20 +93,20 @@ type Edits struct {
 type Finding struct{ App, Text string }
 
 // Edit is one change to an app on some of its clusters. Exactly one of Values, Object,
-// Patch and Seal is set.
+// Patch and Encryption is set.
 type Edit struct {
 	App      string
 	Clusters []v2.ClusterKey // sorted, each once; nil: all clusters of the app
 	Origin   string          // the document that asks for it, for messages
 
-	Values []render.Override // set after the values of charts, profiles and groups
-	Object []byte            // a text with one object, which is added
-	Patch  *Patch
-	Seal   *Seal // comes after all others
+	Values     []render.Override // set after the values of charts, profiles and groups
+	Object     []byte            // a text with one object, which is added
+	Patch      *Patch
+	Encryption *Encryption // comes after all others
 }
 
-// Seal encrypts the values of Secrets, see Class.Seal.
-type Seal struct {
+// Encryption has the values of Secrets encrypted, see Class.Encryption.
+type Encryption struct {
 	Recipients []string // public keys of age, sorted; none: the clusters read files and have none
 }
 
@@ -145,11 +145,11 @@ func (t Target) PodPatch(pod []byte) *Patch {
 // Clusters and Origin.
 func (e Edit) Digest() manifest.Digest {
 	text, err := json.Marshal(struct {
-		Values []render.Override `json:",omitempty"`
-		Object []byte            `json:",omitempty"`
-		Patch  *Patch            `json:",omitempty"`
-		Seal   *Seal             `json:",omitempty"`
-	}{e.Values, e.Object, e.Patch, e.Seal})
+		Values     []render.Override `json:",omitempty"`
+		Object     []byte            `json:",omitempty"`
+		Patch      *Patch            `json:",omitempty"`
+		Encryption *Encryption       `json:"Seal,omitempty"` // by its former name: the digests of stored classes hold it
+	}{e.Values, e.Object, e.Patch, e.Encryption})
 	if err != nil {
 		panic("customize: an edit that has no JSON form: " + err.Error()) // strings and bytes only
 	}

@@ -265,3 +265,13 @@ func TestClustersWithEqualFactsShareAnEdit(t *testing.T) {
 		t.Errorf("without pairs: %v", err)
 	}
 }
+
+// Revisions are compared with those of earlier versions by digests. If that of an encryption changed, all Secrets would be encrypted
+// again.
+func TestTheDigestOfAnEncryptionStaysTheSame(t *testing.T) {
+	t.Parallel()
+	e := customize.Edit{Encryption: &customize.Encryption{Recipients: []string{"age1a", "age1b"}}}
+	if d := e.Digest(); d != "d9f631af47abf10d2066a599962c0e978aa54fbd5a8569d2027e4a39620d9d3f" {
+		t.Errorf("the digest is %s", d)
+	}
+}

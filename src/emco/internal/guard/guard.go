@@ -30,8 +30,8 @@ type Policy struct {
 	Kinds      []string // patterns of allowed custom kinds
 	DenyKinds  []string // patterns of refused kinds
 
-	RefuseSecrets bool // values in Secrets refuse the app, in either mode
-	SealSecrets   bool `json:",omitempty"` // EMCO encrypts values in Secrets for clusters that read files
+	RefuseSecrets  bool // values in Secrets refuse the app, in either mode
+	EncryptSecrets bool `json:"SealSecrets,omitempty"` // EMCO encrypts values in Secrets for clusters that read files; by its former name: the digests of stored classes hold it
 
 	Variables   []v2.PolicyVariable `json:",omitempty"`
 	Validations []v2.Validation     `json:",omitempty"` // with their modes
@@ -44,7 +44,7 @@ func FromSpec(name string, s v2.PolicySpec) Policy {
 	p := Policy{
 		Name: name, Strict: s.Mode == v2.PolicyStrict, Namespaces: s.Namespaces,
 		Allow: s.Allow, Kinds: s.Kinds, DenyKinds: s.DenyKinds, RefuseSecrets: s.Secrets == v2.SecretsRefuse,
-		SealSecrets: s.Secrets == v2.SecretsSeal,
+		EncryptSecrets: s.Secrets == v2.SecretsSeal,
 	}
 	if len(s.Validations) == 0 {
 		return p
@@ -275,7 +275,7 @@ func (c *objectCheck) checkAddresses() {
 
 // checkSecret finds values in a Secret that everyone who reads the cluster's files can read.
 func (c *objectCheck) checkSecret() {
-	if !c.policy.RefuseSecrets || !isSecret(c.object.ID) || sealedTree(c.tree) {
+	if !c.policy.RefuseSecrets || !isSecret(c.object.ID) || encryptedTree(c.tree) {
 		return
 	}
 	c.breaches = append(c.breaches, Breach{
@@ -294,20 +294,20 @@ func Readable(o manifest.Object) (bool, error) {
 	if err := json.Unmarshal(o.Content, &tree); err != nil {
 		return false, fmt.Errorf("check %s: %w", o.ID, err)
 	}
-	return !sealedTree(tree), nil
+	return !encryptedTree(tree), nil
 }
 
 func isSecret(id manifest.ID) bool { return id.Group == "" && id.Kind == "Secret" }
 
-// sealedTree reports whether SOPS has encrypted all values of a Secret, or it has none.
-func sealedTree(tree map[string]any) bool {
+// encryptedTree reports whether SOPS has encrypted all values of a Secret, or it has none.
+func encryptedTree(tree map[string]any) bool {
 	data, _ := tree["data"].(map[string]any)
 	text, _ := tree["stringData"].(map[string]any)
-	return sealed(data) && sealed(text)
+	return encrypted(data) && encrypted(text)
 }
 
-// sealed reports whether SOPS has encrypted all values.
-func sealed(values map[string]any) bool {
+// encrypted reports whether SOPS has encrypted all values.
+func encrypted(values map[string]any) bool {
 	for _, v := range values {
 		if text, _ := v.(string); !strings.HasPrefix(text, "ENC[") {
 			return false

@@ -110,7 +110,7 @@ func Encrypt(document []byte, recipients []string, now time.Time) ([]byte, error
 	}
 	at := now.UTC().Format(time.RFC3339)
 	meta := metadata{LastModified: at, EncryptedRegex: regex, MACOnlyEncrypted: true, Version: version}
-	if meta.MAC, err = w.seal(fmt.Sprintf("%X", w.mac.Sum(nil)), "str", at); err != nil {
+	if meta.MAC, err = w.encrypt(fmt.Sprintf("%X", w.mac.Sum(nil)), "str", at); err != nil {
 		return nil, err
 	}
 	for _, r := range recipients {
@@ -195,7 +195,7 @@ func (w treeEncrypter) value(v any, path string, within bool) (any, error) {
 	if kind == "str" && text == "" {
 		return "", nil // as SOPS does
 	}
-	return w.seal(text, kind, path)
+	return w.encrypt(text, kind, path)
 }
 
 // scalar returns a value as SOPS writes it, and SOPS' name of its type.
@@ -218,8 +218,8 @@ func scalar(v any) (text, kind string, err error) {
 	return "", "", fmt.Errorf("has a value of type %T", v)
 }
 
-// seal encrypts a text for its place.
-func (w treeEncrypter) seal(text, kind, place string) (string, error) {
+// encrypt encrypts a text for its place.
+func (w treeEncrypter) encrypt(text, kind, place string) (string, error) {
 	nonce := make([]byte, nonceSize)
 	if _, err := rand.Read(nonce); err != nil {
 		return "", err

@@ -4,6 +4,6 @@
 //
 // plan.go reads the documents and places the apps, intents.go reads the group's intents and calls
 // the controllers that they name, requests.go reads what each app is rendered from and its order,
-// policies.go reads the policies and compares content with them, seal.go adds the edits that
-// encrypt Secrets, registered.go refuses rollbacks to clusters that have gone, outcome.go makes the digest that binds an action to its plan.
+// policies.go reads the policies and compares content with them, encrypt.go adds the edits that
+// encrypt Secrets, registered.go refuses rollbacks to clusters that have gone, waves.go the clusters of waves, outcome.go makes the digest that binds an action to its plan.
 package plan

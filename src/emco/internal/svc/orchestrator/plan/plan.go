@@ -107,8 +107,8 @@ func (p Planner) Plan(ctx context.Context, doc store.Doc, deployment v2.Deployme
 	if err := p.customize(ctx, doc.Key, d, apps); err != nil {
 		return Plan{}, err
 	}
-	if name, seals := policies.Seals(); seals {
-		if err := p.seal(ctx, name, apps); err != nil {
+	if name, encrypts := policies.Encrypts(); encrypts {
+		if err := p.encrypt(ctx, name, apps); err != nil {
 			return Plan{}, err
 		}
 	}

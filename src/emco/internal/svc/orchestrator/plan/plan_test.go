@@ -8,6 +8,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/customize"
+	"github.com/emco-orchestrator/emco/src/emco/internal/guard"
 	"github.com/emco-orchestrator/emco/src/emco/internal/patch"
 )
 
@@ -39,5 +40,14 @@ func TestTooManyClassesAreRefused(t *testing.T) {
 	a.Decision.Clusters = all[1:]
 	if err := checkClasses([]App{a}); err != nil {
 		t.Errorf("at the limit: %v", err)
+	}
+}
+
+// Classes are compared with those of earlier versions by digests.
+func TestTheDigestOfPoliciesThatEncryptStaysTheSame(t *testing.T) {
+	t.Parallel()
+	d := Policies{guard.FromSpec("walls", v2.PolicySpec{Secrets: v2.SecretsSeal})}.Digest("sha256:c")
+	if d != "480f8c627a34f3ed10b78db4de9bbbd677448947fe0ea861cbfba3bfa22c5d19" {
+		t.Errorf("the digest is %s", d)
 	}
 }

@@ -141,9 +141,9 @@ func (d Policies) ReportDuplicates() bool {
 	return len(d) == 0 || slices.ContainsFunc(d, guard.Policy.FindsDuplicates)
 }
 
-// Seals returns the name of a policy that encrypts Secrets; false if none does.
-func (d Policies) Seals() (name string, seals bool) {
-	i := slices.IndexFunc(d, func(p guard.Policy) bool { return p.SealSecrets })
+// Encrypts returns the name of a policy that encrypts Secrets; false if none does.
+func (d Policies) Encrypts() (name string, encrypts bool) {
+	i := slices.IndexFunc(d, func(p guard.Policy) bool { return p.EncryptSecrets })
 	if i < 0 {
 		return "", false
 	}

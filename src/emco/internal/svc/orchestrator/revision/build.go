@@ -95,8 +95,8 @@ func (b Builder) Draft(ctx context.Context, head appcontext.Head, p plan.Plan) (
 	if err != nil {
 		return Draft{}, err
 	}
-	if slices.ContainsFunc(p.Apps, func(a plan.App) bool { _, seals := a.Policies.Seals(); return seals }) {
-		if before.sealed, err = b.sealedBefore(ctx, head); err != nil {
+	if slices.ContainsFunc(p.Apps, func(a plan.App) bool { _, encrypts := a.Policies.Encrypts(); return encrypts }) {
+		if before.encrypted, err = b.encryptedBefore(ctx, head); err != nil {
 			return Draft{}, err
 		}
 	}
@@ -221,8 +221,8 @@ type builtClass struct {
 
 // builtBefore is what need not be made again.
 type builtBefore struct {
-	classes map[manifest.Digest]builtClass // of the newest revision, by the digest of their inputs
-	sealed  *sealedObjects                 // nil: no policy encrypts
+	classes   map[manifest.Digest]builtClass // of the newest revision, by the digest of their inputs
+	encrypted *encryptedObjects              // nil: no policy encrypts
 }
 
 // renderedBefore returns the classes of the newest revision. Their content exists, because
@@ -396,9 +396,9 @@ func (b Builder) finish(ctx context.Context, c customize.Class, req render.Reque
 		out.failure = refusal
 		return out, err
 	}
-	made := sealedContent{}
-	if seal := c.Seal(); seal != nil {
-		if result, out.failure, err = b.seal(ctx, c, *seal, before, result, made); err != nil || out.failure != nil {
+	made := encryptedContent{}
+	if edit := c.Encryption(); edit != nil {
+		if result, out.failure, err = b.encrypt(ctx, c, *edit, before, result, made); err != nil || out.failure != nil {
 			return out, err
 		}
 	}
@@ -426,7 +426,7 @@ func failureFrom(err error) (*appcontext.Failure, error) {
 
 // save stores the content and the bundle that refers to it, together: nothing refers to the bundle before its
 // revision is published.
-func (b Builder) save(ctx context.Context, r render.Result, made sealedContent) (appcontext.Digest, error) {
+func (b Builder) save(ctx context.Context, r render.Result, made encryptedContent) (appcontext.Digest, error) {
 	contents := map[appcontext.Digest][]byte{}
 	bundle := appcontext.Bundle{Objects: refs(r.Objects, contents, made), CRDs: refs(r.CRDs, contents, made)}
 	for _, h := range r.Hooks {
@@ -441,7 +441,7 @@ func (b Builder) save(ctx context.Context, r render.Result, made sealedContent) 
 	return d, b.Blobs.PutBlobs(ctx, contents)
 }
 
-func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte, made sealedContent) []appcontext.Ref {
+func refs(objects []manifest.Object, contents map[appcontext.Digest][]byte, made encryptedContent) []appcontext.Ref {
 	out := make([]appcontext.Ref, 0, len(objects))
 	for _, o := range objects {
 		contents[o.Digest] = o.Content

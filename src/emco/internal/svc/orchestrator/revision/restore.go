@@ -79,8 +79,8 @@ func (b Builder) noteRestored(ctx context.Context, head appcontext.Head, d *Draf
 
 // checkRestored refuses the draft of a rollback with content that a policy refuses now.
 func (b Builder) checkRestored(ctx context.Context, d Draft, policies plan.Policies) error {
-	if name, seals := policies.Seals(); seals {
-		if err := b.checkSealed(ctx, d, name); err != nil {
+	if name, encrypts := policies.Encrypts(); encrypts {
+		if err := b.checkEncrypted(ctx, d, name); err != nil {
 			return err
 		}
 	}

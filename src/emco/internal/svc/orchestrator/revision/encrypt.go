@@ -18,13 +18,13 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/sops"
 )
 
-// sealedContent is what encrypted contents were made of, by their digests.
-type sealedContent map[appcontext.Digest]appcontext.Digest
+// encryptedContent is what encrypted contents were made of, by their digests.
+type encryptedContent map[appcontext.Digest]appcontext.Digest
 
-// seal encrypts the readable Secrets of a class, and records their sources in made. A Secret that is
+// encrypt encrypts the readable Secrets of a class, and records their sources in made. A Secret that is
 // desired already, for the same recipients, stays as it is in Git: encrypted again, it would be a change without a
 // change. The failure means that the clusters have no recipients.
-func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, before builtBefore, r render.Result, made sealedContent) (render.Result, *appcontext.Failure, error) {
+func (b Builder) encrypt(ctx context.Context, c customize.Class, e customize.Edit, before builtBefore, r render.Result, made encryptedContent) (render.Result, *appcontext.Failure, error) {
 	r.Objects, r.Hooks = slices.Clone(r.Objects), slices.Clone(r.Hooks)
 	objects := make([]*manifest.Object, 0, len(r.Objects)+len(r.Hooks))
 	for i := range r.Objects {
@@ -41,10 +41,10 @@ func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, 
 		if !readable {
 			continue
 		}
-		if len(e.Seal.Recipients) == 0 {
-			return r, unsealable(c, e, *o), nil
+		if len(e.Encryption.Recipients) == 0 {
+			return r, undecryptable(c, e, *o), nil
 		}
-		reason, err := b.sealObject(ctx, o, e.Seal.Recipients, before.sealed, made)
+		reason, err := b.encryptObject(ctx, o, e.Encryption.Recipients, before.encrypted, made)
 		if err != nil {
 			return r, nil, err
 		}
@@ -55,8 +55,8 @@ func (b Builder) seal(ctx context.Context, c customize.Class, e customize.Edit, 
 	return r, nil, nil
 }
 
-// unsealable is the failure of a Secret that no cluster could decrypt.
-func unsealable(c customize.Class, e customize.Edit, o manifest.Object) *appcontext.Failure {
+// undecryptable is the failure of a Secret that no cluster could decrypt.
+func undecryptable(c customize.Class, e customize.Edit, o manifest.Object) *appcontext.Failure {
 	where := "its clusters read files"
 	if len(c.Clusters) > 0 {
 		where = fmt.Sprintf("cluster %s reads files", c.Clusters[0])
@@ -65,16 +65,16 @@ func unsealable(c customize.Class, e customize.Edit, o manifest.Object) *appcont
 		"%s holds values, which %s encrypts; but %s, and its sync objects have no key ageRecipients", o.ID, e.Origin, where)}
 }
 
-// sealedObjects are encrypted objects by their sources: those that are desired now, and those that the
+// encryptedObjects are encrypted objects by their sources: those that are desired now, and those that the
 // draft has made. So equal Secrets for the same recipients have one encrypted form.
-type sealedObjects struct {
+type encryptedObjects struct {
 	mu    sync.Mutex
 	known map[appcontext.Digest]manifest.Object // guarded by mu; without Content until it was read
 }
 
-// sealObject encrypts a Secret, or takes it as it was encrypted before. The reason is why it cannot be
+// encryptObject encrypts a Secret, or takes it as it was encrypted before. The reason is why it cannot be
 // encrypted; errors are the store's.
-func (b Builder) sealObject(ctx context.Context, o *manifest.Object, recipients []string, known *sealedObjects, made sealedContent) (reason string, err error) {
+func (b Builder) encryptObject(ctx context.Context, o *manifest.Object, recipients []string, known *encryptedObjects, made encryptedContent) (reason string, err error) {
 	from := manifest.DigestOf(fmt.Appendf(nil, "%s %s", o.Digest, strings.Join(recipients, ",")))
 	known.mu.Lock()
 	defer known.mu.Unlock()
@@ -101,9 +101,9 @@ func (b Builder) sealObject(ctx context.Context, o *manifest.Object, recipients 
 	return "", nil
 }
 
-// sealedBefore returns the encrypted objects that are desired now.
-func (b Builder) sealedBefore(ctx context.Context, head appcontext.Head) (*sealedObjects, error) {
-	out := &sealedObjects{known: map[appcontext.Digest]manifest.Object{}}
+// encryptedBefore returns the encrypted objects that are desired now.
+func (b Builder) encryptedBefore(ctx context.Context, head appcontext.Head) (*encryptedObjects, error) {
+	out := &encryptedObjects{known: map[appcontext.Digest]manifest.Object{}}
 	now, err := Desired(ctx, b.Contexts, head)
 	if err != nil {
 		return nil, err
@@ -133,8 +133,8 @@ func (b Builder) sealedBefore(ctx context.Context, head appcontext.Head) (*seale
 	return out, nil
 }
 
-// checkSealed refuses the draft of a rollback that would bring readable Secrets to clusters that read files.
-func (b Builder) checkSealed(ctx context.Context, d Draft, policy string) error {
+// checkEncrypted refuses the draft of a rollback that would bring readable Secrets to clusters that read files.
+func (b Builder) checkEncrypted(ctx context.Context, d Draft, policy string) error {
 	clusters := make([]v2.ClusterKey, len(d.Placements))
 	for i, p := range d.Placements {
 		clusters[i] = p.Cluster

@@ -18,8 +18,8 @@ contexts: [{name: d, context: {cluster: d, user: d}}]
 current-context: d
 `
 
-// sealedChart is a chart with a Secret, and a ConfigMap of another content each time.
-func (p *controlPlane) sealedChart(do, password, other string) {
+// chartWithSecret is a chart with a Secret, and a ConfigMap of another content each time.
+func (p *controlPlane) chartWithSecret(do, password, other string) {
 	p.Helper()
 	p.upload(do, name("web"), p.chartOf("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: "+password+"}\n"+
 		"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {content: "+other+"}\n"))
@@ -39,7 +39,7 @@ func (p *controlPlane) secretOn(g testGroup, cluster v2.ClusterKey) string {
 
 // A policy encrypts Secrets for the clusters that read files, and only for them. Equal Secrets stay equal to the
 // byte through later revisions, so Git gets no commit for them. Without recipients nothing is delivered.
-func TestH22PoliciesSealSecrets(t *testing.T) {
+func TestH22PoliciesEncryptSecrets(t *testing.T) {
 	t.Parallel()
 	const planted, app = "planted-password", "projects/shop/composite-apps/till/v1/apps/web"
 	p := newControlPlane(t)
@@ -48,7 +48,7 @@ func TestH22PoliciesSealSecrets(t *testing.T) {
 	p.want(201, "POST cluster-providers/edge/clusters/d/labels", `{"clusterLabel":"all"}`)
 	p.want(201, "POST "+p.clouds()+"/stores/cluster-references", `{"metadata":{"name":"d"},"spec":{"clusterProvider":"edge","cluster":"d"}}`)
 	p.onboard("v1")
-	p.sealedChart("PUT "+app, planted, "one")
+	p.chartWithSecret("PUT "+app, planted, "one")
 	g := p.group("v1", "g")
 	g.make("edge")
 	g.acts("approve")
@@ -83,26 +83,26 @@ func TestH22PoliciesSealSecrets(t *testing.T) {
 	p.must(err)
 	recipients(first.Recipient().String())
 	deliver("update")
-	sealed := p.secretOn(g, "edge+a")
-	if strings.Contains(sealed, planted) || !strings.Contains(sealed, `"password":"ENC[AES256_GCM,`) || !strings.Contains(sealed, first.Recipient().String()) {
-		t.Errorf("sealed: %s", sealed)
+	encrypted := p.secretOn(g, "edge+a")
+	if strings.Contains(encrypted, planted) || !strings.Contains(encrypted, `"password":"ENC[AES256_GCM,`) || !strings.Contains(encrypted, first.Recipient().String()) {
+		t.Errorf("encrypted: %s", encrypted)
 	}
-	if p.secretOn(g, "edge+b") != sealed {
+	if p.secretOn(g, "edge+b") != encrypted {
 		t.Error("two clusters with equal recipients have different files")
 	}
 	if s := p.secretOn(g, "edge+d"); !strings.Contains(s, planted) || strings.Contains(s, "ENC[") {
 		t.Errorf("on the direct cluster: %s", s)
 	}
 
-	p.sealedChart("PUT "+app, planted, "two")
+	p.chartWithSecret("PUT "+app, planted, "two")
 	deliver("update")
-	if now := p.secretOn(g, "edge+a"); now != sealed || !strings.Contains(p.dataOf(g, "edge+a"), "two") {
+	if now := p.secretOn(g, "edge+a"); now != encrypted || !strings.Contains(p.dataOf(g, "edge+a"), "two") {
 		t.Errorf("an equal Secret was encrypted anew: %s", now)
 	}
-	p.sealedChart("PUT "+app, planted+"-2", "two")
+	p.chartWithSecret("PUT "+app, planted+"-2", "two")
 	deliver("update")
 	changed := p.secretOn(g, "edge+a")
-	if changed == sealed || strings.Contains(changed, planted) {
+	if changed == encrypted || strings.Contains(changed, planted) {
 		t.Errorf("another Secret: %s", changed)
 	}
 	recipients(second.Recipient().String(), first.Recipient().String())
@@ -125,7 +125,7 @@ func TestH22PoliciesSealSecrets(t *testing.T) {
 	}
 	p.work()
 	p.settle()
-	if p.secretOn(g, "edge+a") != sealed {
+	if p.secretOn(g, "edge+a") != encrypted {
 		t.Error("a rollback has not brought back what was encrypted then")
 	}
 }

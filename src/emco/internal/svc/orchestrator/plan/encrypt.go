@@ -13,9 +13,9 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/syncobjects"
 )
 
-// seal adds the edits that encrypt Secrets for the clusters that read files, by the recipients of these
+// encrypt adds the edits that encrypt Secrets for the clusters that read files, by the recipients of these
 // clusters.
-func (p Planner) seal(ctx context.Context, policy string, apps []App) error {
+func (p Planner) encrypt(ctx context.Context, policy string, apps []App) error {
 	all := map[v2.ClusterKey]bool{}
 	for _, a := range apps {
 		for _, c := range a.Decision.Clusters {
@@ -39,7 +39,7 @@ func (p Planner) seal(ctx context.Context, policy string, apps []App) error {
 			if !known {
 				n = len(a.Edits)
 				at[id] = n
-				a.Edits = append(a.Edits, customize.Edit{App: a.Name, Origin: "policy " + policy, Seal: &customize.Seal{Recipients: keys}})
+				a.Edits = append(a.Edits, customize.Edit{App: a.Name, Origin: "policy " + policy, Encryption: &customize.Encryption{Recipients: keys}})
 			}
 			a.Edits[n].Clusters = append(a.Edits[n].Clusters, c)
 		}
