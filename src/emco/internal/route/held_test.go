@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Listings are held for some time after the last use of one, unless they are large.
+// Listings are held for some time after the last use of one, unless they are large, or nobody ends that.
 func TestListingsAreHeldForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -18,7 +18,7 @@ func TestListingsAreHeldForAWhile(t *testing.T) {
 		}
 		held := func(want ...string) {
 			t.Helper()
-			synctest.Wait()
+			r.forgetUnused()
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for _, provider := range want {
@@ -30,6 +30,8 @@ func TestListingsAreHeldForAWhile(t *testing.T) {
 				t.Errorf("%d listings are held, want those of %v", len(r.held), want)
 			}
 		}
+		use("north", maxHeld/2)
+		held()
 		use("north", maxHeld/2)
 		time.Sleep(holdFor - time.Second)
 		use("south", maxHeld/2)

@@ -35,14 +35,15 @@ type listed struct {
 
 // recentListings finds the listings that lookups use, by provider, for other lookups: all shards list
 // the same clusters at about the same time. A listing goes with the last lookup that uses it, or later: what is done for a fleet
-// looks again and again.
+// looks again and again. They are held only if forgetUnused is called from time to time.
 type recentListings struct {
 	mu   sync.Mutex                       // also held while clusters are listed, so that they are listed once
 	of   map[string]weak.Pointer[listing] // guarded by mu
 	held map[string]*listing              // those that were used lately, by provider; maxHeld bytes at most; guarded by mu
-	news map[string]int                   // clusters that were written since the last drop, by provider; guarded by mu
+	news map[string]int                   // clusters that were written since listings were let go, by provider; guarded by mu
 	huge map[string]bool                  // providers whose listing is too large to be held; guarded by mu
-	drop *time.Timer                      // ends that; guarded by mu
+	used time.Time                        // when a listing was held last; zero: none is; guarded by mu
+	ends bool                             // forgetUnused was called; guarded by mu
 }
 
 const (
@@ -97,6 +98,9 @@ func (r *recentListings) rememberLocked(provider string, l *listing) {
 
 // holdLocked keeps a listing although no lookup may use it, unless it is large.
 func (r *recentListings) holdLocked(provider string, l *listing) {
+	if !r.ends {
+		return
+	}
 	delete(r.held, provider)
 	sum := l.bytes
 	for _, other := range r.held {
@@ -111,23 +115,26 @@ func (r *recentListings) holdLocked(provider string, l *listing) {
 	if r.huge[provider] = l.bytes > maxHeld; r.huge[provider] {
 		return
 	}
-	r.held[provider] = l
-	if r.drop == nil {
-		r.drop = time.AfterFunc(holdFor, r.letGo)
-	}
-	r.drop.Reset(holdFor)
+	r.held[provider], r.used = l, time.Now()
 }
 
-func (r *recentListings) letGo() {
+// forgetUnused lets all listings go that are held, if none was used for holdFor.
+func (r *recentListings) forgetUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.held)
-	clear(r.news)
+	r.ends = true
+	if !r.used.IsZero() && time.Since(r.used) > holdFor {
+		clear(r.held)
+		clear(r.news)
+		r.used = time.Time{}
+	}
 }
 
 // ReadAhead reads the registrations of fleets that are being registered, so that the first deployment on them finds them in memory. It must
-// be called with all changes of documents, in order. What it cannot read, the next lookup reads.
+// be called with all changes of documents, in order, and from time to time without any: it also forgets what is no longer used. What it
+// cannot read, the next lookup reads. Without ReadAhead, registrations are held only while a lookup uses them.
 func (r *Resolver) ReadAhead(ctx context.Context, changes store.Changes) {
+	r.listings.forgetUnused()
 	for _, provider := range r.listings.grown(clustersAmong(changes.Keys)) {
 		_, _ = r.listings.list(ctx, r.DB, provider)
 	}

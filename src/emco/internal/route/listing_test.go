@@ -49,6 +49,7 @@ func TestLookupsShareAList(t *testing.T) {
 		f.register(name, v2.GitOps{}, "")
 	}
 	r := f.resolver()
+	r.ReadAhead(t.Context(), store.Changes{}) // so lists are held
 	look := func(want int) (uid string, err error) {
 		t.Helper()
 		runtime.GC() // who looked before is gone

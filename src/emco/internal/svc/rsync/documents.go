@@ -16,7 +16,8 @@ const documentInterval = time.Second
 const documentPatience = 10 * time.Second
 
 // followDocuments has the shards retry failed deliveries to a cluster after its registration or
-// a sync object has changed. It also notes whether the documents answer, and has a fleet that is being registered read ahead. It ends with ctx.
+// a sync object has changed. It also notes whether the documents answer, and has a fleet that is being registered read ahead and lists of
+// clusters forgotten when nothing uses them. It ends with ctx.
 func (s *Service) followDocuments(ctx context.Context) {
 	known := s.shared.Routes.LastKnown
 	var mark int64
