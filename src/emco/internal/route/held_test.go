@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Listings are held for some time after the last use of one, unless they are large, or nobody ends that.
+// Listings are held for some time after the last use of one, unless they are large, or forgetUnused is never called.
 func TestListingsAreHeldForAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -346,8 +346,8 @@ func (v *statusView) healthy(a appPlaces) v2.Condition {
 	return v2.Condition{Type: v2.Healthy, Status: v2.True, Reason: "Ready", Since: since}
 }
 
-// stalled reports problems that a user must solve, and pairs that failed too often (pair.MaxAttempts): nobody knows
-// whether these need a user, because a pair does not hold the kind of its error.
+// stalled reports problems that a user must solve. Pairs that failed pair.MaxAttempts times count, although a server may be
+// the cause: a pair does not hold the kind of its error.
 func (v *statusView) stalled(a appPlaces) v2.Condition {
 	if a.Failure != nil && v.Head.Op == nil {
 		return v2.Condition{Type: v2.Stalled, Status: v2.True, Reason: "AppFailed", Message: a.Failure.Stage + " failed: " + a.Failure.Reason, Since: v.Rev.At}
