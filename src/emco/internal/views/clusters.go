@@ -41,7 +41,11 @@ func (v *Views) clusters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	keys, known, err := v.registered(r.Context(), readFilter(values))
+	filter, err := readFilter(values)
+	if err != nil {
+		return err
+	}
+	keys, known, err := v.registered(r.Context(), filter)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,11 @@ func (v *Views) readFleet(r *http.Request, further ...string) (out fleetGroups, 
 	if err := v.checkApps(r.Context(), values["app"]); err != nil {
 		return out, err
 	}
-	keys, known, err := v.registered(r.Context(), readFilter(values))
+	filter, err := readFilter(values)
+	if err != nil {
+		return out, err
+	}
+	keys, known, err := v.registered(r.Context(), filter)
 	if err != nil {
 		return out, err
 	}

@@ -3,6 +3,7 @@ package views
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
@@ -117,14 +119,33 @@ func answer[T any](w http.ResponseWriter, r *http.Request, body *T, stamp func(*
 }
 
 // pageFilter is the parameters that choose clusters.
-type pageFilter struct{ providers, labels []string }
+type pageFilter struct {
+	providers []string
+	labels    [][]string // a cluster has all labels of one of these
+}
 
 var filterParams = []string{"provider", "label"}
 
-func readFilter(values url.Values) pageFilter { return pageFilter{values["provider"], values["label"]} }
+// readFilter reads the parameters that choose clusters. A value of label is several labels with commas between them.
+func readFilter(values url.Values) (f pageFilter, err error) {
+	f.providers = values["provider"]
+	for _, value := range values["label"] {
+		all := strings.Split(value, ",")
+		for _, label := range all {
+			if !v2.ValidName(label) {
+				return f, errs.New(errs.Invalid, fmt.Sprintf("Invalid query label: %+q is not the name of a label; several labels that a cluster must all have are written as label=a,b", label))
+			}
+		}
+		f.labels = append(f.labels, all)
+	}
+	return f, nil
+}
 
-// admits reports whether a cluster has one of the providers and one of the labels.
+// admits reports whether a cluster has one of the providers, and all labels of one of the values of label.
 func (f pageFilter) admits(provider string, labels []string) bool {
+	hasAll := func(all []string) bool {
+		return !slices.ContainsFunc(all, func(l string) bool { return !slices.Contains(labels, l) })
+	}
 	return (len(f.providers) == 0 || slices.Contains(f.providers, provider)) &&
-		(len(f.labels) == 0 || slices.ContainsFunc(f.labels, func(l string) bool { return slices.Contains(labels, l) }))
+		(len(f.labels) == 0 || slices.ContainsFunc(f.labels, hasAll))
 }

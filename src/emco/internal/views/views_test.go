@@ -349,6 +349,34 @@ func TestClustersAreListedWorstFirst(t *testing.T) {
 	}
 }
 
+func TestClustersAreChosenByLabels(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster("a", "store", "gpu")
+	w.cluster("b", "store")
+	w.cluster("c", "depot", "gpu")
+	w.tally.Advanced(7)
+	w.views.takeUp(t.Context())
+	for query, want := range map[string]string{
+		"label=store":                 "a b",
+		"label=store,gpu":             "a",
+		"label=store,depot":           "",
+		"label=store&label=depot":     "a b c",
+		"label=store,gpu&label=depot": "a c",
+	} {
+		var got []string
+		for _, c := range read[v2.ClusterViews](w, "/clusters?sort=name&"+query).Items {
+			got = append(got, c.Cluster)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: clusters %v, want %q", query, got, want)
+		}
+		if n := read[v2.FleetView](w, "/fleet?"+query).Clusters["idle"]; n != len(strings.Fields(want)) {
+			t.Errorf("%s: a fleet of %d clusters, want %q", query, n, want)
+		}
+	}
+}
+
 func TestDeploymentsAreListedWorstFirst(t *testing.T) {
 	t.Parallel()
 	w, uid := shop(t)
@@ -503,6 +531,8 @@ func TestQueriesOfViewsAreChecked(t *testing.T) {
 	w, _ := shop(t)
 	for path, text := range map[string]string{
 		"/clusters?lable=x":             "did you mean label?",
+		"/clusters?label=a,+b":          `Invalid query label: " b" is not the name of a label`,
+		"/fleet?label=a,":               "label=a,b",
 		"/clusters?limit=201":           "1 to 200",
 		"/clusters?limit=0":             "1 to 200",
 		"/clusters?sort=worst":          "-worst, name, lastHeard",

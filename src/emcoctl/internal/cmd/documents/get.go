@@ -51,7 +51,7 @@ get roles lists the roles that are documents. These are built in, and are none:
 		Example: `  emcoctl get projects
   emcoctl get deployments -A
   emcoctl get cluster edge/store-7
-  emcoctl get clusters -l west --state failed,notReady -o wide
+  emcoctl get clusters -l west,gpu --state failed,notReady -o wide
   emcoctl get cluster-providers/edge/clusters --sort-by .metadata.name -o json
   emcoctl get clusters -o jsonpath='{range .items[*]}{.cluster}{"\n"}{end}'
   emcoctl get deployments --watch`,
@@ -60,7 +60,7 @@ get roles lists the roles that are documents. These are built in, and are none:
 		RunE:              s.Run(func(c *cobra.Command, args []string) error { return g.run(c.Context(), s, args) }),
 	}
 	f := c.Flags()
-	f.StringSliceVarP(&g.labels, "label", "l", nil, "only clusters with one of these labels")
+	f.StringArrayVarP(&g.labels, "label", "l", nil, "only clusters with this label; a,b is both; repeat -l for alternatives")
 	f.StringSliceVar(&g.states, "state", nil, "only clusters or deployments in these states: failed, notReady, unknown, blocked, leaving, progressing, ready, idle")
 	f.StringVar(&g.project, "project", "", "only deployments of this project")
 	f.BoolVarP(&g.every, "all-projects", "A", false, "deployments of all projects, also if the context has a project; clusters have none")
@@ -148,27 +148,28 @@ func (g *getCommand) listing(s *session.Session, args []string) (o overview.List
 }
 
 // collection lists the clusters or deployments of one anchor. It is not done if the server has
-// no views.
+// no views, unless labels or states select some, which only the views can.
 func (g *getCommand) collection(ctx context.Context, s *session.Session, o overview.List, inside string) (done bool, err error) {
 	above := map[string]string{"clusters": "provider", "deployments": "project"}
 	o.Query.Set(above[o.View], strings.Split(inside, "/")[1])
 	o.Query["label"], o.Query["state"] = g.labels, g.states
+	selects := len(g.labels)+len(g.states) > 0
 	c, err := s.Dial("views")
 	if err != nil {
-		return false, nil
+		return selects, err
 	}
 	items, err := o.Read(ctx, c)
 	if err == nil && g.sort != "" {
 		items, err = sortItems(o, items, g.sort)
 	}
 	if err != nil {
-		return false, nil // the documents can be read all the same
+		return selects, err // without a selection the documents can be read all the same
 	}
 	items = slices.DeleteFunc(items, func(item json.RawMessage) bool {
 		path, err := o.Path(item)
 		return err != nil || anchor.Parent(path) != inside
 	})
-	if len(items) == 0 {
+	if len(items) == 0 && !selects {
 		return false, nil // the anchor may not exist
 	}
 	return true, o.Show(s.Sys.Out, s.RequestedFormat(), items)
