@@ -261,7 +261,7 @@ func TestPrivilegedCloudGrows(t *testing.T) {
 // chosen, and get what is in their folders. Pods run on the nodes that they need, with the memory that they need.
 func TestPlacementByNeeds(t *testing.T) {
 	do := steps{TB: t}
-	do.next("four clusters with facts, one app with needs")
+	do.next("five clusters with facts, one app with needs")
 	l := clustersOf(t)
 	s := newSuite(t, l, "hpa", map[string]any{}, "web")
 	fast := map[string]string{} // by cluster: its node with the disk that pods need

@@ -48,10 +48,12 @@ func TestUnknownFactsAreViolations(t *testing.T) {
 // A masked value is the one of the entry for the same clusters.
 func TestMaskedValuesBelongToTheirClusters(t *testing.T) {
 	t.Parallel()
-	of := func(cluster, password string) v2.OverrideValue {
-		return v2.OverrideValue{App: "web", Clusters: []v2.Selector{{Provider: "p", Cluster: cluster}}, Values: map[string]string{"password": password}}
+	of := func(clusters v2.Selector, password string) v2.OverrideValue {
+		return v2.OverrideValue{App: "web", Clusters: []v2.Selector{clusters}, Values: map[string]string{"password": password}}
 	}
-	old := v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{Overrides: []v2.OverrideValue{of("a", "one"), of("b", "two")}}}
+	old := v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{Overrides: []v2.OverrideValue{
+		of(v2.Selector{Provider: "p", Cluster: "a"}, "one"), of(v2.Selector{Provider: "p", Labels: []string{"x", "y"}}, "two"), of(v2.Selector{Provider: "p", Labels: []string{"x", "z"}}, "three"),
+	}}}
 	masked := old.Masked()
 	if o := masked.Spec.Overrides[0]; o.Values["password"] != v2.Mask || len(o.Clusters) != 1 {
 		t.Fatalf("masked: %+v", o)

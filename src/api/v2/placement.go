@@ -1,6 +1,9 @@
 package v2
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // PlacementIntent is a set of app intents.
 type PlacementIntent struct {
@@ -33,18 +36,32 @@ type AllOf struct {
 	AnyOf []Selector `json:"anyOf,omitempty"` // instead of a cluster or a label: one of these
 }
 
-// Selector names one cluster, or all clusters with a label.
+// Selector names one cluster, or all clusters with a label or with several labels.
 type Selector struct {
-	Provider string `json:"clusterProvider,omitempty" alias:"provider-name,cluster-provider"` // the provider of the clusters
-	Cluster  string `json:"cluster,omitempty" alias:"cluster-name"`                           // one cluster; either this or clusterLabel
-	Label    string `json:"clusterLabel,omitempty" alias:"cluster-label-name"`                // all clusters of the provider with this label
+	Provider string   `json:"clusterProvider,omitempty" alias:"provider-name,cluster-provider"` // the provider of the clusters
+	Cluster  string   `json:"cluster,omitempty" alias:"cluster-name"`                           // one cluster; either this, clusterLabel or clusterLabels
+	Label    string   `json:"clusterLabel,omitempty" alias:"cluster-label-name"`                // all clusters of the provider with this label
+	Labels   []string `json:"clusterLabels,omitempty"`                                          // an addition to upstream's API: all clusters of the provider that have all of these labels
+}
+
+// RequiredLabels returns the labels that the selected clusters all have; none if the selector names a cluster.
+func (s Selector) RequiredLabels() []string {
+	if s.Label != "" {
+		return []string{s.Label}
+	}
+	return s.Labels
+}
+
+// equal reports whether two selectors have the same members.
+func (s Selector) equal(other Selector) bool {
+	return s.Provider == other.Provider && s.Cluster == other.Cluster && s.Label == other.Label && slices.Equal(s.Labels, other.Labels)
 }
 
 // Selectors returns every selector of the intent, in the order of the document.
 func (s PlacementSelection) Selectors() []Selector {
 	var all []Selector
 	for _, one := range s.AllOf {
-		if one.Selector != (Selector{}) {
+		if !one.Selector.equal(Selector{}) {
 			all = append(all, one.Selector)
 		}
 		all = append(all, one.AnyOf...)
@@ -83,7 +100,7 @@ func (s PlacementSelection) check(c *violationList) {
 		switch {
 		case len(one.AnyOf) == 0:
 			one.Selector.check(c, at)
-		case one.Selector != (Selector{}):
+		case !one.Selector.equal(Selector{}):
 			c.fail(at, "give either a selector or anyOf, not both")
 		}
 		checkAll(c, at+".anyOf", one.AnyOf)
@@ -104,13 +121,23 @@ func (s Selector) check(c *violationList, at string) {
 	if s.Provider == "" {
 		c.fail(at, "Missing clusterProvider in an intent")
 	}
-	if s.Cluster == "" && s.Label == "" {
+	if s.Cluster == "" && len(s.RequiredLabels()) == 0 {
 		c.fail(at, "Missing cluster or clusterLabel")
 	}
-	if s.Cluster != "" && s.Label != "" {
+	if s.Cluster != "" && len(s.RequiredLabels()) > 0 {
 		c.fail(at, "Only one of cluster name or cluster label allowed")
+	}
+	if s.Label != "" && len(s.Labels) > 0 {
+		c.fail(at, "give either clusterLabel or clusterLabels, not both")
 	}
 	c.optionalName(at+".clusterProvider", s.Provider)
 	c.optionalName(at+".cluster", s.Cluster)
 	c.optionalName(at+".clusterLabel", s.Label)
+	if len(s.Labels) > maxSelector {
+		c.fail(at+".clusterLabels", "%d labels, at most %d are allowed", len(s.Labels), maxSelector)
+		return
+	}
+	for i, label := range s.Labels {
+		c.name(fmt.Sprintf("%s.clusterLabels[%d]", at, i), label)
+	}
 }

@@ -73,7 +73,7 @@ var referenceKinds = []referenceKind{
 	kindOf[v2.AppIntent]("projects/{project}/composite-apps/{compositeApp}/{version}/deployment-intent-groups/{deploymentIntentGroup}/generic-placement-intents/{genericPlacementIntent}/app-intents", "",
 		`{`+meta("web-everywhere", "web goes to one store, and to one of two others")+`, "spec": {"app": "web", "intent": {
 		"allOf": [{"clusterProvider": "edge", "cluster": "store-1"}, {"anyOf": [{"clusterProvider": "edge", "clusterLabel": "flagship"}]}],
-		"anyOf": [{"clusterProvider": "edge", "cluster": "store-2"}, {"clusterProvider": "edge", "clusterLabel": "new"}],
+		"anyOf": [{"clusterProvider": "edge", "cluster": "store-2"}, {"clusterProvider": "edge", "clusterLabel": "new"}, {"clusterProvider": "edge", "clusterLabels": ["small", "coastal"]}],
 		"choose": {"count": 2, "spreadBy": "region", "prefer": [{"by": "cost", "weight": 2}, {"by": "distance", "latitude": 52.5, "longitude": 13.4}, {"by": "fact", "fact": "latency", "order": "lowest"}]}}}}`),
 	kindOf[v2.GenericK8sIntent]("projects/{project}/composite-apps/{compositeApp}/{version}/deployment-intent-groups/{deploymentIntentGroup}/generic-k8s-intents", "",
 		`{`+meta("settings", "what differs by store")+`}`),

@@ -75,7 +75,7 @@ func (g *DeploymentIntentGroup) Unmask(old DeploymentIntentGroup) error {
 // one counts, as for Helm.
 func (g *DeploymentIntentGroup) override(of OverrideValue, key string) (value string, ok bool) {
 	for _, o := range g.Spec.Overrides {
-		if v, found := o.Values[key]; found && o.App == of.App && slices.Equal(o.Clusters, of.Clusters) {
+		if v, found := o.Values[key]; found && o.App == of.App && slices.EqualFunc(o.Clusters, of.Clusters, Selector.equal) {
 			value, ok = v, true
 		}
 	}

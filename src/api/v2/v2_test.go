@@ -130,9 +130,17 @@ func TestValidateReportsEverything(t *testing.T) {
 		"an app intent": {
 			&v2.AppIntent{Spec: v2.AppIntentSpec{Intent: v2.PlacementSelection{
 				AllOf: []v2.AllOf{{}, {Selector: v2.Selector{Provider: "p", Cluster: "c"}, AnyOf: []v2.Selector{{Provider: "p", Label: "l"}}}},
-				AnyOf: []v2.Selector{{Provider: "p", Cluster: "c", Label: "l"}},
+				AnyOf: []v2.Selector{
+					{Provider: "p", Cluster: "c", Label: "l"},
+					{Provider: "p", Cluster: "c", Labels: []string{"a", "b"}},
+					{Provider: "p", Label: "l", Labels: []string{"a", "b c"}},
+					{Provider: "p", Labels: strings.Split(strings.Repeat("l,", 21), ",")},
+				},
 			}}},
-			[]string{"Missing name for the intent", "Missing app for the intent", "allOf[0]: Missing clusterProvider in an intent", "allOf[0]: Missing cluster or clusterLabel", "allOf[1]: give either", "anyOf[0]: Only one of cluster name or cluster label allowed"},
+			[]string{
+				"Missing name for the intent", "Missing app for the intent", "allOf[0]: Missing clusterProvider in an intent", "allOf[0]: Missing cluster or clusterLabel", "allOf[1]: give either", "anyOf[0]: Only one of cluster name or cluster label allowed",
+				"anyOf[1]: Only one of cluster name or cluster label allowed", "anyOf[2]: give either clusterLabel or clusterLabels, not both", `anyOf[2].clusterLabels[1]: "b c" is not a name`, "anyOf[3].clusterLabels: 22 labels, at most 20",
+			},
 		},
 		"a cluster": {
 			&v2.Cluster{Named: v2.Named{Metadata: v2.Metadata{Name: "c", Description: strings.Repeat("é", 1025), UserData1: strings.Repeat("x", 513)}}, Spec: v2.ClusterSpec{GitOps: v2.GitOps{Reference: "a/b"}}},

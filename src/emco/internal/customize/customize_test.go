@@ -206,13 +206,14 @@ func (f fleet) Labelled(provider, label string) []v2.ClusterKey { return f[provi
 
 func TestTheMoreSpecificValueWins(t *testing.T) {
 	t.Parallel()
-	pairs := map[v2.ClusterKey]map[string]string{"p+a": {"zone": "north"}, "p+b": {"zone": "so,uth"}, "p+c": {"zone": "north"}}
+	pairs := map[v2.ClusterKey]map[string]string{"p+a": {"zone": "north"}, "p+b": {"zone": "so,uth"}, "p+c": {"zone": "north"}, "p+d": {"zone": "north"}}
 	value := func(text string, clusters ...v2.Selector) v2.OverrideValue {
 		return v2.OverrideValue{App: "web", Clusters: clusters, Values: map[string]string{"size": text}}
 	}
 	g := v2.DeploymentIntentGroup{Spec: v2.DeploymentIntentGroupSpec{Overrides: []v2.OverrideValue{
 		value("mine", v2.Selector{Provider: "p", Cluster: "c"}, v2.Selector{Provider: "p", Cluster: "elsewhere"}),
 		value("labelled", v2.Selector{Provider: "p", Label: "large"}),
+		value("both", v2.Selector{Provider: "p", Labels: []string{"large", "coastal"}}),
 		value("all"),
 		{App: "web", Values: map[string]string{"zone": "z-{{ .cluster.kv.zone }}/{{.cluster.name}}", "fixed": "1"}},
 		{App: "db", Values: map[string]string{"size": "other"}},
@@ -220,8 +221,8 @@ func TestTheMoreSpecificValueWins(t *testing.T) {
 	if got := fmt.Sprint(customize.Overrides(g, "web")); got != "[{size all} {fixed 1}]" {
 		t.Errorf("the values for all clusters are %s", got)
 	}
-	app := customize.App{Name: "web", Clusters: keys("p+a", "p+b", "p+c")}
-	edits, err := customize.ClusterOverrides(g, app, fleet{"p large": keys("p+b", "p+c", "p+d")}, func(c v2.ClusterKey) (map[string]string, error) {
+	app := customize.App{Name: "web", Clusters: keys("p+a", "p+b", "p+c", "p+d")}
+	edits, err := customize.ClusterOverrides(g, app, fleet{"p large": keys("p+b", "p+c", "p+d", "p+e"), "p coastal": keys("p+a", "p+d", "p+e")}, func(c v2.ClusterKey) (map[string]string, error) {
 		return pairs[c], nil
 	})
 	if err != nil {
@@ -237,6 +238,7 @@ func TestTheMoreSpecificValueWins(t *testing.T) {
 		"p+a": "[{zone z-north/a}]",
 		"p+b": `[{zone z-so\,uth/b} {size labelled}]`,
 		"p+c": "[{zone z-north/c} {size labelled} {size mine}]",
+		"p+d": "[{zone z-north/d} {size labelled} {size both}]",
 	} {
 		if got[cluster] != want {
 			t.Errorf("%s gets %s, want %s", cluster, got[cluster], want)

@@ -121,8 +121,8 @@ func selected(selectors []v2.Selector, rank int, app App, fleet placement.Invent
 			if c := v2.NewClusterKey(s.Provider, s.Cluster); app.Has(c) {
 				out = append(out, c)
 			}
-		case rank == forLabel && s.Label != "":
-			out = append(out, app.Labelled(fleet, s.Provider, s.Label)...)
+		case rank == forLabel && len(s.RequiredLabels()) > 0:
+			out = append(out, app.Labelled(fleet, s.Provider, s.RequiredLabels()...)...)
 		}
 	}
 	slices.Sort(out)
@@ -135,9 +135,9 @@ func (a App) Has(c v2.ClusterKey) bool {
 	return found
 }
 
-// Labelled returns the clusters of the app that carry a label, sorted.
-func (a App) Labelled(fleet placement.Inventory, provider, label string) (out []v2.ClusterKey) {
-	for _, c := range fleet.Labelled(provider, label) {
+// Labelled returns the clusters of the app that carry all of the labels, of which there is at least one, sorted.
+func (a App) Labelled(fleet placement.Inventory, provider string, labels ...string) (out []v2.ClusterKey) {
+	for _, c := range placement.Labelled(fleet, provider, labels) {
 		if a.Has(c) {
 			out = append(out, c)
 		}

@@ -75,12 +75,14 @@ func (c *DecisionCache) put(q decisionKey, d cachedDecision) {
 	c.decisions[q] = d
 }
 
-// candidates returns the clusters that each selector of the intent selects. A cluster that
-// is not registered counts as none.
+// candidates returns the clusters that each selector of the intent selects, or the clusters with each of its labels. A cluster
+// that is not registered counts as none.
 func (r Request) candidates() (out [][]v2.ClusterKey) {
 	for _, s := range r.Intent.selectors() {
 		if s.Cluster == "" {
-			out = append(out, r.Inventory.Labelled(s.Provider, s.Label))
+			for _, label := range s.Labels {
+				out = append(out, r.Inventory.Labelled(s.Provider, label))
+			}
 			continue
 		}
 		key := Cluster{Provider: s.Provider, Name: s.Cluster}.Key()

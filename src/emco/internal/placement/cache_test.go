@@ -50,6 +50,10 @@ func TestTheCacheDecidesAgainOnlyAfterRelevantChanges(t *testing.T) {
 	ask("web", east, "p+a p+b p+d ", 3)
 	filter = &countingFilter{}
 	ask("web", east, "p+a p+b p+d ", 3)
+	both := intentDoc{AllOf: []termDoc{must(label("east", "big"))}}
+	ask("web", both, "p+b ", 1)
+	fleet[2].Labels = []string{"east", "big"} // of a
+	ask("web", both, "p+a p+b ", 2)
 	fleet = fleet[:3]
 	ask("none", intentDoc{AllOf: []termDoc{must(name("c"))}}, "refused", 0)
 }

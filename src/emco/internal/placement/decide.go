@@ -117,7 +117,7 @@ func resolve(req Request) (resolvedIntent, error) {
 			for _, key := range find(t.Selector) {
 				g.mandatory[key] = cmp.Or(g.mandatory[key], t.reason())
 			}
-		case t.Selector != Selector{}:
+		case !t.empty():
 			problems = append(problems, fmt.Sprintf("allOf element %d holds both a selector and anyOf; use one element for each", i+1))
 		default:
 			g.anyOf = append(g.anyOf, find(t.AnyOf...))
@@ -144,19 +144,27 @@ func (g resolvedIntent) find(s Selector) ([]v2.ClusterKey, error) {
 		}
 		return []v2.ClusterKey{key}, nil
 	}
-	keys := g.inventory.Labelled(s.Provider, s.Label)
+	keys := Labelled(g.inventory, s.Provider, s.Labels)
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("no cluster of provider %s has the label %s", s.Provider, s.Label)
+		return nil, fmt.Errorf("no cluster of provider %s has the %s", s.Provider, s.labels())
 	}
 	return keys, nil
 }
 
 // reason returns why a selector of allOf selects a cluster.
 func (s Selector) reason() string {
-	if s.Label != "" {
-		return "allOf: label " + s.Label
+	if len(s.Labels) > 0 {
+		return "allOf: " + s.labels()
 	}
 	return "allOf: by name"
+}
+
+// labels names the labels of a selector.
+func (s Selector) labels() string {
+	if len(s.Labels) == 1 {
+		return "label " + s.Labels[0]
+	}
+	return "labels " + strings.Join(s.Labels, " and ")
 }
 
 // Validate reports what a selector lacks, in upstream's words.
@@ -165,9 +173,9 @@ func (s Selector) Validate() error {
 	switch {
 	case s.Provider == "":
 		return where(missingProvider)
-	case s.Cluster == "" && s.Label == "":
+	case s.Cluster == "" && len(s.Labels) == 0:
 		return where(missingCluster)
-	case s.Cluster != "" && s.Label != "":
+	case s.Cluster != "" && len(s.Labels) > 0:
 		return where(bothGiven)
 	}
 	return nil
@@ -176,7 +184,7 @@ func (s Selector) Validate() error {
 // hint names the selector that an error is about.
 func (s Selector) hint() string {
 	var parts []string
-	for _, p := range [][2]string{{"clusterProvider", s.Provider}, {"cluster", s.Cluster}, {"clusterLabel", s.Label}} {
+	for _, p := range [][2]string{{"clusterProvider", s.Provider}, {"cluster", s.Cluster}, {"clusterLabel", strings.Join(s.Labels, " and ")}} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])
 		}

@@ -54,9 +54,9 @@ func inventory() labelledInventory {
 	}
 }
 
-func name(n string) selectorDoc  { return selectorDoc{Provider: "p", Cluster: n} }
-func label(l string) selectorDoc { return selectorDoc{Provider: "p", Label: l} }
-func must(s selectorDoc) termDoc { return termDoc{Selector: s} }
+func name(n string) selectorDoc       { return selectorDoc{Provider: "p", Cluster: n} }
+func label(all ...string) selectorDoc { return selectorDoc{Provider: "p", Labels: all} }
+func must(s selectorDoc) termDoc      { return termDoc{Selector: s} }
 func oneOf(s ...selectorDoc) termDoc {
 	return termDoc{AnyOf: s}
 }
@@ -91,10 +91,13 @@ func TestDecide(t *testing.T) {
 		{"an empty intent", intentDoc{}, everywhere, "No compatible clusters have been provided to the Deployment Intent Group: no placement intent names clusters for the app"},
 		{"an unknown cluster", intentDoc{AllOf: []termDoc{must(name("x"))}}, everywhere, "cluster p+x is not registered"},
 		{"a label that no cluster has", intentDoc{AnyOf: []selectorDoc{name("a"), label("north")}}, everywhere, "no cluster of provider p has the label north"},
+		{"clusters with all of several labels", intentDoc{AllOf: []termDoc{must(label("east", "big"))}}, everywhere, "p+b"},
+		{"of alternatives by several labels the first by name", intentDoc{AnyOf: []selectorDoc{label("east", "big"), label("west")}}, everywhere, "p+b"},
+		{"labels that no cluster has together", intentDoc{AllOf: []termDoc{must(label("east", "west"))}}, everywhere, "no cluster of provider p has the labels east and west"},
 		{"an empty term", intentDoc{AllOf: []termDoc{{}}}, everywhere, "Missing clusterProvider in an intent"},
 		{"a selector without provider", intentDoc{AllOf: []termDoc{must(selectorDoc{Cluster: "a"})}}, everywhere, "Missing clusterProvider in an intent: cluster a"},
 		{"a selector without cluster", intentDoc{AnyOf: []selectorDoc{{Provider: "p"}}}, everywhere, "Missing cluster or clusterLabel: clusterProvider p"},
-		{"a selector with cluster and label", intentDoc{AllOf: []termDoc{oneOf(selectorDoc{Provider: "p", Cluster: "a", Label: "east"})}}, everywhere, "Only one of cluster name or cluster label allowed: clusterProvider p, cluster a, clusterLabel east"},
+		{"a selector with cluster and label", intentDoc{AllOf: []termDoc{oneOf(selectorDoc{Provider: "p", Cluster: "a", Labels: []string{"east"}})}}, everywhere, "Only one of cluster name or cluster label allowed: clusterProvider p, cluster a, clusterLabel east"},
 		{"a term with selector and alternatives", intentDoc{AllOf: []termDoc{{Selector: name("a"), AnyOf: []selectorDoc{name("b")}}}}, everywhere, "allOf element 1 holds both a selector and anyOf; use one element for each"},
 		{"all mistakes at once", intentDoc{AllOf: []termDoc{must(name("x")), {}}, AnyOf: []selectorDoc{label("north")}}, everywhere, "cluster p+x is not registered; Missing clusterProvider in an intent; no cluster of provider p has the label north"},
 	} {
@@ -196,7 +199,7 @@ func TestFilters(t *testing.T) {
 // genSelectors draws selectors that match the inventory, or nothing.
 func genSelectors(least int) *rapid.Generator[[]selectorDoc] {
 	return rapid.SliceOfN(rapid.SampledFrom([]selectorDoc{
-		name("a"), name("b"), name("c"), name("d"), label("east"), label("west"), label("big"), {Provider: "q", Cluster: "a"}, {Provider: "q", Label: "east"},
+		name("a"), name("b"), name("c"), name("d"), label("east"), label("west"), label("big"), label("east", "big"), {Provider: "q", Cluster: "a"}, {Provider: "q", Labels: []string{"east"}},
 	}), least, 4)
 }
 
@@ -220,7 +223,7 @@ func matched(selectors ...selectorDoc) []v2.ClusterKey {
 	var keys []v2.ClusterKey
 	for _, c := range inventory() {
 		hit := func(s selectorDoc) bool {
-			return s.Provider == c.Provider && (s.Cluster == c.Name || s.Label != "" && slices.Contains(c.Labels, s.Label))
+			return s.Provider == c.Provider && (s.Cluster == c.Name || len(s.Labels) > 0 && !slices.ContainsFunc(s.Labels, func(l string) bool { return !slices.Contains(c.Labels, l) }))
 		}
 		if slices.ContainsFunc(selectors, hit) {
 			keys = append(keys, c.Key())

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"context"
+	"slices"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 )
@@ -22,9 +23,14 @@ type Term struct {
 	AnyOf []Selector
 }
 
-// Selector names one cluster, or all clusters of a provider that carry a label.
-// Exactly one of Cluster and Label is set.
-type Selector struct{ Provider, Cluster, Label string }
+// Selector names one cluster, or all clusters of a provider that carry all of the labels.
+// Exactly one of Cluster and Labels is set.
+type Selector struct {
+	Provider, Cluster string
+	Labels            []string
+}
+
+func (s Selector) empty() bool { return s.Provider == "" && s.Cluster == "" && len(s.Labels) == 0 }
 
 // Cluster is one registered cluster.
 type Cluster struct {
@@ -53,6 +59,20 @@ type Inventory interface {
 	// Labelled returns the keys of a provider's clusters that carry a label, sorted.
 	// Callers must not change the list. The same list always has the same content.
 	Labelled(provider, label string) []v2.ClusterKey
+}
+
+// Labelled returns the keys of a provider's clusters that carry all of the labels, of which there is at least one, sorted.
+// Callers must not change the list.
+func Labelled(in Inventory, provider string, labels []string) []v2.ClusterKey {
+	keys := in.Labelled(provider, labels[0])
+	for _, label := range labels[1:] {
+		carriers := in.Labelled(provider, label)
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key v2.ClusterKey) bool {
+			_, found := slices.BinarySearch(carriers, key)
+			return !found
+		})
+	}
+	return keys
 }
 
 // Places are the clusters that documents give the apps of a deployment, and what the apps are rendered from there. They are

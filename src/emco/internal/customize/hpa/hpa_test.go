@@ -169,7 +169,7 @@ func TestOtherNeedsArePreferences(t *testing.T) {
 	}
 	d, err := placement.Decide(t.Context(), placement.Request{
 		App: "web", Inventory: three, Facts: factsOf, Preference: placement.Preference{Scorers: demands["web"].Scorers},
-		Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Label: "all"}}},
+		Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Labels: []string{"all"}}}},
 	}, demands["web"].Filters)
 	if err != nil || len(d.Clusters) != 1 || d.Clusters[0] != "p+large" || !strings.Contains(d.Why["p+large"], "number 1 of 3 (score 1.000: accelerator=h100 1, room for memory 1)") {
 		t.Errorf("%+v, %v", d, err)

@@ -50,7 +50,7 @@ func decide(t *testing.T, h hpa.Controller, d placement.Deployment) (placement.D
 	}
 	return placement.Decide(t.Context(), placement.Request{
 		App: "web", Inventory: d.Inventory, Facts: factsOf, Preference: placement.Preference{Scorers: demands["web"].Scorers},
-		Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Label: "all"}}},
+		Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Labels: []string{"all"}}}},
 	}, demands["web"].Filters)
 }
 

@@ -133,7 +133,7 @@ func TestTheChoiceOfAControllerIsAFilter(t *testing.T) {
 		t.Errorf("the request is %v, want %v", got, want)
 	}
 	d, err := placement.Decide(t.Context(), placement.Request{
-		App: "db", Inventory: fleet{}, Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Label: "east"}}},
+		App: "db", Inventory: fleet{}, Intent: placement.Intent{AnyOf: []placement.Selector{{Provider: "p", Labels: []string{"east"}}}},
 	}, demands["db"].Filters)
 	if err != nil || len(d.Clusters) != 1 || d.Clusters[0] != "p+c" || d.Why["p+c"] != "anyOf: the first admitted of 5 by name; controller chooser: it is large" {
 		t.Errorf("the decision is %+v, %v", d, err)

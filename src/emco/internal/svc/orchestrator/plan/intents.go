@@ -291,5 +291,5 @@ func selectorsOf(in []v2.Selector) (out []placement.Selector) {
 }
 
 func selectorOf(s v2.Selector) placement.Selector {
-	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Label: s.Label}
+	return placement.Selector{Provider: s.Provider, Cluster: s.Cluster, Labels: s.RequiredLabels()}
 }
