@@ -296,7 +296,7 @@ func (v *statusView) describe(c *v2.ClusterStatus, p *placeStatus) {
 		c.Phase, c.Since = string(appcontext.Pending), &v.Rev.At
 		return
 	}
-	c.Error, c.Findings, c.Blocked = p.pair.Error, p.pair.Findings, cmp.Or(p.pair.Blocked, p.pair.Waiting)
+	c.Error, c.Findings, c.Blocked = p.pair.Error, slices.Concat(p.pair.Findings, p.pair.Overlaps), cmp.Or(p.pair.Blocked, p.pair.Waiting)
 	if at := nextAttempt(*p.pair); !at.IsZero() {
 		c.NextAttempt = &at
 	}

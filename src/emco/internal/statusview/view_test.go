@@ -414,6 +414,18 @@ func TestF76AnAppWithoutObjectsIsShown(t *testing.T) {
 	}
 }
 
+// What was delivered and what other deployments place are findings alike.
+func TestFindingsIncludeOverlaps(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g, b := s.group("7"), s.bundle(s.configMap("one", "hello"))
+	g.publish(placedApps{"a": {c1: b}})
+	g.pair("a", c1, appcontext.Pair{Rev: 1, Desired: b, Applied: b, Phase: appcontext.Applied, Findings: []string{"left out"}, Overlaps: []string{"placed twice"}})
+	if got := g.status("status=deployed").Apps[0].Clusters[0].Findings; !slices.Equal(got, []string{"left out", "placed twice"}) {
+		t.Errorf("the findings are %q", got)
+	}
+}
+
 func TestWhatHasToGoIsListed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

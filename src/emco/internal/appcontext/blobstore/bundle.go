@@ -34,6 +34,20 @@ type HookRef struct {
 	DeletePolicies []string `json:"deletePolicies,omitempty"`
 }
 
+// Common returns the objects that another bundle has, too, in order. Definitions and hooks do not count: apps share definitions.
+func (b Bundle) Common(other Bundle) (ids []manifest.ID) {
+	there := make(map[manifest.ObjectKey]bool, len(other.Objects))
+	for _, ref := range other.Objects {
+		there[ref.ID.Key()] = true
+	}
+	for _, ref := range b.Objects {
+		if there[ref.ID.Key()] && !manifest.IsCRD(ref.ID) {
+			ids = append(ids, ref.ID)
+		}
+	}
+	return ids
+}
+
 // PutBundle stores b, if it does not exist yet, and returns its digest. Store the content
 // that b refers to before anything refers to b.
 func (s *Store) PutBundle(ctx context.Context, b Bundle) (Digest, error) {

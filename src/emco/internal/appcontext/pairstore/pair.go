@@ -58,7 +58,8 @@ type Pair struct {
 	NextRetry    time.Time `json:"nextRetry,omitzero"`
 	Error        string    `json:"error,omitempty"`
 	Reason       string    `json:"reason,omitempty"`   // one word for Error that users may search for; usually empty
-	Findings     []string  `json:"findings,omitempty"` // warnings for users
+	Findings     []string  `json:"findings,omitempty"` // warnings for users about what was delivered
+	Overlaps     []string  `json:"overlaps,omitempty"` // warnings for users about objects that other deployments place on the cluster, too; each delivery there finds them again, so an older version may lose them
 	At           time.Time `json:"at"`                 // when Desired, Step or the outcome last changed; of an Applied pair, since when it is Applied
 
 	Change  Change `json:"change,omitempty"`  // decides which hooks run on the way to Desired; empty once the app is removed

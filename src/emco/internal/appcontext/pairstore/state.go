@@ -42,7 +42,8 @@ type stateValues struct {
 	rev, at, nextRetry                     int64
 	desired, applied, from                 Digest
 	held, commit, errText, reason, blocked string
-	findings, edit, outcome, shard         string
+	findings, overlaps                     string
+	edit, outcome, shard                   string
 	waiting                                string
 	phase                                  Phase
 	change                                 Change
@@ -74,7 +75,7 @@ func valuesOf(p *Pair) stateValues {
 		rev: p.Rev, at: moment(p.At), nextRetry: moment(p.NextRetry),
 		desired: p.Desired, applied: p.Applied, from: p.From,
 		commit: p.Commit, errText: p.Error, reason: p.Reason, blocked: p.Blocked,
-		findings: strings.Join(p.Findings, "\x00"), shard: p.Shard, waiting: p.Waiting,
+		findings: strings.Join(p.Findings, "\x00"), overlaps: strings.Join(p.Overlaps, "\x00"), shard: p.Shard, waiting: p.Waiting,
 		phase: p.Phase, change: p.Change, attempt: p.Attempt, step: p.Step, sent: p.Sent, halted: p.Halted,
 	}
 	switch len(p.Held) {

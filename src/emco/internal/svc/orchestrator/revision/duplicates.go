@@ -198,18 +198,8 @@ func (s *duplicateSearch) common(ctx context.Context, own, other appcontext.Dige
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[manifest.ObjectKey]bool, len(b.Objects))
-	for _, ref := range b.Objects {
-		there[ref.ID.Key()] = true
-	}
-	var ids []manifest.ID
-	for _, ref := range a.Objects {
-		if there[ref.ID.Key()] && !manifest.IsCRD(ref.ID) {
-			ids = append(ids, ref.ID)
-		}
-	}
-	s.compared[key] = ids
-	return ids, nil
+	s.compared[key] = a.Common(b)
+	return s.compared[key], nil
 }
 
 // nameOf names an app of another deployment. Names of other projects stay theirs.

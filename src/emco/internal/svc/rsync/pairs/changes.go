@@ -161,6 +161,24 @@ func (s *Store) NoteWaiting(ctx context.Context, targets []pair.Target, why stri
 	return s.write(ctx, change{put: put})
 }
 
+// SetOverlaps stores what pairs have in common with other deployments on their clusters. Pairs that are gone are left out.
+func (s *Store) SetOverlaps(ctx context.Context, overlaps map[appcontext.PairKey][]string) error {
+	if len(overlaps) == 0 {
+		return nil // without a wait for other changes
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	put := make([]appcontext.Pair, 0, len(overlaps))
+	for k, texts := range overlaps {
+		if p, known := s.index.pair(k); known {
+			p.Overlaps = texts
+			put = append(put, p)
+		}
+	}
+	slices.SortFunc(put, pair.CompareKeys)
+	return s.write(ctx, change{put: put})
+}
+
 // MakeDue makes failed pairs of targets due now, as if they had not failed.
 func (s *Store) MakeDue(ctx context.Context, targets []pair.Target) error {
 	s.writing.Lock()
