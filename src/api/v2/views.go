@@ -187,9 +187,9 @@ type SearchView struct {
 	Hits []SearchHit `json:"hits"`
 }
 
-// SearchHit is something with the text in its name.
+// SearchHit is something with the text in its name, or the number of its folders in Git.
 type SearchHit struct {
-	Kind  string `json:"kind"` // "commit", "cluster", "deployment", "app" or "label"
+	Kind  string `json:"kind"` // "commit", "cluster", "deployment", "app", "label", or "document" for another document with folders in Git
 	Title string `json:"title"`
 	Sub   string `json:"sub"`
 	Href  string `json:"href"`

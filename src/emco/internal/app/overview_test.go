@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"encoding/json"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +77,7 @@ func TestViewsFollowDeployments(t *testing.T) {
 }
 
 // The commits of a branch name the revisions that they carried, and a search finds these by a part of the
-// commit's name.
+// commit's name, and the deployment by a path on the branch.
 func TestCommitsLeadToDeployments(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -101,5 +103,10 @@ func TestCommitsLeadToDeployments(t *testing.T) {
 	}
 	if found := view[v2.SearchView](s, "search?q="+theirs); len(found.Hits) > 0 {
 		t.Errorf("a commit of others is found: %+v", found)
+	}
+	i := slices.IndexFunc(s.tree(), func(path string) bool { return strings.HasPrefix(path, "clusters/edge+b/context/") })
+	found = view[v2.SearchView](s, "search?q="+url.QueryEscape(s.tree()[i]))
+	if len(found.Hits) != 1 || found.Hits[0].Href != "/v2/views/"+g.path+"/matrix" {
+		t.Errorf("the search for %s finds %+v", s.tree()[i], found)
 	}
 }

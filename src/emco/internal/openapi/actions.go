@@ -123,7 +123,7 @@ func Actions() map[string]Action {
 		"GET /v2/views/events":                                        {"a page of the events of all deployments", pageQuery + ", `before=TIME`, `after=TIME`, `actor`, `type=action`, `project`, `cluster`, `app`", "", viewAnswers},
 		"GET /v2/views/git":                                           {"a page of the branches that EMCO writes", pageQuery + ", `state`", "", "200; 304; 400"},
 		"GET /v2/views/git/{lane}/commits":                            {"a page of the newest commits of a branch, with the revisions that they carried", pageQuery, "", viewAnswers + "; 404; 429 the budget of the Git server is used up"},
-		"GET /v2/views/search":                                        {"commits by the beginning of their names; clusters, labels, deployments and apps by a part of them", "`q`", "", viewAnswers},
+		"GET /v2/views/search":                                        {"commits by the beginning of their names; clusters, labels, deployments and apps by a part of them; what the number of a folder in Git belongs to", "`q`", "", viewAnswers},
 		"GET /v2/views/stream":                                        {"server-sent events about what has changed", "`topics=fleet`", "", "200; 400; 404; 429; 503"},
 	}
 	for _, root := range []string{providerCerts, projectCerts} {

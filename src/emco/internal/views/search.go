@@ -15,7 +15,7 @@ const (
 )
 
 // search answers with the clusters, deployments, apps and labels that have a text in their
-// names, and the commits whose names begin with it.
+// names, the commits whose names begin with it, and what a number in Git belongs to.
 func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	if err := web.CheckQuery(values, "q"); err != nil {
@@ -23,7 +23,7 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	text := strings.ToLower(strings.TrimSpace(values.Get("q")))
 	if text == "" {
-		return errs.New(errs.Invalid, "Invalid query q: give a part of a name, or the first four digits of a commit")
+		return errs.New(errs.Invalid, "Invalid query q: give a part of a name, the first four digits of a commit, or the number of a deployment in Git")
 	}
 	keys, known, err := v.registered(r.Context(), pageFilter{})
 	if err != nil {
@@ -37,7 +37,9 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	sees := sightOf(r.Context())
 	out := v2.SearchView{Hits: append([]v2.SearchHit{}, commits...)}
+	out.Hits = append(out.Hits, v.ownerHits(deploymentIn(text), sees)...)
 	ofKind := map[string]int{}
 	add := func(kind, name, title, sub, href string) {
 		if len(out.Hits) < maxHits && ofKind[kind] < maxKindHits && strings.Contains(strings.ToLower(name), text) {
@@ -56,13 +58,12 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	sees := sightOf(r.Context())
 	for _, g := range groups {
 		if !sees.path(g.key) {
 			continue
 		}
 		k, _ := v2.GroupOf(g.key)
-		add("deployment", g.key, k.CompositeApp.Name+" "+k.CompositeApp.Version+" / "+k.Name, k.CompositeApp.Project, "/v2/views/"+g.key+"/matrix")
+		add("deployment", g.key, titleOf(k), k.CompositeApp.Project, "/v2/views/"+g.key+"/matrix")
 	}
 	for _, key := range apps {
 		if !sees.path(key) {
@@ -72,4 +73,32 @@ func (v *Views) search(w http.ResponseWriter, r *http.Request) error {
 		add("app", k.Name, k.Name, k.CompositeApp.Project+", "+k.CompositeApp.Name+" "+k.CompositeApp.Version, "/v2/"+key)
 	}
 	return answer(w, r, &out, func(*v2.SearchView) {})
+}
+
+// titleOf returns the title of a hit that is a deployment intent group.
+func titleOf(k v2.GroupKey) string {
+	return k.CompositeApp.Name + " " + k.CompositeApp.Version + " / " + k.Name
+}
+
+// deploymentIn returns the deployment that a text may name: by its number, or by a path in Git with its folder.
+func deploymentIn(text string) v2.DeploymentID {
+	if _, below, ok := strings.Cut(text, "context/"); ok {
+		text, _, _ = strings.Cut(below, "/")
+	}
+	return v2.DeploymentID(text)
+}
+
+// ownerHits returns the deployment intent group, or the other document, that decides what the folders of a deployment hold.
+func (v *Views) ownerHits(id v2.DeploymentID, sees *callerAccess) (hits []v2.SearchHit) {
+	for _, h := range v.Tally.Heads() {
+		if h.Deployment() != id || !h.Owns() || !sees.path(h.Document) {
+			continue
+		}
+		hit := v2.SearchHit{Kind: "document", Title: h.Document, Sub: "context/" + string(id), Href: "/v2/" + h.Document}
+		if k, ok := v2.GroupOf(h.Document); ok {
+			hit.Kind, hit.Title, hit.Href = "deployment", titleOf(k), "/v2/views/"+h.Document+"/matrix"
+		}
+		hits = append(hits, hit)
+	}
+	return hits
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/inventory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/placement/logicalcloud"
 	"github.com/emco-orchestrator/emco/src/emco/internal/resource/resourcetest"
@@ -524,6 +527,43 @@ func TestSearchFindsNames(t *testing.T) {
 	if hits := read[v2.SearchView](w, "/search?q=edge").Hits; len(hits) != 3 || hits[1].Sub != "failed" || hits[1].Href != "/v2/views/clusters/edge/b" {
 		t.Errorf("clusters: %+v", hits)
 	}
+}
+
+// A folder in Git has the number of a deployment, which a migration passes on.
+func TestSearchFindsDeploymentsByTheirFolders(t *testing.T) {
+	t.Parallel()
+	w, prod := shop(t)
+	cloud := w.deployment("projects/shop/logical-clouds/stores")
+	next := w.group("next")
+	move := func(uid appcontext.HeadID, how func(*appcontext.Head)) {
+		h := w.heads[uid]
+		how(&h)
+		w.tally.HeadChanged(uid, &h)
+	}
+	hits := func(q string) (out []string) {
+		for _, h := range read[v2.SearchView](w, "/search?q="+url.QueryEscape(q)).Hits {
+			out = append(out, h.Kind+" "+h.Title+": "+h.Sub+" "+h.Href)
+		}
+		return out
+	}
+	check := func(q string, want ...string) {
+		t.Helper()
+		if got := hits(q); !slices.Equal(got, want) {
+			t.Errorf("%s finds %q, want %q", q, got, want)
+		}
+	}
+	number := string(prod)
+	ofProd := "deployment till v1 / prod: context/" + number + " /v2/views/" + groupPath("prod") + "/matrix"
+	ofCloud := "document projects/shop/logical-clouds/stores: context/" + string(cloud) + " /v2/projects/shop/logical-clouds/stores"
+	check(number, ofProd)
+	check("clusters/edge+a/context/"+number+"/app/web/web+Deployment.yaml", ofProd)
+	check("context/"+string(cloud), ofCloud)
+	check("context/" + number + "0")
+	move(prod, func(h *appcontext.Head) { h.MovedTo = next })
+	move(next, func(h *appcontext.Head) { h.Inherited = prod.Deployment() })
+	check(number, "deployment till v1 / next: context/"+number+" /v2/views/"+groupPath("next")+"/matrix")
+	w.as(nil, bound(authz.Viewer, "projects/other"))
+	check(number)
 }
 
 func TestQueriesOfViewsAreChecked(t *testing.T) {

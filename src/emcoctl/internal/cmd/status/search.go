@@ -17,15 +17,16 @@ import (
 // newSearchCommand returns the command that finds things by a part of their names.
 func newSearchCommand(s *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "search TEXT", Short: "Find clusters, deployments, apps, labels and commits by name",
+		Use: "search TEXT", Short: "Find clusters, deployments, apps, labels and commits by name, and deployments by their folders in Git",
 		Long: `Search finds clusters, deployments, apps and labels that have a text in their names, and the
-revisions that a commit carried, by at least the first four digits of its name. It lists at
-most 20 in all, and 6 of a kind.`,
-		Example: "  emcoctl search store-7\n  emcoctl search 0242bab627ef",
+revisions that a commit carried, by at least the first four digits of its name. Of the number of
+a folder in Git, or a path with it, it finds the deployment, or the logical cloud or cluster whose
+objects are there. It lists at most 20 in all, and 6 of a kind.`,
+		Example: "  emcoctl search store-7\n  emcoctl search 0242bab627ef\n  emcoctl search clusters/edge+store-7/context/42/app/web",
 		Args:    cobra.ExactArgs(1),
 		RunE: s.Run(func(c *cobra.Command, args []string) error {
 			if strings.TrimSpace(args[0]) == "" {
-				return session.Usagef("give a part of a name, or the first four digits of a commit")
+				return session.Usagef("give a part of a name, the first four digits of a commit, or the number of a deployment in Git")
 			}
 			const path = "views/search"
 			form, server, err := s.Open(path)
