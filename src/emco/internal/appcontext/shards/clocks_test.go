@@ -33,14 +33,15 @@ func compareClocks(t *testing.T, prefix, name string, ahead time.Duration) (c *C
 	return c, stop
 }
 
+// A message takes some time, in which a clock that is behind seems to be a little more behind: State has the same minutes however long that is.
 func TestProcessesCompareTheirClocks(t *testing.T) {
 	prefix := etcdtest.Prefix(t)
 	one, _ := compareClocks(t, prefix, "one", 0)
 	two, _ := compareClocks(t, prefix, "two", 0)
-	ahead, stop := compareClocks(t, prefix, "ahead", 10*time.Minute)
+	behind, stop := compareClocks(t, prefix, "behind", -10*time.Minute)
 	near := func(got, want time.Duration) bool { return (got - want).Abs() < time.Minute }
 	eventually(t, "each process knows the difference", func() bool {
-		return near(one.Skew(), 10*time.Minute) && near(two.Skew(), 10*time.Minute) && near(ahead.Skew(), -10*time.Minute)
+		return near(one.Skew(), -10*time.Minute) && near(two.Skew(), -10*time.Minute) && near(behind.Skew(), 10*time.Minute)
 	})
 	eventually(t, "the state counts the others", func() bool { return strings.HasPrefix(one.State(), "2 other processes, at most 10m") })
 	stop()
