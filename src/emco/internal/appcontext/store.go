@@ -57,6 +57,7 @@ import (
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/agents"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/blobstore"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/clusterhistory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/gitstate"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
@@ -85,6 +86,7 @@ type Store struct {
 	*ReportStore
 	*EventStore
 	*AgentStore
+	*ClusterHistoryStore
 	*WorkflowStore
 	*BranchStore
 	*RelocationStore
@@ -96,11 +98,12 @@ type Store struct {
 
 // The parts of Store from other packages.
 type (
-	AgentStore      = agents.Store
-	BranchStore     = gitstate.BranchStore
-	ContentStore    = blobstore.Store
-	PushStore       = gitstate.PushStore
-	RelocationStore = gitstate.RelocationStore
+	AgentStore          = agents.Store
+	BranchStore         = gitstate.BranchStore
+	ClusterHistoryStore = clusterhistory.Store
+	ContentStore        = blobstore.Store
+	PushStore           = gitstate.PushStore
+	RelocationStore     = gitstate.RelocationStore
 )
 
 // options is what Options change.
@@ -174,19 +177,20 @@ func newView(kv *etcdkv.Client, o options) *Store {
 	heads := &HeadStore{kv: kv, events: events}
 	agents, pairs, content := agents.New(kv), pairstore.New(kv), blobstore.New(kv, o.caches.content, o.sealer)
 	return &Store{
-		HeadStore:       heads,
-		RevisionStore:   &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, caches: o.caches},
-		ContentStore:    content,
-		PairStore:       pairs,
-		ReportStore:     pairstore.NewReports(pairs, agents),
-		EventStore:      events,
-		AgentStore:      agents,
-		WorkflowStore:   &WorkflowStore{kv: kv},
-		BranchStore:     gitstate.NewBranchStore(kv),
-		RelocationStore: gitstate.NewRelocationStore(kv, o.now),
-		PushStore:       gitstate.NewPushStore(kv),
-		kv:              kv,
-		o:               o,
+		HeadStore:           heads,
+		RevisionStore:       &RevisionStore{kv: kv, heads: heads, lists: content, now: o.now, caches: o.caches},
+		ContentStore:        content,
+		PairStore:           pairs,
+		ReportStore:         pairstore.NewReports(pairs, agents),
+		EventStore:          events,
+		AgentStore:          agents,
+		ClusterHistoryStore: clusterhistory.New(kv),
+		WorkflowStore:       &WorkflowStore{kv: kv},
+		BranchStore:         gitstate.NewBranchStore(kv),
+		RelocationStore:     gitstate.NewRelocationStore(kv, o.now),
+		PushStore:           gitstate.NewPushStore(kv),
+		kv:                  kv,
+		o:                   o,
 	}
 }
 

@@ -28,7 +28,7 @@ const removeAttempts = 3
 // Sweep removes what is no longer needed: revisions beyond the newest keep of each
 // deployment (the orchestrator decides how many: keptRevisions), unless they are desired, a pair
 // names them, a rollback waits for them, or they were replaced less than the grace period ago;
-// placements of interrupted publishes; commits of revisions that are gone, from the index; the oldest actions and events of each deployment; and
+// placements of interrupted publishes; the oldest entries of the history of clusters; commits of revisions that are gone, from the index; the oldest actions and events of each deployment; and
 // content that neither a kept revision nor a pair names.
 //
 // Content goes in two sweeps, so that operations need not stop. Only work on an operation refers to
@@ -44,12 +44,12 @@ const removeAttempts = 3
 func (s *Store) Sweep(ctx context.Context, keep int) (Swept, error) {
 	w := &sweeper{
 		s: s, keep: max(1, keep),
-		inPairs: map[v2.DeploymentID]map[int64]bool{}, recorded: map[recordedRevision]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
+		existing: map[v2.DeploymentID]bool{}, inPairs: map[v2.DeploymentID]map[int64]bool{}, recorded: map[recordedRevision]bool{}, bundles: map[Digest]bool{}, lists: map[Digest]bool{},
 	}
 	if _, err := s.NoteProgress(ctx); err != nil {
 		return Swept{}, err
 	}
-	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, w.sweepIndex, s.trimAll} {
+	for _, phase := range []func(context.Context) error{w.begin, w.markPairs, w.sweepDeployments, w.sweepIndex, s.trimAll, w.trimClusterHistory} {
 		if err := phase(ctx); err != nil {
 			return Swept{}, err
 		}
@@ -68,6 +68,7 @@ type sweeper struct {
 	keep     int
 	start    int64                              // etcd's revision at the start
 	oldest   int64                              // etcd's revision at which the oldest waiting operation was queued
+	existing map[v2.DeploymentID]bool           // deployments that a head owns
 	inPairs  map[v2.DeploymentID]map[int64]bool // the revisions that pairs name
 	recorded map[recordedRevision]bool          // revisions with recorded commits
 	bundles  map[Digest]bool                    // needed bundles
@@ -87,6 +88,14 @@ func (w *sweeper) begin(ctx context.Context) error {
 		w.oldest = r.Kvs[0].CreateRevision
 	}
 	return nil
+}
+
+// keptAfterDeletion is how long the history of clusters names deployments that were deleted.
+const keptAfterDeletion = 90 * 24 * time.Hour
+
+func (w *sweeper) trimClusterHistory(ctx context.Context) error {
+	exists := func(id v2.DeploymentID) bool { return w.existing[id] }
+	return w.s.TrimClusterHistory(ctx, exists, w.s.o.now().Add(-keptAfterDeletion))
 }
 
 func (w *sweeper) markPairs(ctx context.Context) error {
@@ -180,6 +189,9 @@ func (w *sweeper) sweepDeployment(ctx context.Context, d deploymentKeys) error {
 	head, err := w.s.Head(ctx, d.uid)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return err
+	}
+	if err == nil && head.Owns() {
+		w.existing[head.Deployment()] = true
 	}
 	if err := w.sweepTries(ctx, d); err != nil {
 		return err

@@ -54,7 +54,7 @@ var groups = map[string]packageGroup{
 	},
 	"port": {
 		packages: []string{
-			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/diskspace", "internal/documenttally", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
+			"internal/addon", "internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/clusterhistory", "internal/appcontext/etcdkv", "internal/appcontext/gitstate", "internal/appcontext/mirror", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/diskspace", "internal/documenttally", "internal/etcdspace", "internal/eventlog", "internal/inventory", "internal/keyrotation", "internal/lifecycle", "internal/objectdiff", "internal/placement", "internal/render",
 			"internal/route", // the one reader of sync objects
 			"internal/customize", "internal/customize/contextupdatepb", "internal/grpccall", "internal/patch", "internal/placement/placementcontrollerpb",
 			"internal/condition",                        // of policy intents
@@ -216,7 +216,7 @@ var inRsync = map[string][]string{
 // homes lists the packages that may import a third-party module: replacing the module
 // changes these packages only. Names end in "/" or are complete.
 var homes = map[string][]string{
-	"go.etcd.io/":                 {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/auditlog"},
+	"go.etcd.io/":                 {"internal/appcontext", "internal/appcontext/agents", "internal/appcontext/blobstore", "internal/appcontext/clusterhistory", "internal/appcontext/embedded", "internal/appcontext/etcdkv", "internal/appcontext/etcdtest", "internal/appcontext/gitstate", "internal/appcontext/pairstore", "internal/appcontext/shards", "internal/appcontext/spend", "internal/app", "internal/failpoint/wrap", "internal/store/etcd", "internal/auditlog"},
 	"helm.sh/":                    {"internal/render/helm"},
 	"k8s.io/kms/":                 {"internal/store/kek"},
 	"k8s.io/client-go/":           {"internal/fieldcheck", "internal/patch", "internal/sink/kube", "internal/status/kubewatch", "internal/render/helm"},

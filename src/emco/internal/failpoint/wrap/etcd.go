@@ -120,6 +120,8 @@ func (k keyStore) of(op clientv3.Op) writeKind {
 		return writeMove
 	case "own", "member":
 		return writeOwn
+	case "clusterhistory":
+		return writeHistory
 	case "event":
 		return writeEvent
 	}

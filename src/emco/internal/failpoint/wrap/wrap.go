@@ -61,6 +61,7 @@ const (
 	writeCommit  writeKind = "commit"  // Git commits of a revision
 	writeReport  writeKind = "report"  // reports of clusters
 	writeOwn     writeKind = "own"     // ownerships and members
+	writeHistory writeKind = "history" // what clusters held
 	writeEvent   writeKind = "event"   // events
 	writeMove    writeKind = "move"    // moves of clusters
 	writeRemove  writeKind = "remove"  // deletion of a deployment
@@ -68,7 +69,7 @@ const (
 
 // writes is all kinds. A transaction with several has the first of these.
 var writes = []writeKind{
-	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeMove, writeEvent,
+	writeRemove, writePublish, writeStep, writeSettle, writeIntend, writeOwn, writePlace, writeBlob, writeCommit, writeReport, writeMove, writeHistory, writeEvent,
 }
 
 func (w writeKind) before() string { return "etcd." + string(w) + ".before" }

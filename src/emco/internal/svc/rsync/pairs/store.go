@@ -4,7 +4,7 @@
 // never ahead of what survives a crash. SetDesired remembers the head of a deployment, its order, and
 // that it is not stopped. Then it writes the pairs. Then it remembers the document and the logical cloud. etcd holds
 // none of these: after a start SetDesired gets them from the head again. A change stores reports first, updates
-// readiness in memory, and stores pairs last: a pair never becomes Applied with the readiness of
+// readiness in memory, then the history of clusters, and stores pairs last: a pair never becomes Applied with the readiness of
 // what it held before.
 //
 // The package also checks gates when they may open (RunGates), watches the pairs of other
@@ -26,6 +26,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/clusterhistory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/content"
 	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/events"
@@ -53,6 +54,11 @@ type ReportWriter interface {
 	ReleaseReports(ctx context.Context, keys []appcontext.PairKey) error
 }
 
+// ClusterHistory keeps what clusters held; *appcontext.Store does.
+type ClusterHistory interface {
+	AddClusterHistory(ctx context.Context, entries ...clusterhistory.Entry) error
+}
+
 // Config is what a Store works with.
 type Config struct {
 	AppContext AppContext
@@ -62,6 +68,7 @@ type Config struct {
 	Retry      pair.Retry
 	Plans      *content.StepPlans
 	Others     Others           // nil: no pair waits for pairs of other shards
+	History    ClusterHistory   // nil: it is not kept
 	Now        func() time.Time // nil for the clock
 	Log        *slog.Logger     // nil discards
 }
@@ -138,6 +145,11 @@ func (s *Store) write(ctx context.Context, c change) error {
 	if len(c.reports)+len(c.repeated)+len(c.remove) > 0 {
 		reports := pairstore.ReportChange{Put: c.reports, Repeated: c.repeated, Remove: c.remove, Shared: s.storedWithAgent}
 		if err := s.writer.WriteReports(ctx, reports); err != nil {
+			return err
+		}
+	}
+	if s.cfg.History != nil {
+		if err := s.cfg.History.AddClusterHistory(ctx, s.historyOf(c)...); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func New(ctx context.Context, shared Shared, number int, fence appcontext.Fence,
 	s.pairs = pairs.New(pairs.Config{
 		AppContext: shared.Contexts, Fence: fence, Shard: route.Group.Shard(number), Retry: shared.Retry,
 		NewWriter: func(stored *pairstore.Contents) pairs.PairWriter { return shared.Contexts.NewWriter(fence, stored) },
-		Plans:     plans, Others: shared.Others, Log: shared.Log,
+		Plans:     plans, Others: shared.Others, History: s.contexts, Log: shared.Log,
 	})
 	s.overlaps = sharedObjects{pairs: s.pairs, plans: plans, log: shared.Log}
 	s.queues = queue.NewWorkers(s.deliverContained)
