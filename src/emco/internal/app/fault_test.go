@@ -7,8 +7,46 @@ import (
 	"testing"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
+	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
 )
+
+// The log says when etcd stops to answer and when it answers again, and is not full of its client's lines.
+func TestTheLogTellsOfAnOutageOfEtcd(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() })
+	logged := func(line string) {
+		t.Helper()
+		s.eventually(line, func() string {
+			if strings.Contains(s.log.String(), line) {
+				return ""
+			}
+			return "the log lacks it"
+		})
+	}
+	place := `"msg":"etcd at ` + etcd.Endpoints()[0]
+	etcd.Kill(0)
+	logged(place + " does not answer")
+	for range 5 {
+		s.do("GET", "/readyz", "")
+	}
+	etcd.Restart(0)
+	logged(place + " answers again")
+	lines := map[string]int{}
+	for line := range strings.Lines(s.log.String()) {
+		if _, err, found := strings.Cut(line, `"component":"etcd",`); found {
+			err, _, _ = strings.Cut(err, `"method"`)
+			lines[err]++
+		}
+	}
+	for line, n := range lines {
+		if n > 2 { // in two minutes at most
+			s.Errorf("the client of etcd logs %d times %s", n, line)
+		}
+	}
+}
 
 func TestAnInvalidAppFailsAlone(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -196,7 +197,7 @@ func (a *App) openEtcd(ctx context.Context, c config.Config, certs *tls.Config) 
 
 func (a *App) dialEtcd(c config.Etcd, certs *tls.Config) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints, TLS: certs, Logger: logs.Zap(a.log, "etcd", zapcore.WarnLevel), DialTimeout: 10 * time.Second,
+		Endpoints: c.Endpoints, TLS: certs, Logger: logs.Zap(slog.New(logs.LimitRepeats(a.log.Handler())), "etcd", zapcore.WarnLevel), DialTimeout: 10 * time.Second,
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second, // finds servers that died without closing the connection
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 	})

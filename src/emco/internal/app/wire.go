@@ -176,7 +176,7 @@ func (a *App) newWiring(c config.Config, p resolvedSettings, st openStores, m *m
 	w.services = []run.Service{
 		documents,
 		&upkeep.Service{DB: st.db, Log: a.log},
-		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log},
+		&etcdspace.Service{Contexts: st.contexts, Reclaim: st.reclaim(), OnProbe: m.etcdFull, Log: a.log, Place: etcdPlace(c)},
 	}
 	return w, nil
 }

@@ -1,8 +1,9 @@
-// Package etcdspace keeps etcd writable. It reports when etcd's quota is used up, and frees
-// space in an embedded etcd, which no other process can reach.
+// Package etcdspace watches whether etcd answers, and keeps it writable. It logs outages, reports when etcd's quota is
+// used up, and frees space in an embedded etcd, which no other process can reach.
 package etcdspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -15,6 +16,9 @@ import (
 // probeTimeout bounds a check: probes of /readyz often wait for a second only.
 const probeTimeout = 800 * time.Millisecond
 
+// defaultPatience leaves a leader the time to change: etcd answers nothing meanwhile.
+const defaultPatience = 3 * time.Second
+
 // Service checks etcd periodically. A full embedded etcd is compacted and defragmented. If
 // its content is really that large it is soon full again, until its quota is raised or
 // deployments are removed.
@@ -24,6 +28,11 @@ type Service struct {
 	OnProbe  func(full bool)             // called with the result of each check
 	Log      *slog.Logger
 	Period   time.Duration // between two checks; 0 is 15 seconds
+
+	Place    string        // names etcd in the log, such as "etcd at https://10.0.0.1:2379"
+	Patience time.Duration // how long etcd may be silent before the log says so; 0 is 3 seconds
+
+	outage outage
 }
 
 // Name is "etcd".
@@ -34,7 +43,13 @@ func (s *Service) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	err := s.Contexts.Ready(ctx)
-	s.OnProbe(errors.Is(err, appcontext.ErrFull))
+	full := errors.Is(err, appcontext.ErrFull)
+	s.OnProbe(full)
+	if err == nil || full {
+		s.outage.answered(s.Log, s.Place)
+	} else {
+		s.outage.failed(s.Log, s.Place, cmp.Or(s.Patience, defaultPatience), err)
+	}
 	return err
 }
 

@@ -10,15 +10,33 @@ import (
 // linesPerMinute is how many warnings and errors with the same message are written in a minute.
 const linesPerMinute = 100
 
-// maxMessages bounds the messages that are counted. Messages are constants of the program and of its
-// libraries, so there are fewer.
+// maxMessages bounds the lines that are counted. Messages are constants of the program and of its
+// libraries, so there are fewer; errors of connections differ by their ports.
 const maxMessages = 2000
 
 // Limit returns a handler that writes at most linesPerMinute warnings and errors with the same
 // message in a minute, and then one line with the number of those it left out. So neither a user
 // nor a fault can fill the disk with lines.
 func Limit(next slog.Handler) slog.Handler {
-	return limitHandler{next, &lineCounts{next: next, lines: map[string]lineCount{}}}
+	return limitHandler{next, &lineCounts{next: next, most: linesPerMinute, alike: func(r slog.Record) string { return r.Message }, lines: map[string]lineCount{}}}
+}
+
+// LimitRepeats returns a handler as Limit does, for a library that logs each failure of many: it writes one warning or error with
+// the same message and err in a minute.
+func LimitRepeats(next slog.Handler) slog.Handler {
+	return limitHandler{next, &lineCounts{next: next, most: 1, alike: messageAndErr, lines: map[string]lineCount{}}}
+}
+
+func messageAndErr(r slog.Record) string {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key != "err" {
+			return true
+		}
+		text += ": " + a.Value.String()
+		return false
+	})
+	return text
 }
 
 type limitHandler struct {
@@ -44,9 +62,11 @@ func (l limitHandler) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// lineCounts counts the lines of the current minute, by message.
+// lineCounts counts the lines of the current minute that are alike.
 type lineCounts struct {
-	next slog.Handler
+	next  slog.Handler
+	most  int                      // lines that are alike, in a minute
+	alike func(slog.Record) string // equal for records that are alike
 
 	mu    sync.Mutex
 	since time.Time            // of the minute; guarded by mu
@@ -66,27 +86,28 @@ func (c *lineCounts) admit(ctx context.Context, r slog.Record) bool {
 	if r.Level < slog.LevelWarn {
 		return true
 	}
-	n, known := c.lines[r.Message]
+	line := c.alike(r)
+	n, known := c.lines[line]
 	if !known && len(c.lines) >= maxMessages {
 		return true
 	}
-	admitted := n.written < linesPerMinute
+	admitted := n.written < c.most
 	if admitted {
 		n.written++
 	} else {
 		n.left++
 	}
-	c.lines[r.Message] = n
+	c.lines[line] = n
 	return admitted
 }
 
 func (c *lineCounts) sumUpLocked(ctx context.Context, now time.Time) {
-	for message, n := range c.lines {
+	for line, n := range c.lines {
 		if n.left == 0 {
 			continue
 		}
 		sum := slog.NewRecord(now, slog.LevelWarn, "lines were left out: there were too many like this", 0)
-		sum.AddAttrs(slog.String("line", message), slog.Int("lines", n.left), slog.Duration("took", now.Sub(c.since)))
+		sum.AddAttrs(slog.String("line", line), slog.Int("lines", n.left), slog.Duration("took", now.Sub(c.since)))
 		_ = c.next.Handle(ctx, sum)
 	}
 	c.since = now

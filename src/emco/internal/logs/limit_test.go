@@ -40,3 +40,25 @@ func TestF72EqualLinesAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// A library that repeats itself gets one line a minute for each error that it meets.
+func TestRepeatedErrorsAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(LimitRepeats(slog.NewTextHandler(&out, nil))).With("component", "etcd")
+		for range 50 {
+			log.Warn("retrying", "err", "connection refused", "attempt", 1)
+		}
+		log.Warn("retrying", "attempt", 1, "err", "bad certificate")
+		if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "bad certificate") {
+			t.Errorf("%d lines were written:\n%s", n, out.String())
+		}
+		out.Reset()
+		time.Sleep(time.Minute)
+		log.Warn("retrying", "err", "connection refused", "attempt", 2)
+		if !strings.Contains(out.String(), `line="retrying: connection refused" lines=49`) || !strings.Contains(out.String(), "attempt=2") {
+			t.Errorf("the next minute has\n%s", out.String())
+		}
+	})
+}
