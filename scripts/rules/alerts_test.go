@@ -34,6 +34,8 @@ const well = `
   emco_git_resting{instance="one"} 0x600
   emco_api_certificate_end_timestamp_seconds{instance="one"} 3600000x600
   emco_api_certificate_end_timestamp_seconds{instance="two"} Inf Inf Inf Inf
+  emco_client_certificate_end_timestamp_seconds{instance="one", setting="etcd.cert"} 3600000x600
+  emco_client_certificate_end_timestamp_seconds{instance="two", setting="etcd.cert"} 3600000x600
   emco_ca_certs_first_end_timestamp_seconds{instance="one"} 360000x600
   emco_ca_certs_first_end_timestamp_seconds{instance="two"} Inf Inf Inf Inf
   emco_ca_certs_renewals_failed_total{instance="one"} 0x300 1x300
@@ -56,24 +58,25 @@ var ill = map[string]struct {
 	samples string
 	after   int
 }{
-	"EmcoDown":                {`up{job="emco", instance="two"} 0x600`, 5},
-	"EmcoNotReady":            {`emco_ready{instance="two"} 0x600`, 5},
-	"EmcoEtcdFull":            {`emco_etcd_full{instance="one"} 1x600`, 0},
-	"EmcoDiskLow":             {`emco_disk_free_bytes{instance="two"} 1900000000x600`, 0},
-	"EmcoAuditFails":          {`emco_audit_failed_total{instance="one"} 3+1x600`, 1},
-	"EmcoAuditTrimmedEarly":   {`emco_audit_trimmed_early_total{instance="one"} 9+1x600`, 1},
-	"EmcoClustersSilent":      {`emco_clusters_silent{instance="one"} 2x600`, 10},
-	"EmcoPairsFailed":         {`emco_pairs{instance="one", state="failed"} 1x600`, 15},
-	"EmcoRepositoriesResting": {`emco_git_resting{instance="one"} 1x600`, 15},
-	"EmcoAPICertificateEnds":  {`emco_api_certificate_end_timestamp_seconds{instance="one"} 250000x600`, 0},
-	"EmcoCertificateEnds":     {`emco_ca_certs_first_end_timestamp_seconds{instance="one"} 3000x600`, 0},
-	"EmcoRenewalsFail":        {`emco_ca_certs_renewals_failed_total{instance="one"} 0+1x600`, 2},
-	"EmcoClocksDiffer":        {`emco_clock_skew_seconds{instance="two"} -600x600`, 5},
-	"EmcoSettingsDiffer":      {`emco_settings_differing{instance="two"} 1x600`, 15},
-	"EmcoPushesSlow":          {`emco_git_push_duration_seconds_bucket{instance="one", le="1"} 0+1x600`, 16},
-	"EmcoRequestsFail":        {`emco_http_request_duration_seconds_count{instance="one", status="503"} 0+100x600`, 11},
-	"EmcoRenderingsFail":      {`emco_render_duration_seconds_count{instance="one", result="failed"} 0+20x600`, 31},
-	"EmcoWritesFenced":        {`emco_fenced_total{instance="one"} 0+2x600`, 6},
+	"EmcoDown":                  {`up{job="emco", instance="two"} 0x600`, 5},
+	"EmcoNotReady":              {`emco_ready{instance="two"} 0x600`, 5},
+	"EmcoEtcdFull":              {`emco_etcd_full{instance="one"} 1x600`, 0},
+	"EmcoDiskLow":               {`emco_disk_free_bytes{instance="two"} 1900000000x600`, 0},
+	"EmcoAuditFails":            {`emco_audit_failed_total{instance="one"} 3+1x600`, 1},
+	"EmcoAuditTrimmedEarly":     {`emco_audit_trimmed_early_total{instance="one"} 9+1x600`, 1},
+	"EmcoClustersSilent":        {`emco_clusters_silent{instance="one"} 2x600`, 10},
+	"EmcoPairsFailed":           {`emco_pairs{instance="one", state="failed"} 1x600`, 15},
+	"EmcoRepositoriesResting":   {`emco_git_resting{instance="one"} 1x600`, 15},
+	"EmcoAPICertificateEnds":    {`emco_api_certificate_end_timestamp_seconds{instance="one"} 250000x600`, 0},
+	"EmcoClientCertificateEnds": {`emco_client_certificate_end_timestamp_seconds{instance="two", setting="etcd.cert"} 0x600`, 0},
+	"EmcoCertificateEnds":       {`emco_ca_certs_first_end_timestamp_seconds{instance="one"} 3000x600`, 0},
+	"EmcoRenewalsFail":          {`emco_ca_certs_renewals_failed_total{instance="one"} 0+1x600`, 2},
+	"EmcoClocksDiffer":          {`emco_clock_skew_seconds{instance="two"} -600x600`, 5},
+	"EmcoSettingsDiffer":        {`emco_settings_differing{instance="two"} 1x600`, 15},
+	"EmcoPushesSlow":            {`emco_git_push_duration_seconds_bucket{instance="one", le="1"} 0+1x600`, 16},
+	"EmcoRequestsFail":          {`emco_http_request_duration_seconds_count{instance="one", status="503"} 0+100x600`, 11},
+	"EmcoRenderingsFail":        {`emco_render_duration_seconds_count{instance="one", result="failed"} 0+20x600`, 31},
+	"EmcoWritesFenced":          {`emco_fenced_total{instance="one"} 0+2x600`, 6},
 }
 
 // S-26: no alert fires while all is well, and each one fires when its reason has lasted for its time.

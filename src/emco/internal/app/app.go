@@ -174,6 +174,7 @@ func New(ctx context.Context, c config.Config, log *slog.Logger, opts ...Option)
 	} else {
 		m.apiCertificate(noEnd)
 	}
+	m.clientCertificates(clientCertificates(c))
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", fileowner.Explain(err, c.Data))
 	}

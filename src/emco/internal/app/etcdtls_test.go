@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +104,12 @@ func (g guardedEtcd) settings(c *config.Config) {
 func TestS27EtcdWithARoleForThePrefix(t *testing.T) {
 	t.Parallel()
 	g := newGuardedEtcd(t, "/emco/")
-	g.pair("emco", g.authority, time.Now().Add(time.Hour))
+	end := time.Now().Add(time.Hour)
+	g.pair("emco", g.authority, end)
 	s := newStageWith(t, g.settings)
+	if got, err := strconv.ParseFloat(s.metric(`emco_client_certificate_end_timestamp_seconds{setting="etcd.cert"}`), 64); err != nil || int64(got) != end.Unix() {
+		t.Errorf("the metric shows the end %v, %v, want %d", got, err, end.Unix())
+	}
 	d := s.running("a")
 	d.act("update")
 	d.becomes("Instantiated")

@@ -18,6 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/documenttally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/render"
 	"github.com/emco-orchestrator/emco/src/emco/internal/status/intake"
+	"github.com/emco-orchestrator/emco/src/emco/internal/tlsfiles"
 	"github.com/emco-orchestrator/emco/src/emco/internal/tracing"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -251,20 +252,34 @@ func (m *metrics) renewalFailed() { m.renewals.Inc() }
 
 // certificates shows when the first certificate on clusters ends; first returns zero if this process knows of none.
 func (m *metrics) certificates(first func() time.Time) {
-	m.end("emco_ca_certs_first_end_timestamp_seconds", "When the first certificate on clusters ends, in seconds since 1970; +Inf in processes that do not renew certificates, and if there is none.", first)
+	m.end("emco_ca_certs_first_end_timestamp_seconds", "When the first certificate on clusters ends, in seconds since 1970; +Inf in processes that do not renew certificates, and if there is none.", first, nil)
 }
 
 // apiCertificate shows when the certificate of the API ends.
 func (m *metrics) apiCertificate(end func() time.Time) {
-	m.end("emco_api_certificate_end_timestamp_seconds", "When the certificate of http.cert ends that new connections use, in seconds since 1970; +Inf without it.", end)
+	m.end("emco_api_certificate_end_timestamp_seconds", "When the certificate of http.cert ends that new connections use, in seconds since 1970; +Inf without it.", end, nil)
+}
+
+// clientCertificates shows when the certificates end with which the program authenticates to servers: those in the files that each
+// setting names.
+func (m *metrics) clientCertificates(files map[string][]string) {
+	for setting, certs := range files {
+		m.end("emco_client_certificate_end_timestamp_seconds", "When the first client certificate of a setting ends, in seconds since 1970; 0 while its file cannot be read, +Inf without one.", func() time.Time {
+			end, err := tlsfiles.FirstEnd(certs)
+			if err != nil {
+				return time.Unix(0, 0)
+			}
+			return end
+		}, prometheus.Labels{"setting": setting})
+	}
 }
 
 // noEnd is when what does not exist ends.
 func noEnd() time.Time { return time.Time{} }
 
 // end shows a time; +Inf while it is zero.
-func (m *metrics) end(name, help string, when func() time.Time) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+func (m *metrics) end(name, help string, when func() time.Time, label prometheus.Labels) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: label}, func() float64 {
 		if end := when(); !end.IsZero() {
 			return float64(end.Unix())
 		}

@@ -135,6 +135,19 @@ func resolve(c config.Config) (resolvedSettings, error) {
 	return p, errors.Join(errs...)
 }
 
+// clientCertificates returns the files with the certificates of this program as a client, by the setting that names them.
+func clientCertificates(c config.Config) map[string][]string {
+	files := map[string][]string{
+		"etcd.cert": {c.Etcd.Cert}, "controllers.cert": {c.Controllers.Cert}, "workflows.temporal.cert": {c.Workflows.Temporal.Cert},
+	}
+	engines := make([]string, 0, len(c.Outbound.EngineAccess))
+	for _, e := range c.Outbound.EngineAccess {
+		engines = append(engines, e.Cert)
+	}
+	files["outbound.engineAccess.cert"] = engines
+	return files
+}
+
 // checkFolder wants a folder, or nothing yet.
 func checkFolder(path string) error {
 	info, err := os.Stat(path)

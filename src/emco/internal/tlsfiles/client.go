@@ -2,8 +2,12 @@ package tlsfiles
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/outbound"
 )
@@ -35,6 +39,32 @@ func (c Client) Config() (out *tls.Config, err error) {
 		}
 	}
 	return out, nil
+}
+
+// FirstEnd returns when the first certificate of a client in some PEM files ends, without those of authorities behind it; zero
+// if no path names a file.
+func FirstEnd(certs []string) (first time.Time, err error) {
+	for _, path := range certs {
+		if path == "" {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return first, err
+		}
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return first, fmt.Errorf("%s: no PEM certificate", path)
+		}
+		own, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return first, fmt.Errorf("%s: %w", path, err)
+		}
+		if first.IsZero() || own.NotAfter.Before(first) {
+			first = own.NotAfter
+		}
+	}
+	return first, nil
 }
 
 // clientCertificate returns a function for tls.Config.GetClientCertificate with the certificate of two PEM files. Each

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,5 +109,32 @@ func TestH67ServersThatAreNotWhatTheySay(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		server.Close()
+	}
+}
+
+// The first end is that of the clients' own certificates, as the files are now.
+func TestTheFirstEndOfClientCertificates(t *testing.T) {
+	t.Parallel()
+	dir, authority := t.TempDir(), certtest.New(t)
+	soon, late := time.Now().Add(time.Minute).Truncate(time.Second), time.Now().Add(2*time.Hour)
+	var certs []string
+	for name, end := range map[string]time.Time{"soon": soon, "late": late} {
+		cert := filepath.Join(dir, name+".crt")
+		certs = append(certs, cert)
+		certtest.WritePair(t, cert, filepath.Join(dir, name+".key"), authority.IssueUntil(t, name, end))
+	}
+	if got, err := tlsfiles.FirstEnd(certs); err != nil || !got.Equal(soon) {
+		t.Errorf("the first end is %v, %v, want %v", got, err, soon)
+	}
+	if got, err := tlsfiles.FirstEnd([]string{""}); err != nil || !got.IsZero() {
+		t.Errorf("without a file: %v, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, file := range map[string]string{"no such file": filepath.Join(dir, "none"), "no PEM certificate": filepath.Join(dir, "empty"), "malformed": filepath.Join(dir, "soon.key")} {
+		if _, err := tlsfiles.FirstEnd([]string{certs[0], file}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
 	}
 }
