@@ -228,7 +228,15 @@ func TestProjectsAreApart(t *testing.T) {
 	lead.expect(200, "GET", "projects/shop/composite-apps", "")
 
 	// What ends, ends.
-	root.expect(201, "POST", "projects/shop/role-bindings", `{"metadata":{"name":"past"},"spec":{"role":"viewer","subjects":["user:corp:past"],"expires":"2020-01-01T00:00:00Z"}}`)
+	ended := `{"metadata":{"name":"past"},"spec":{"role":"viewer","subjects":["user:corp:past"],"expires":"2020-01-01T00:00:00Z"}}`
+	for method, path := range map[string]string{"POST": "projects/shop/role-bindings", "PUT": "projects/shop/role-bindings/past"} {
+		if a := root.do(method, path, ended); a.Status != 400 || !strings.Contains(a.Body, "spec.expires: 2020-01-01T00:00:00Z is in the past") {
+			t.Errorf("%s of a new binding that has ended: %d %s", method, a.Status, a.Body)
+		}
+	}
+	root.expect(201, "POST", "projects/shop/role-bindings", strings.Replace(ended, "2020", "2999", 1))
+	g.user("past").expect(200, "GET", "projects/shop", "")
+	root.expect(200, "PUT", "projects/shop/role-bindings/past", ended)
 	g.user("past").expect(404, "GET", "projects/shop", "")
 }
 

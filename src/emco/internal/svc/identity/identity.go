@@ -72,6 +72,7 @@ func (s Resources) bindings(r *mux.Router, collection, orphan string) {
 			}
 			return []store.Key{store.Key(grants.Roles + "/" + b.Spec.Role)}
 		},
+		Settle: s.refuseEnded,
 		Check:  s.checkBinding,
 		Guards: resource.Guards{Replace: s.beforeEnd, Delete: s.beforeEnd},
 	})
@@ -85,6 +86,14 @@ func (s Resources) checkRole(ctx context.Context, at resource.Place, r v2.Role) 
 		return errs.New(errs.Invalid, "the role "+name+" is built in; choose another name")
 	}
 	return escalation(authz.From(ctx).Missing(grants.Rules(r), ""), "everywhere")
+}
+
+// refuseEnded refuses a new binding that would never hold. Stored ones may end, and a PUT may end them.
+func (s Resources) refuseEnded(_ context.Context, _ resource.Place, b *v2.RoleBinding) error {
+	if ends := b.Ends(); !ends.IsZero() && !ends.After(s.Now()) {
+		return errs.New(errs.Invalid, "Invalid Input:\n- spec.expires: "+b.Spec.Expires+" is in the past, so the binding would never hold; choose a later time, or leave it out for a binding without an end")
+	}
+	return nil
 }
 
 // checkBinding refuses to give what the caller does not have at the place.
