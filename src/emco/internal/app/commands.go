@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
@@ -100,7 +101,8 @@ func doctorCommand(args []string, std IO) int {
 		return code
 	}
 	faults := 0
-	err := checkStores(context.Background(), *c, branches, func(subject, fault string) {
+	note := func(text string) { _, _ = fmt.Fprintln(std.Err, "emco doctor:", text) }
+	err := checkStores(context.Background(), *c, branches, note, func(subject, fault string) {
 		faults++
 		_, _ = fmt.Fprintf(std.Out, "%s: %s\n", subject, fault)
 	})
@@ -120,13 +122,25 @@ func doctorCommand(args []string, std IO) int {
 	return exitOK
 }
 
-// checkStores opens the stores as a start does, which completes writes that a crash interrupted.
-func checkStores(ctx context.Context, c config.Config, branches bool, report doctor.Report) (err error) {
+// checkStores opens the stores as a start does, which completes writes that a crash interrupted. It notes what it reads, which may
+// take a while, and what lowers the worth of the result.
+func checkStores(ctx context.Context, c config.Config, branches bool, note func(text string), report doctor.Report) (err error) {
 	a, p, err := offline(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
+	note(fmt.Sprintf("reading %s and %s; a server that does not answer is given up after %s", storePlaces(c, documentDriver(c)).Documents, etcdPlace(c), commandPatience))
+	if len(c.Etcd.Endpoints) == 0 {
+		note("emco must be stopped meanwhile, because it locks its own etcd; emcoctl doctor checks a running emco")
+	}
+	others, err := a.others(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		note("what running processes write meanwhile may look like a fault; stop them, or check again, before you act on one: " + strings.Join(others, ", "))
+	}
 	a.apart = func(_ context.Context, apart error) error {
 		report("the stores", apart.Error()+": restore both from the same backup, or use emco adopt")
 		return nil
@@ -162,14 +176,12 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	if len(c.Etcd.Endpoints) > 0 { // an embedded one has a lock
-		client, err := a.dialEtcd(c.Etcd, p.etcdTLS)
-		if err == nil {
-			err = checkNoProcess(ctx, etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log}))
-		}
-		if err != nil {
-			return err
-		}
+	others, err := a.others(ctx, c, p)
+	if err == nil {
+		err = wantStopped(others)
+	}
+	if err != nil {
+		return err
 	}
 	var adopted error
 	a.apart = func(_ context.Context, apart error) error { adopted = apart; return nil }
@@ -186,6 +198,18 @@ func adopt(ctx context.Context, c config.Config, out io.Writer) (err error) {
 	}
 	_, err = fmt.Fprintf(out, "%s. They are one again: start emco, adopt the branches (emcoctl branches, emcoctl adopt), and see emco doctor\n", adopted)
 	return err
+}
+
+// others returns the names of the processes that run on a common etcd. An embedded one has a lock.
+func (a *App) others(ctx context.Context, c config.Config, p resolvedSettings) ([]string, error) {
+	if len(c.Etcd.Endpoints) == 0 {
+		return nil, nil
+	}
+	client, err := a.dialEtcd(c.Etcd, p.etcdTLS)
+	if err != nil {
+		return nil, err
+	}
+	return running(ctx, c, etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log}))
 }
 
 // commandPatience is how long stores may take to answer a command, whose user waits for it.

@@ -14,6 +14,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/app"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 	"github.com/emco-orchestrator/emco/src/emco/internal/config"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/git/gittest"
@@ -40,6 +41,9 @@ func TestDoctorComparesTheStores(t *testing.T) {
 		}
 	}
 	doctor(0, "the stores agree")
+	if code, text := command("doctor", "-config", file); code != 0 || !strings.Contains(text, "emco must be stopped meanwhile") {
+		t.Errorf("with an embedded etcd: %d %s", code, text)
+	}
 
 	packages, err := filepath.Glob(s.config.Path("packages", "??", "*"))
 	if err != nil || len(packages) == 0 {
@@ -56,6 +60,26 @@ func TestDoctorComparesTheStores(t *testing.T) {
 		s.must("remove content", err)
 	})
 	doctor(1, "web: its package ", "needs it: ", "faults; docs/guides/backup.md")
+}
+
+// The doctor says at once what it reads, and that processes write meanwhile.
+func TestDoctorSaysWhatItReads(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t, 1, etcdtest.Options{})
+	s := newStageWith(t, func(c *config.Config) { c.Etcd.Endpoints = etcd.Endpoints() })
+	text, err := config.Print(s.config)
+	s.must("print the configuration", err)
+	file := filepath.Join(s.dir, "emco.yaml")
+	s.must("write the configuration", os.WriteFile(file, text, 0o600))
+	reads := "emco doctor: reading etcd below " + s.config.Etcd.Prefix + " and etcd at " + etcd.Endpoints()[0]
+	const others = "emco doctor: what running processes write meanwhile may look like a fault"
+	if code, text := command("doctor", "-config", file); code != 0 || !strings.HasPrefix(text, reads) || !strings.Contains(text, others) {
+		t.Errorf("beside a process: %d %s", code, text)
+	}
+	s.stop()
+	if code, text := command("doctor", "-config", file); code != 0 || !strings.HasPrefix(text, reads) || strings.Contains(text, others) {
+		t.Errorf("alone: %d %s", code, text)
+	}
 }
 
 // EMCO names what it finds, while it runs and while it is stopped: a deployment whose head is lost, folders on a branch that no

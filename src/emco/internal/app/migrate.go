@@ -28,7 +28,11 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	}
 	kv := etcdkv.New(client, c.Etcd.Prefix, etcdkv.Options{Log: a.log})
 	if server == nil { // an embedded one has a lock
-		if err := checkNoProcess(ctx, kv); err != nil {
+		others, err := running(ctx, c, kv)
+		if err == nil {
+			err = wantStopped(others)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -65,14 +69,19 @@ func migrate(ctx context.Context, c config.Config, from, to string, out io.Write
 	return err
 }
 
-// checkNoProcess wants no running process: its writes would be lost. A killed one is gone when its lease ends.
-func checkNoProcess(ctx context.Context, kv *etcdkv.Client) error {
+// running returns the names of the processes that run. A killed one is gone when its lease ends.
+func running(ctx context.Context, c config.Config, kv *etcdkv.Client) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()
 	names, err := shards.Running(ctx, kv)
 	if err != nil {
-		return fmt.Errorf("read in etcd which processes run: %w", err)
+		return nil, fmt.Errorf("%s did not answer which processes run: %w", etcdPlace(c), err)
 	}
+	return names, nil
+}
+
+// wantStopped wants no running process: its writes would be lost.
+func wantStopped(names []string) error {
 	if len(names) > 0 {
 		return fmt.Errorf("processes still run, stop them first: %s", strings.Join(names, ", "))
 	}
