@@ -22,6 +22,11 @@ const (
 	ViewIdle        = "idle"        // nothing is desired there
 )
 
+// ViewStates returns the states of views, the worst first.
+func ViewStates() []string {
+	return []string{ViewFailed, ViewNotReady, ViewUnknown, ViewBlocked, ViewLeaving, ViewProgressing, ViewReady, ViewIdle}
+}
+
 // ViewPage is what all pages of views begin with.
 type ViewPage struct {
 	At       time.Time `json:"at"`                 // when the answer was made

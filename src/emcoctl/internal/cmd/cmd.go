@@ -20,6 +20,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/identity"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/lifecycle"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/cmd/status"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
@@ -95,6 +96,7 @@ func newRootCommand(s *session.Session) *cobra.Command {
 	group(root, "identity", identity.Commands(s)...)
 	root.AddCommand(admin.Commands(s)...)
 	root.AddCommand(newExplainCommand(s), newResourcesCommand(s), exitCodes())
+	complete.Flag(root, "context", complete.New(s).Contexts())
 	root.SuggestionsMinimumDistance = 2
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -21,6 +21,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/audit"
 	"github.com/emco-orchestrator/emco/src/api/client"
 	"github.com/emco-orchestrator/emco/src/api/errs"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/fetch"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
@@ -69,7 +70,8 @@ prints the lines as they are stored.`,
 	f.StringVar(&l.path, "path", "", "only paths that begin so, such as /v2/tokens")
 	f.StringVar(&l.request, "request", "", "only the request with this id")
 	f.StringVar(&l.phase, "phase", "", "only this phase: "+strings.Join(audit.Phases(), ", "))
-	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(audit.Phases(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "phase", complete.Fixed(audit.Phases()))
+	complete.Flag(c, "project", complete.New(s).Projects())
 	f.IntVar(&l.most, "limit", 50, "lines to show at most; 0 for all")
 	return c
 }

@@ -62,8 +62,8 @@ on the error output and exit code 6 after --timeout.`,
 	f.BoolVar(&m.status, "status", false, "only show the progress of the last move")
 	f.BoolVar(&m.wait, "wait", false, "wait until it is done")
 	f.DurationVar(&m.timeout, "timeout", 5*time.Minute, "how long to wait")
-	_ = c.RegisterFlagCompletionFunc("ref-mode", cobra.FixedCompletions([]string{"shard", "cluster"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(v2.BranchTypes(), cobra.ShellCompDirectiveNoFileComp))                 // likewise
+	complete.Flag(c, "ref-mode", complete.Fixed([]string{"shard", "cluster"}))
+	complete.Flag(c, "type", complete.Fixed(v2.BranchTypes()))
 	return c
 }
 

@@ -54,7 +54,7 @@ emcoctl plan -f for what the actions would do.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&dry, "dry-run", dryRuns[0], "change nothing: "+strings.Join(dryRuns, ", "))
-	_ = c.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "dry-run", complete.Fixed(dryRuns))
 	c.Flags().BoolVar(&postOnly, "post-only", false, "only create, as upstream's client does: an existing document is an error")
 	return c
 }

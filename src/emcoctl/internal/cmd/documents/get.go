@@ -61,13 +61,30 @@ get roles lists the roles that are documents. These are built in, and are none:
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&g.labels, "label", "l", nil, "only clusters with this label; a,b is both; repeat -l for alternatives")
-	f.StringSliceVar(&g.states, "state", nil, "only clusters or deployments in these states: failed, notReady, unknown, blocked, leaving, progressing, ready, idle")
+	f.StringSliceVar(&g.states, "state", nil, "only clusters or deployments in these states: "+strings.Join(v2.ViewStates(), ", "))
 	f.StringVar(&g.project, "project", "", "only deployments of this project")
 	f.BoolVarP(&g.every, "all-projects", "A", false, "deployments of all projects, also if the context has a project; clusters have none")
 	f.StringVar(&g.sort, "sort-by", "", "order by the value at this path, such as .metadata.name")
 	f.BoolVar(&g.watch, "watch", false, "then print what changes; -w is the flag of upstream's client")
+	complete.Flag(c, "label", complete.New(s).Labels)
+	complete.Flag(c, "state", complete.Fixed(v2.ViewStates()))
+	complete.Flag(c, "project", complete.New(s).Projects())
+	complete.Flag(c, "sort-by", completeSort)
 	f.DurationVar(&g.timeout, "timeout", 0, "with --watch: duration; 0 is unlimited")
 	return c
+}
+
+// completeSort offers the members of clusters and deployments in lists. Documents have too many.
+func completeSort(_ *cobra.Command, args []string, word string) (out []string, _ cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		o, _ := overview.Of(args[0])
+		for _, member := range o.Members {
+			if path := "." + member.Name; strings.HasPrefix(path, word) {
+				out = append(out, path)
+			}
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // run reads what the arguments name.

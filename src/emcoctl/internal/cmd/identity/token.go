@@ -48,7 +48,7 @@ the error output. Nobody gives a token more than it has itself.`,
 	f.StringVar(&t.Spec.Role, "role", "", "what the token may do: "+strings.Join(v2.BuiltInRoles(), ", ")+", or one of emcoctl get roles")
 	f.StringVar(&t.Spec.Place, "place", "", "where: projects/NAME or cluster-providers/NAME (default everywhere)")
 	f.StringVar(&t.Spec.Expires, "expires", "90d", "until when, at most a year: 90d, 12h, 2027-06-01 or 2027-06-01T08:00:00Z")
-	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(v2.BuiltInRoles(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "role", complete.Fixed(v2.BuiltInRoles()))
 	if err := c.MarkFlagRequired("role"); err != nil {
 		panic(err) // the flag exists
 	}

@@ -260,6 +260,12 @@ For the exit codes see emcoctl help exit-codes.`,
 		RunE:              s.Run(func(c *cobra.Command, args []string) error { return d.Run(c.Context(), s, args[0]) }),
 	}
 	d.Flags(c)
+	switch name {
+	case "rollback":
+		complete.Flag(c, "revision", complete.New(s).Revisions)
+	case "migrate":
+		complete.Flag(c, "to", complete.New(s).Siblings)
+	}
 	return c
 }
 

@@ -75,7 +75,9 @@ func newPlanningCommand(s *session.Session, p planCommand, name, short, long str
 	f.Int64Var(&p.revision, "revision", 0, "plan a rollback to this revision")
 	f.StringVar(&p.target, "to", "", "plan a migration to VERSION/GROUP")
 	f.BoolVar(&p.all, "all", false, "name every cluster, and what stays")
-	_ = c.RegisterFlagCompletionFunc("action", cobra.FixedCompletions(plans, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "action", complete.Fixed(plans))
+	complete.Flag(c, "revision", complete.New(s).Revisions)
+	complete.Flag(c, "to", complete.New(s).Siblings)
 	return c
 }
 

@@ -58,7 +58,7 @@ the documents.`,
 	}
 	c.Flags().StringVar(&goal, "for", "", "what to wait for: "+strings.Join(progress.Goals, ", "))
 	c.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "longest wait")
-	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(waitFor, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "for", complete.Fixed(waitFor))
 	return c
 }
 

@@ -83,7 +83,9 @@ Without GROUP it lists the newest events of all deployments and logical clouds; 
 	f.IntVar(&fleet.limit, "limit", defaultEvents, "without GROUP: number of events, at most 200")
 	f.DurationVar(&timeout, "timeout", 0, "with --follow: duration; 0 is unlimited")
 	f.IntVar(&l.lines, "lines", 0, "with --follow: stop after this number of lines; 0 is unlimited")
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"Normal", "Warning", "action"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "type", complete.Fixed([]string{"Normal", "Warning", "action"}))
+	complete.Flag(c, "project", complete.New(s).Projects())
+	complete.Flag(c, "cluster", complete.New(s).Clusters())
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
+	"github.com/emco-orchestrator/emco/src/emcoctl/internal/complete"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/output"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/progress"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/session"
@@ -25,13 +26,15 @@ type pairFilter struct {
 	failed, all            bool
 }
 
-func (f *pairFilter) flags(c *cobra.Command) {
+func (f *pairFilter) flags(s *session.Session, c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.apps, "app", nil, "only these apps")
 	c.Flags().StringSliceVar(&f.clusters, "cluster", nil, "only these clusters, PROVIDER/CLUSTER")
 	c.Flags().StringSliceVar(&f.phases, "phase", nil, "only these phases, such as Applied, Pending, Failed")
 	c.Flags().BoolVar(&f.failed, "failed", false, "only what is not as desired")
 	c.Flags().BoolVar(&f.all, "all", false, "list every app on every cluster")
-	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(phases(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	complete.Flag(c, "phase", complete.Fixed(phases()))
+	complete.Flag(c, "app", complete.New(s).Apps)
+	complete.Flag(c, "cluster", complete.New(s).Clusters())
 }
 
 // phases returns those that an app on a cluster may be in.

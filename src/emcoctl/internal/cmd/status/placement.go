@@ -23,7 +23,7 @@ func newPlacementCommand(s *session.Session) *cobra.Command {
 		Use: "placement GROUP", Short: "Explain on which clusters the documents place the apps",
 		Long: `Placement shows where the current documents of a deployment place its apps: each cluster
 that they name, whether it is chosen, its score, and the reason. It changes nothing.`,
-		Example:           "  emcoctl placement shop/till/v1/autumn\n  emcoctl placement shop/till/v1/autumn --app web --cluster edge+c1",
+		Example:           "  emcoctl placement shop/till/v1/autumn\n  emcoctl placement shop/till/v1/autumn --app web --cluster edge/c1",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete.New(s).Group,
 		RunE: s.Run(func(c *cobra.Command, args []string) error {
@@ -36,16 +36,23 @@ that they name, whether it is chosen, its score, and the reason. It changes noth
 				return err
 			}
 			q := url.Values{"explain": {strconv.FormatBool(!chosen)}}
-			for name, value := range map[string]string{"app": app, "cluster": cluster} {
-				if value != "" {
-					q.Set(name, value)
+			if app != "" {
+				q.Set("app", app)
+			}
+			if cluster != "" {
+				key, err := session.ClusterKey(cluster)
+				if err != nil {
+					return session.Usagef("--cluster: %w", err)
 				}
+				q.Set("cluster", key.String())
 			}
 			return fetch.Show(c.Context(), server, path+"/placement?"+q.Encode(), s.Sys.Out, form, showPlacements)
 		}),
 	}
 	c.Flags().StringVar(&app, "app", "", "show this app alone")
-	c.Flags().StringVar(&cluster, "cluster", "", "show this cluster alone, such as edge+c1")
+	c.Flags().StringVar(&cluster, "cluster", "", "show this cluster alone, PROVIDER/CLUSTER")
+	complete.Flag(c, "app", complete.New(s).Apps)
+	complete.Flag(c, "cluster", complete.New(s).Clusters())
 	c.Flags().BoolVar(&chosen, "chosen", false, "show chosen clusters alone")
 	return c
 }

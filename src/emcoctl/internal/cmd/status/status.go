@@ -73,7 +73,7 @@ of these, it counts them by app, and lists those that are not as desired. --app,
 			return nil
 		}),
 	}
-	f.flags(c)
+	f.flags(s, c)
 	return c
 }
 
