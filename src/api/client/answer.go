@@ -61,6 +61,9 @@ func (r *Response) message() string {
 		}
 	}
 	if text == "" || !utf8.ValidString(text) {
+		if allowed := r.Header.Get("Allow"); r.Status == http.StatusMethodNotAllowed && allowed != "" {
+			return "the path is not for this method; it allows " + allowed
+		}
 		return fmt.Sprintf("server answered %d %s", r.Status, http.StatusText(r.Status))
 	}
 	return text

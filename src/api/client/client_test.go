@@ -94,6 +94,9 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 			w.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
 			w.WriteHeader(409)
 			fmt.Fprint(w, `{"title":"conflict","detail":"in use by x"}`)
+		case "/v2/other-method":
+			w.Header().Set("Allow", "POST, PUT")
+			w.WriteHeader(405)
 		case "/v2/moved":
 			http.Redirect(w, r, "/v2/ok", http.StatusFound)
 		}
@@ -105,6 +108,7 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 	}{
 		{"gone", "GET gone: Project not found", errs.NotFound, 404},
 		{"busy", "GET busy: server answered 429 Too Many Requests", errs.Throttled, 429},
+		{"other-method", "GET other-method: the path is not for this method; it allows POST, PUT", errs.FromStatus(405), 405},
 		{"problem", "GET problem: conflict: in use by x", errs.Conflict, 409},
 		{"moved", "", errs.Internal, 302},
 	} {

@@ -404,6 +404,15 @@ func (a *App) opsMux(metrics http.Handler) *http.ServeMux {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /version", serveVersion)
+	mux.Handle("/", web.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		get := &http.Request{Method: http.MethodGet, URL: r.URL, Host: r.Host}
+		if _, pattern := mux.Handler(get); pattern == "/" {
+			return web.NoRoute()
+		}
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return nil
+	}))
 	return mux
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/emco-orchestrator/emco/src/api/client"
 )
 
 // deployed are the dashboards and alert rules, relative to this package.
@@ -109,6 +111,24 @@ func TestF55DashboardsAndAlertsNameMetricsThatExist(t *testing.T) {
 			if !strings.Contains(text, "\n"+n+" ") && !strings.Contains(text, "\n"+n+"{") {
 				t.Errorf("%s names %s, which does not exist", path, n)
 			}
+		}
+	}
+}
+
+// A path that the server does not have gets a text that says what to do, and one for another method the methods that it has.
+func TestUnknownPathsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, path := range []string{"/", "/projects", "/v2/nowhere", "nowhere"} {
+		if a := s.do("POST", path, "{}"); a.Status != 404 || !strings.Contains(a.Body, "GET /openapi.json lists the API, which is below /v2/") {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	for path, want := range map[string]string{"/metrics": "GET, HEAD", "/openapi.json": "GET, HEAD", "projects": "GET, POST"} {
+		res, err := s.api.Do(t.Context(), client.Request{Method: "DELETE", Path: path})
+		s.must("DELETE "+path, err)
+		if allow := res.Header.Get("Allow"); res.Status != 405 || allow != want {
+			t.Errorf("%s: %d, Allow %q, want %q", path, res.Status, allow, want)
 		}
 	}
 }

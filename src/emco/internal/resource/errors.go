@@ -19,6 +19,8 @@ const (
 	textAbsent      = "The requested resource not found"
 	textMismatch    = "Mismatched name in PUT request"
 	textNoFile      = "Unable to process file"
+
+	textForm = `: send multipart/form-data with the document as part "metadata" and its file as part "file", as curl -F metadata='{…}' -F file=@PATH does`
 )
 
 var reasons = []struct {

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
 	"github.com/emco-orchestrator/emco/src/emco/internal/store"
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
@@ -198,5 +197,5 @@ func (h *handler[T, P]) slashed(w http.ResponseWriter, r *http.Request) error {
 			return h.list(w, r)
 		}
 	}
-	return errs.New(errs.NotFound, "404 page not found")
+	return web.NoRoute()
 }

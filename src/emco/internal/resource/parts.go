@@ -44,7 +44,7 @@ func (r *receivedParts) keep() error {
 // complete packs the files, if there are several, and demands the document.
 func (r *receivedParts) complete(many bool) (err error) {
 	if r.text == nil {
-		return errs.New(errs.Invalid, `the body has no part "metadata"`)
+		return errs.New(errs.Invalid, `the body has no part "metadata"`+textForm)
 	}
 	if many && r.file {
 		r.plain, err = PackFiles(r.files)

@@ -105,9 +105,9 @@ func (h *handler[T, P]) settle(r *http.Request, up *requestContent[T]) error {
 		up.discard()
 		up.plain, up.blobs, up.upload, up.skipped = nil, nil, nil, false
 	case !isMultipart(r):
-		return errs.New(errs.Malformed, http.ErrNotMultipart.Error())
+		return errs.New(errs.Malformed, http.ErrNotMultipart.Error()+textForm)
 	case !up.file:
-		return errs.New(errs.Malformed, textNoFile)
+		return errs.New(errs.Malformed, textNoFile+textForm)
 	}
 	return nil
 }

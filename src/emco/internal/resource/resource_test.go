@@ -285,7 +285,7 @@ func TestMultipartBodies(t *testing.T) {
 		status     int
 		text       string
 	}{
-		{"no file", meta + "--b--\r\n", 422, "Unable to process file"},
+		{"no file", meta + "--b--\r\n", 422, `Unable to process file: send multipart/form-data with the document as part "metadata" and its file as part "file"`},
 		{"no metadata", file + "--b--\r\n", 400, `no part "metadata"`},
 		{"two files", file + file + meta + "--b--\r\n", 400, "given twice"},
 		{"no end", meta + file, 422, ""},

@@ -23,6 +23,11 @@ func NewRouter() *mux.Router {
 	return r
 }
 
+// NoRoute returns the error for a path that the server does not have: what upstream says, and what to do.
+func NoRoute() error {
+	return errs.New(errs.NotFound, "404 page not found: the server has no such path; GET /openapi.json lists the API, which is below /v2/")
+}
+
 // recordRoute records the template of the path of each request that has a route.
 func recordRoute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +52,7 @@ func unrouted(router *mux.Router) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			return errs.New(errs.NotFound, "404 page not found")
+			return NoRoute()
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		w.WriteHeader(http.StatusMethodNotAllowed)

@@ -171,18 +171,18 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	}{
 		{"POST", "/v2/things/a", 200, "\"a\"\n"},
 		{"POST", "/v2/things/%61", 200, "\"a\"\n"},
-		{"POST", "//v2/things/a", 404, "404 page not found\n"},
-		{"POST", "/v2/things/a/", 404, "404 page not found\n"},
-		{"POST", "/v2/things/", 404, "404 page not found\n"},
-		{"POST", "/v2/other/a", 404, "404 page not found\n"},
-		{"POST", "/v2/things/../things/a", 404, "404 page not found\n"},
+		{"POST", "//v2/things/a", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
+		{"POST", "/v2/things/a/", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
+		{"POST", "/v2/things/", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
+		{"POST", "/v2/other/a", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
+		{"POST", "/v2/things/../things/a", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
 		{"POST", "/v2/things/..", 400, ""},
 		{"POST", "/v2/things/a%2Fb", 400, `"a/b"`},
 		{"POST", "/v2/things/%00", 400, `"\x00"`},
 		{"POST", "/v2/things/a%0Ab", 400, `"a\nb"`},
 		{"POST", "/v2/things/%2e%2e", 400, `".."`},
 		{"GET", "/v2/things/a", 405, ""},
-		{"HEAD", "/v2/other", 404, "404 page not found\n"},
+		{"HEAD", "/v2/other", 404, "404 page not found: the server has no such path; GET /openapi.json lists the API"},
 	}
 	for name, h := range map[string]http.Handler{"routed": r, "ahead": web.Ahead(http.MethodPost, "/v2/things/{thing}", thing, r)} {
 		for _, c := range cases {

@@ -70,7 +70,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// noRoute is the text of servers, ours and upstream's, for a path that none of their routes has.
+// noRoute begins the text of servers, ours and upstream's, for a path that none of their routes has.
 const noRoute = "404 page not found"
 
 // advise returns what to do: the advice of package apply, else that for the kind of error.
@@ -83,7 +83,7 @@ func advise(r Result) string {
 	}
 	switch errs.KindOf(r.Err) {
 	case errs.NotFound:
-		if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok && refusal.Text == noRoute {
+		if refusal, ok := errors.AsType[*client.Refusal](r.Err); ok && strings.HasPrefix(refusal.Text, noRoute) {
 			return "the server has no such collection; list those that it has with: emcoctl api-resources"
 		}
 		return adviseMissing(r, anchor.Parent(r.Path))
@@ -211,7 +211,7 @@ func nextAnchor(path string) string {
 func NextMissing(err error) string {
 	refusal, refused := errors.AsType[*client.Refusal](err)
 	e, about := errors.AsType[*errs.Error](err)
-	if !refused || !about || e.Kind != errs.NotFound || refusal.Text == noRoute {
+	if !refused || !about || e.Kind != errs.NotFound || strings.HasPrefix(refusal.Text, noRoute) {
 		return ""
 	}
 	switch group, rollback := strings.CutSuffix(e.Subject, "/rollback"); {

@@ -84,7 +84,7 @@ func TestClusters(t *testing.T) {
 		step{Do: "GET " + all + "?label=x", Status: 404, Text: "=Cluster provider not found"},
 		step{Do: "POST " + p, Body: named("edge"), Status: 201},
 		step{Do: "GET " + all, Status: 200, Text: "=[]"},
-		step{Do: "POST " + all, Body: named("c1"), Status: 422, Text: "=request Content-Type isn't multipart/form-data"},
+		step{Do: "POST " + all, Body: named("c1"), Status: 422, Text: `request Content-Type isn't multipart/form-data: send multipart/form-data with`},
 		step{
 			Do: "POST " + all, Body: named("c1"), File: direct, Status: 201,
 			Text: `"spec":{"gitOps":{"gitOpsType":"","gitOpsReferenceObject":"","gitOpsResourceObject":""}}`,

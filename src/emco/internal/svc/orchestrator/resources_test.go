@@ -110,7 +110,7 @@ func TestAppsAndProfiles(t *testing.T) {
 	package1 := chart(t, "a")
 	s.Run(t, onboarded(t)...)
 	s.Run(t,
-		step{Do: "POST " + ca + "/apps", Body: named("x"), Status: 422, Text: "=request Content-Type isn't multipart/form-data"},
+		step{Do: "POST " + ca + "/apps", Body: named("x"), Status: 422, Text: `request Content-Type isn't multipart/form-data: send multipart/form-data with the document as part "metadata" and its file as part "file"`},
 		step{Do: "POST " + ca + "/apps", Body: named("x"), File: "no archive", Status: 422, Text: "Error in file format"},
 		step{Do: "POST " + ca + "/apps", Body: named("x"), File: chart(t, "y"), Status: 400, Text: "x/Chart.yaml"},
 		step{Do: "POST " + ca + "/apps", Body: named("x"), File: packed(t, map[string]string{"../x": ""}), Status: 422, Text: "Error in file format"},
