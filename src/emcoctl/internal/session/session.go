@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/emco-orchestrator/emco/src/api/client"
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/api/version"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/config"
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/document"
@@ -211,7 +212,8 @@ func (s *Session) Open(path string) (format output.Format, c *client.Client, err
 	return format, c, err
 }
 
-// Load reads the documents of -f and prints warnings.
+// Load reads the documents of -f and prints warnings. Files without documents are an error, unless they are templates, of which
+// nothing may be left.
 func (s *Session) Load() ([]document.Document, error) {
 	parsed, err := document.Load(document.Sources{
 		Names: s.Files, Recursive: s.recursive, Values: s.values, Strict: s.strictValues, Known: s.Strict, Stdin: s.Sys.In,
@@ -221,6 +223,14 @@ func (s *Session) Load() ([]document.Document, error) {
 	}
 	for _, w := range parsed.Warnings {
 		fmt.Fprintln(s.Sys.Err, "warning:", w)
+	}
+	empty := "no documents in " + strings.Join(s.Files, ", ")
+	switch {
+	case len(parsed.Documents) > 0:
+	case len(s.values) == 0:
+		return nil, errs.New(errs.Malformed, empty+": there is nothing, or comments alone")
+	default:
+		fmt.Fprintln(s.Sys.Err, "note:", empty)
 	}
 	return parsed.Documents, nil
 }

@@ -5,8 +5,6 @@ package documents
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,9 +68,6 @@ func feedExecutor(ctx context.Context, s *session.Session, e *apply.Executor, ve
 	docs, err := s.Load()
 	if err != nil {
 		return err
-	}
-	if len(docs) == 0 {
-		fmt.Fprintln(s.Sys.Err, "note: no documents in", strings.Join(s.Files, ", "))
 	}
 	return e.Run(ctx, verb, docs)
 }
