@@ -26,6 +26,7 @@ var elsewhere = []unseen{
 	{regexp.MustCompile(`^POST \S+/(instantiate|update|rollback|migrate) 429$`), "429 of actions of groups", "more dry runs than may wait", "`TestDryRunsWaitForEachOther`"},
 	{regexp.MustCompile(`^POST \S+/(instantiate|update|rollback|migrate) 503$`), "503 of actions of groups", "a dry run that takes too long", "`TestDryRunsWaitForEachOther`"},
 	{regexp.MustCompile(`^POST \S+/deployment-intent-groups/{\w+}/(approve|instantiate|update) 403$`), "403 of `POST …/approve`, `instantiate` and `update`", "a project of `auth.fourEyes`", "`TestNobodyApprovesItsOwn`, `TestNobodyUpdatesToItsOwnChanges`, `TestNobodyRepairsAFailedInstantiationAlone`"},
+	{regexp.MustCompile(`^(POST|PUT) \S+/(roles|role-bindings|cluster-references|policy-intents|temporal-action-controller|temporal-workflow-intents)(/\S+)? 403$`), "403 of roles, bindings, cluster references, policy intents and workflows", "callers who have less than they give; what the operator does not allow", "`TestProjectsAreApart`, `TestViewsAreConfined`, `TestWorkflowsNeedTheOperator`, `TestPolicyIntentsActForTheirAuthors`"},
 	{regexp.MustCompile(`^GET /v2/auth/callback 403$`), "403 of `GET auth/callback`", "a person in very many groups", "`TestSignInsThatAreRefused`"},
 	{regexp.MustCompile(`^GET /v2/views/doctor\S* 429$`), "429 of `GET views/doctor…`", "two checks at the same moment", "`TestOneCheckOfTheDoctorRunsAtATime`"},
 	{regexp.MustCompile(`^GET \S+/events 429$`), "429 of `GET …/events`", "more than 200 followers", "`TestStreamsAreBounded`"},

@@ -211,6 +211,10 @@ func describeDocument(t *testing.T, d resource.Description) string {
 			large = "; 413 the file is larger than `http.packageLimit`"
 		}
 	}
+	forbidden := ""
+	if d.Forbids != "" {
+		forbidden = "403 " + d.Forbids + "; "
+	}
 	conflict := "409 it exists"
 	switch {
 	case d.Root:
@@ -225,7 +229,7 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	if d.AtItem {
 		row("POST an item", "as POST the collection; 400 the document has another name", "`strict=true`", "`dryRun=true`")
 	}
-	row("POST "+collection, "201; 400; "+conflict+large+"; 422", "`strict=true`", "`dryRun=true`")
+	row("POST "+collection, "201; 400; "+forbidden+conflict+large+"; 422", "`strict=true`", "`dryRun=true`")
 	list := "200; 400"
 	if !d.Root {
 		list += "; 404 the parent is missing"
@@ -244,7 +248,7 @@ func describeDocument(t *testing.T, d resource.Description) string {
 	case "":
 		row("PUT "+item, "405")
 	default:
-		row("PUT "+item, put+"; 400; 409"+refused+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
+		row("PUT "+item, put+"; 400; "+forbidden+"409"+refused+"; 412"+large+"; 422", "`strict=true`", "`dryRun=true`")
 	}
 	if d.Clear {
 		row("DELETE "+collection+", all of it", "204; 404 the parent is missing; 409 one has children", "`dryRun=true`")

@@ -20,6 +20,7 @@ const (
 	hookRoute       = groupRoute + "/temporal-action-controller/{hookIntent}"
 	workflowRoute   = groupRoute + "/temporal-workflow-intents/{workflowIntent}"
 	runAnswers      = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state of the run does not allow it"
+	admitAnswer     = "; 403 the operator does not allow it (`workflows`)"
 	cancelBody      = "`{\"spec\": {\"reason\": REASON}}`, or none"
 	cloudRoute      = "/v2/projects/{project}/logical-clouds/{logicalCloud}"
 	clusterRoute    = "/v2/cluster-providers/{clusterProvider}/clusters/{cluster}"
@@ -76,12 +77,12 @@ func Actions() map[string]Action {
 		"GET " + clusterRoute + "/monitor/token":                                  {"the tokens, without their secrets", "", "", "200; 404"},
 		"DELETE " + clusterRoute + "/monitor/token":                               {"revokes tokens", "`id`, " + tryQuery, "", "204; 404"},
 		"POST /v2/webhooks/git":                                                   {"a Git server's notice of a push: reads reports at once", tryQuery, "the server's own", "202; 400; 401; 403 no secret is configured; 413"},
-		"POST " + hookRoute + "/retry":                                            {"runs a failed or canceled hook again", tryQuery, "", runAnswers},
+		"POST " + hookRoute + "/retry":                                            {"runs a failed or canceled hook again", tryQuery, "", runAnswers + admitAnswer},
 		"POST " + hookRoute + "/skip":                                             {"goes on without a hook that waits, failed or was canceled", tryQuery, "", runAnswers},
 		"POST " + hookRoute + "/abort":                                            {"ends the action that waits for the hook; what runs on clusters stays", tryQuery, "", runAnswers},
 		"POST " + hookRoute + "/cancel":                                           {"cancels a run of the hook", tryQuery, cancelBody, runAnswers + "; 422"},
 		"GET " + hookRoute + "/status":                                            {"the last run of a [hook](../hooks.md)", "", "", "200; 400; 404"},
-		"POST " + workflowRoute + "/start":                                        {"starts a workflow", tryQuery, "", runAnswers},
+		"POST " + workflowRoute + "/start":                                        {"starts a workflow", tryQuery, "", runAnswers + admitAnswer},
 		"POST " + workflowRoute + "/cancel":                                       {"cancels the run of a workflow", tryQuery, cancelBody, runAnswers + "; 422"},
 		"GET " + workflowRoute + "/status":                                        {"the last run of a [workflow](../hooks.md#workflows-that-users-start); a body is ignored", "", "", "200; 400; 404"},
 		"GET /v2/git/branches":                                                    {"the branches that EMCO has written", "", "", "200"},

@@ -156,6 +156,9 @@ func (d *Document) document(method, template string, r resource.Description) *Op
 		if r.Explicit {
 			refusals = append(refusals, http.StatusNotFound)
 		}
+		if r.Forbids != "" {
+			refusals = append(refusals, http.StatusForbidden)
+		}
 	case method == http.MethodPut:
 		op.Summary = "replace or create " + r.Kind
 		op.Parameters, op.RequestBody = query("strict", "dryRun"), body(r, ref)
@@ -171,6 +174,9 @@ func (d *Document) document(method, template string, r resource.Description) *Op
 		}
 		if r.Explicit {
 			refusals = append(refusals, http.StatusNotFound)
+		}
+		if r.Forbids != "" {
+			refusals = append(refusals, http.StatusForbidden)
 		}
 	case method == http.MethodDelete && template == "/v2/"+r.Collection:
 		op.Summary, good, content = "delete all documents of "+r.Kind, http.StatusNoContent, nil

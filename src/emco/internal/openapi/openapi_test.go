@@ -21,7 +21,7 @@ func TestAResourceIsDescribedByItsDeclaration(t *testing.T) {
 	r := web.NewRouter()
 	resource.Mount(r, &store.DB{}, resource.Def[v2.SyncObject]{
 		Kind: "Thing", Orphan: "no parent", Collection: "boxes/{box}/things", Item: "{thing}", Put: resource.PutUpsert,
-		File: &resource.File[v2.SyncObject]{Limit: 1},
+		File: &resource.File[v2.SyncObject]{Limit: 1}, Forbids: "it is too much",
 	})
 	d, err := openapi.Of(r, "v1")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestAResourceIsDescribedByItsDeclaration(t *testing.T) {
 	if put == nil || put.ID != "putBoxesBoxThingsThing" || put.Tags[0] != "things" || len(put.Parameters) != 4 {
 		t.Fatalf("the PUT: %+v", put)
 	}
-	for _, status := range []string{"200", "201", "400", "409", "412", "413", "422"} {
+	for _, status := range []string{"200", "201", "400", "403", "409", "412", "413", "422"} {
 		if put.Responses[status].Description == "" {
 			t.Errorf("the PUT has no answer %s", status)
 		}

@@ -36,7 +36,9 @@ type Def[T any] struct {
 	// Adopt has a PUT keep what the server decided of the stored document, and refuses what cannot
 	// change in place. secret is the new secret file; it returns the one to store. It is called
 	// before Check.
-	Adopt   func(doc *T, secret seal.Secret, old T, stored seal.Secret) (seal.Secret, error)
+	Adopt func(doc *T, secret seal.Secret, old T, stored seal.Secret) (seal.Secret, error)
+	// Forbids says, in the reference, when Check answers Forbidden, such as "the operator does not allow its runner"; empty: never.
+	Forbids string
 	Recheck bool                        // Check reads what others may write at the same time: it is called again after creation, which is undone if it fails
 	File    *File[T]                    // an upload that comes with the document
 	Masking *Masking[T]                 // members that are never shown

@@ -25,6 +25,7 @@ type Description struct {
 	Masked     bool        // some members are write-only
 	Needs      bool        // documents that it names must exist
 	Guarded    bool        // what runs may forbid a change or deletion
+	Forbids    string      // when a document is refused with 403 although a role allows the request
 	Queries    []string    // parameters of GET of the collection
 	OnItem     []string    // parameters of GET of an item
 	Members    []v2.Member // of a document
@@ -48,7 +49,7 @@ func (e endpoint) Describe() Description { return e.describe() }
 func (d Def[T]) describe() Description {
 	out := Description{
 		Kind: d.Kind, Document: reflect.TypeFor[T]().Name(), Collection: d.Collection, Item: d.Item, Put: d.Put, Clear: d.Clear, AtItem: d.AtItem,
-		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Needs: d.Needs != nil,
+		Root: d.Orphan == "", Explicit: d.Explicit, Masked: d.Masking != nil, Needs: d.Needs != nil, Forbids: d.Forbids,
 		Members: v2.MembersOf[T](), Shaped: d.Shape != nil,
 		Guarded: d.Guards.Create != nil || d.Guards.Replace != nil || d.Guards.Delete != nil,
 	}

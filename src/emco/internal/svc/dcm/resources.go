@@ -43,7 +43,7 @@ func (s Resources) Mount(r *mux.Router) {
 		Needs: func(_ resource.Place, c v2.ClusterReference) []store.Key {
 			return []store.Key{store.Key(v2.NewClusterKey(c.Spec.ClusterProvider, c.Spec.Cluster).StoreKey())}
 		},
-		Check:  mayUseCluster,
+		Check: mayUseCluster, Forbids: "the caller may not read the cluster",
 		Guards: s.References,
 	})
 	resource.Mount(r, s.DB, resource.Def[v2.UserPermission]{

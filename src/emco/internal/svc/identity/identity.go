@@ -40,10 +40,13 @@ type Resources struct {
 // maxBody bounds the body of a question and of a token, in bytes.
 const maxBody = 16 << 10
 
+// givesMore says when escalation answers Forbidden.
+const givesMore = "it gives more than the caller has"
+
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.Role]{
-		Kind: "Role", Collection: grants.Roles, Item: "{role}", Put: resource.PutUpsert, Check: s.checkRole,
+		Kind: "Role", Collection: grants.Roles, Item: "{role}", Put: resource.PutUpsert, Check: s.checkRole, Forbids: givesMore,
 	})
 	s.bindings(r, grants.Bindings, "")
 	s.bindings(r, "projects/{project}/"+grants.Bindings, "Project not found")
@@ -73,7 +76,7 @@ func (s Resources) bindings(r *mux.Router, collection, orphan string) {
 			return []store.Key{store.Key(grants.Roles + "/" + b.Spec.Role)}
 		},
 		Settle: s.refuseEnded,
-		Check:  s.checkBinding,
+		Check:  s.checkBinding, Forbids: givesMore,
 		Guards: resource.Guards{Replace: s.beforeEnd, Delete: s.beforeEnd},
 	})
 }

@@ -103,7 +103,7 @@ func (s *Service) Mount(r *mux.Router) {
 			return nil
 		},
 		AtMost: maxIntents,
-		Check:  s.check,
+		Check:  s.check, Forbids: "its author may not do the action itself",
 	})
 	web.Handle(r, http.MethodPost, "/v2/"+agent+"/events", authz.Permission{Verb: authz.Act("deliver"), Type: "agents"}, web.WithDryRun(s.deliver))
 	web.Handle(r, http.MethodGet, "/v2/health", authz.Permission{Verb: authz.Public, Type: "agents"}, func(w http.ResponseWriter, _ *http.Request) error {

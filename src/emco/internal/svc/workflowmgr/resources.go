@@ -42,12 +42,16 @@ const (
 	maxWorkflows = 256 // that users start
 )
 
+// notAllowed says when Runners.Admit answers Forbidden.
+const notAllowed = "the operator does not allow its runner, or what it calls (`workflows`)"
+
 // Mount adds the routes.
 func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.HookIntent]{
 		Kind: "HookIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: hookPath, Item: "{hookIntent}", Put: resource.PutUpsert,
-		AtMost: maxHooks,
+		AtMost:  maxHooks,
+		Forbids: notAllowed,
 		Check: func(_ context.Context, _ resource.Place, h v2.HookIntent) error {
 			return s.Runners.Admit(h.Spec.WorkflowSpec)
 		},
@@ -60,7 +64,8 @@ func (s Resources) Mount(r *mux.Router) {
 	resource.Mount(r, s.DB, resource.Def[v2.WorkflowIntent]{
 		Kind: "WorkflowIntent", Orphan: "DeploymentIntentGroup not found",
 		Collection: workflowsPath, Item: "{workflowIntent}",
-		AtMost: maxWorkflows,
+		AtMost:  maxWorkflows,
+		Forbids: notAllowed,
 		Check: func(_ context.Context, _ resource.Place, w v2.WorkflowIntent) error {
 			return s.Runners.Admit(w.Spec)
 		},
