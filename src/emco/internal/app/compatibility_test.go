@@ -19,6 +19,7 @@ const compatibilityPage = "../../../../docs/emco-compatibility.md"
 // deviations are the differences of routes that are served, with their reasons.
 var deviations = map[string]string{
 	"GET cluster-providers/{}/clusters/{}":                                                "the kubeconfig shows `***` for credentials: secrets are write-only",
+	"POST cluster-providers/{}/cluster-sync-objects":                                      "a `url` that no cluster could use, such as `file://`, is 400",
 	"GET cluster-providers/{}/cluster-sync-objects":                                       "tokens are `***`: secrets are write-only",
 	"GET cluster-providers/{}/cluster-sync-objects/{}":                                    "tokens are `***`: secrets are write-only",
 	"GET projects/{}/logical-clouds/{}/cluster-references":                                "a cloud without references answers an empty list, not 400: nothing is wrong with the request",

@@ -27,10 +27,7 @@ func readRegistry(p keyValues, rules Rules) (Settings, error) {
 	if address == "" {
 		return Settings{}, lacks(p.name, []string{keyURL})
 	}
-	if rest, ok := strings.CutPrefix(address, "oci://"); ok {
-		address = "https://" + rest
-	}
-	u, err := rules.anyTransport().check(address)
+	u, err := rules.anyTransport().check(registryAddress(address))
 	if err == nil && u.scheme != "https" && u.scheme != "http" {
 		err = errors.New("write oci://registry/repository")
 	}
@@ -47,6 +44,14 @@ func readRegistry(p keyValues, rules Rules) (Settings, error) {
 		return Settings{}, invalid(p.name, fmt.Errorf("%s and %s belong together", keyUser, keyToken))
 	}
 	return published(p, s, rules)
+}
+
+// registryAddress returns the address of a repository of a registry as a URL.
+func registryAddress(text string) string {
+	if rest, ok := strings.CutPrefix(text, "oci://"); ok {
+		return "https://" + rest
+	}
+	return text
 }
 
 // noShards refuses keys that part a branch.

@@ -80,6 +80,22 @@ func readGit(p keyValues, rules Rules) (Settings, error) {
 	return s, nil
 }
 
+// CheckURL refuses an object whose URL the clusters of no sync type could use. It is for new objects, whose author learns of it before a
+// cluster names them; Read has all rules, which depend on the sync type. Errors are Invalid.
+func CheckURL(o Object, rules Rules) error {
+	p, err := merge("", o)
+	if err != nil || p.kv[keyURL] == "" {
+		return err
+	}
+	if p.kv[keyGitType] == "" && p.kv[keyRepoName] == "" && p.kv[keyBranch] == "" { // it may be a registry
+		rules = rules.anyTransport()
+	}
+	if _, err := rules.check(registryAddress(p.kv[keyURL])); err != nil {
+		return invalid(p.name, fmt.Errorf("%s: %w", keyURL, err))
+	}
+	return nil
+}
+
 // readExternalEdit reports whether external edits of owned files are kept.
 func readExternalEdit(p keyValues) (hold bool, err error) {
 	switch value := p.kv[keyExternalEdit]; {

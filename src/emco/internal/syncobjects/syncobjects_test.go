@@ -273,6 +273,34 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A new object is refused if the clusters of no sync type could use its URL.
+func TestTheURLOfANewObject(t *testing.T) {
+	t.Parallel()
+	strict, open := syncobjects.Rules{}, syncobjects.Rules{AllowFile: true, PlainHTTP: true}
+	for _, c := range []struct {
+		rules syncobjects.Rules
+		kv    map[string]string
+		want  string // of the error; empty: none
+	}{
+		{strict, map[string]string{"timeOut": "60"}, ""},
+		{strict, map[string]string{"repoUrl": "https://git.example/fleet"}, ""},
+		{strict, map[string]string{"url": "ssh://git@git.example/fleet"}, ""},
+		{strict, map[string]string{"url": "oci://registry.example/fleet"}, ""},
+		{strict, map[string]string{"url": "http://registry.example/fleet"}, ""}, // of a registry
+		{strict, map[string]string{"url": "http://127.0.0.1:3000/fleet", "branch": "main"}, ""},
+		{strict, map[string]string{"url": "http://git.example/fleet", "branch": "main"}, "url: would send credentials in the clear"},
+		{open, map[string]string{"url": "http://git.example/fleet", "branch": "main"}, ""},
+		{strict, map[string]string{"url": "file:///srv/fleet"}, "url: file:// is not allowed here; use https, http or ssh"},
+		{open, map[string]string{"url": "file:///srv/fleet"}, ""},
+		{open, map[string]string{"URL": "git://git.example/fleet"}, `url: scheme "git" is not allowed`},
+	} {
+		err := syncobjects.CheckURL(syncobjects.Object{Name: "repo", KV: []map[string]string{c.kv}}, c.rules)
+		if c.want == "" && err != nil || c.want != "" && (!errs.Is(err, errs.Invalid) || !strings.Contains(err.Error(), "cluster-sync-object repo: "+c.want)) {
+			t.Errorf("%v: %v, want %q", c.kv, err, c.want)
+		}
+	}
+}
+
 func TestCanonical(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{

@@ -261,6 +261,9 @@ func (s Resources) syncObjects() resource.Def[v2.SyncObject] {
 	return resource.Def[v2.SyncObject]{
 		Kind: "Cluster Sync Objects", Missing: "Cluster sync object not found", Orphan: "Cluster provider not found", Explicit: true,
 		Collection: provider + "/cluster-sync-objects", Item: "{clusterSyncObject}", Put: resource.PutCreated,
+		Settle: func(_ context.Context, _ resource.Place, o *v2.SyncObject) error {
+			return syncobjects.CheckURL(syncobjects.Object{Name: o.Metadata.Name, KV: o.Spec.Strings()}, s.Rules)
+		},
 		Check: s.checkSyncObject,
 		Masking: &resource.Masking[v2.SyncObject]{
 			Mask:   v2.SyncObject.Masked,

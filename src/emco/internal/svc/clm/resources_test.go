@@ -95,6 +95,7 @@ func TestClusters(t *testing.T) {
 		step{Do: "POST " + all, Body: named("b-c"), File: direct, Status: 409, Text: ": b_c"},
 		step{Do: "PUT " + all + "/c1", Body: named("c1"), File: direct, Status: 200, Text: `"name":"c1"`},
 		step{Do: "POST " + all, Body: flux, Status: 409, Text: "Referenced resource not found: cluster-providers/edge/cluster-sync-objects/repo"},
+		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: strings.Replace(repo, "https://git", "file:///git", 1), Status: 400, Text: "url: file:// is not allowed here"},
 		step{Do: "POST " + p + "/edge/cluster-sync-objects", Body: repo, Status: 201},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "subversion", 1), Status: 400, Text: `fluxcd (fluxv2, flux), azureArcV2 (azureArc), anthos`},
 		step{Do: "POST " + all, Body: strings.Replace(flux, "FluxV2", "exec", 1), Status: 400, Text: "this program has no sync backend \"exec\"; use one of anthos, argocd,"},
