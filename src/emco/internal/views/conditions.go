@@ -2,6 +2,7 @@ package views
 
 import (
 	"fmt"
+	"strings"
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/views/tally"
@@ -63,9 +64,30 @@ func progress(s tally.DeploymentSum, takenUp bool) (status, reason string) {
 	case !takenUp:
 		return isFalse, "the revision is being taken up"
 	case c[tally.Failed]+open > 0:
-		return isFalse, fmt.Sprintf("%d failed, %d blocked, %d leaving, %d progressing", c[tally.Failed], c[tally.Blocked], c[tally.Leaving], c[tally.Progressing])
+		return isFalse, counted(c, tally.Failed, tally.Blocked, tally.Leaving, tally.Progressing)
 	}
 	return isTrue, ""
+}
+
+// counted names the numbers of pairs in some states, without those of which there are none: "1 failed, 2 blocked".
+func counted(c tally.Counts, states ...tally.State) string {
+	var parts []string
+	for _, s := range states {
+		if c[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c[s], s))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// unmet returns the reason of the first condition that is not as it should be; empty if all are.
+func unmet(all []v2.ViewCondition) string {
+	for _, c := range all {
+		if good := (c.Status == isTrue) != (c.Type == v2.ConditionStalled); !good && c.Reason != "" {
+			return c.Reason
+		}
+	}
+	return ""
 }
 
 // health returns whether all clusters report this very content as ready.

@@ -110,6 +110,7 @@ func (v *Views) deploymentRow(ctx context.Context, path string, s tally.Deployme
 			out.Why = s.Head.Op.Kind + ": it waits for hooks"
 		}
 	}
+	out.Why = cmp.Or(out.Why, unmet(out.Conditions))
 	return out, nil
 }
 

@@ -419,14 +419,15 @@ func TestDeploymentsHaveConditions(t *testing.T) {
 	w, uid := shop(t)
 	of := func() string {
 		var out []string
-		for _, c := range read[v2.DeploymentViews](w, "/deployments?q=prod").Items[0].Conditions {
+		d := read[v2.DeploymentViews](w, "/deployments?q=prod").Items[0]
+		for _, c := range d.Conditions {
 			text := c.Type + "=" + c.Status
 			if c.Reason != "" {
 				text += " (" + c.Reason + ")"
 			}
 			out = append(out, text)
 		}
-		return strings.Join(out, ", ")
+		return strings.TrimSpace(strings.Join(out, ", ") + " why: " + d.Why)
 	}
 	change := func(change func(*appcontext.Head)) {
 		h := w.heads[uid]
@@ -438,19 +439,19 @@ func TestDeploymentsHaveConditions(t *testing.T) {
 		what, want string
 		do         func()
 	}{
-		{"one has failed", "Placed=True, Rendered=True, Delivered=False (1 failed, 0 blocked, 0 leaving, 0 progressing), Healthy=False (1 of 3 not ready), Stalled=True (1 failed)", func() {}},
-		{"all is well", "Placed=True, Rendered=True, Delivered=True, Healthy=True, Stalled=False", func() { w.put("edge+b", uid, "web", ready(true, noon)) }},
-		{"a cluster has not reported", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=False", func() {
+		{"one has failed", "Placed=True, Rendered=True, Delivered=False (1 failed), Healthy=False (1 of 3 not ready), Stalled=True (1 failed) why: 1 failed", func() {}},
+		{"all is well", "Placed=True, Rendered=True, Delivered=True, Healthy=True, Stalled=False why:", func() { w.put("edge+b", uid, "web", ready(true, noon)) }},
+		{"a cluster has not reported", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=False why: 1 of 3 without a report", func() {
 			e := ready(true, noon)
 			e.Report = nil
 			w.put("edge+b", uid, "web", e)
 		}},
-		{"a new revision", "Placed=True, Rendered=True, Delivered=False (the revision is being taken up), Healthy=Unknown (1 of 3 without a report), Stalled=False", func() { change(func(h *appcontext.Head) { h.Rev = 3 }) }},
-		{"an action that failed", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=True (no cluster)", func() {
+		{"a new revision", "Placed=True, Rendered=True, Delivered=False (the revision is being taken up), Healthy=Unknown (1 of 3 without a report), Stalled=False why: the revision is being taken up", func() { change(func(h *appcontext.Head) { h.Rev = 3 }) }},
+		{"an action that failed", "Placed=True, Rendered=True, Delivered=True, Healthy=Unknown (1 of 3 without a report), Stalled=True (no cluster) why: no cluster", func() {
 			w.views.takeUp(t.Context())
 			change(func(h *appcontext.Head) { h.Failure = "no cluster" })
 		}},
-		{"nothing is desired", "", func() { change(func(h *appcontext.Head) { h.Failure, h.Gone = "", true }) }},
+		{"nothing is desired", "why:", func() { change(func(h *appcontext.Head) { h.Failure, h.Gone = "", true }) }},
 	} {
 		step.do()
 		if got := of(); got != step.want {

@@ -25,7 +25,7 @@ func newTreeCommand(s *session.Session) *cobra.Command {
 		Long: `Tree shows the apps of a deployment, their clusters, and the objects there, each with a
 mark:
 
-  +  as desired            ~  under way
+  +  as desired            ~  not yet as desired
   !  something is wrong    ?  unknown: the cluster has not reported it
 
 A node has the worst mark below it.`,
