@@ -144,6 +144,9 @@ func empty(node *yaml.Node) bool {
 // read converts one YAML document. An error is about what stands at the position.
 func read(file string, node *yaml.Node) (Document, Position, error) {
 	at := Position{file, node.Content[0].Line}
+	if node.Content[0].Kind == yaml.SequenceNode {
+		return Document{}, at, errors.New("this is a list, as emcoctl get prints it, and no document; emcoctl dump ANCHOR prints documents in the form of apply")
+	}
 	var r yamlDocument
 	if err := node.Decode(&r); err != nil {
 		if line := lineOf(err); line > 0 {

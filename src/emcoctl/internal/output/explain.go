@@ -203,6 +203,9 @@ func nextAnchor(path string) string {
 	if k, ok := kind.Nested(path); ok {
 		return fmt.Sprintf("%s are below %s; name their whole anchor: %s", k.Collection, k.Parents[0], k.Path())
 	}
+	if path == "" {
+		return "list the kinds of documents and their anchors with: emcoctl api-resources; emcoctl dump ANCHOR prints documents of the server with theirs, unlike emcoctl get"
+	}
 	return "list the kinds of documents and their anchors with: emcoctl api-resources"
 }
 
