@@ -18,7 +18,7 @@ func newExplainCommand(s *session.Session) *cobra.Command {
 	var recursive bool
 	c := &cobra.Command{
 		Use: "explain KIND[.MEMBER...]", Short: "Describe a kind of documents and its members",
-		Long:    "Explain describes a kind of documents, or a member of it: its type, its meaning, the names of\nolder releases, and its own members. emcoctl api-resources lists the kinds.",
+		Long:    "Explain describes a kind of documents, or a member of it: its type, its limits, its meaning, the\nnames of older releases, and its own members. emcoctl api-resources lists the kinds.",
 		Example: "  emcoctl explain clusters\n  emcoctl explain dig.spec.overrideValues\n  emcoctl explain app-intents --members",
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) (names []string, _ cobra.ShellCompDirective) {
@@ -33,27 +33,31 @@ func newExplainCommand(s *session.Session) *cobra.Command {
 			if f, err := s.FormatOfOwnCommands(); err != nil || f != output.Human {
 				return session.Usagef("explain prints text only; leave -o out")
 			}
-			k, m, err := kind.Lookup(args[0])
+			k, m, at, err := kind.Lookup(args[0])
 			if err != nil {
 				return err
 			}
-			return explainKind(s.Sys.Out, k, m, args[0], recursive)
+			return explainKind(s.Sys.Out, k, m, at, recursive)
 		}),
 	}
 	c.Flags().BoolVar(&recursive, "members", false, "also the members of members")
 	return c
 }
 
-// explainKind prints a kind, or a member of it.
+// explainKind prints a kind, or a member of it, at a path.
 func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive bool) error {
 	comments, err := kind.Comments()
+	if err != nil {
+		return err
+	}
+	limits, err := k.Limits()
 	if err != nil {
 		return err
 	}
 	output.Fields(w, [2]string{"kind", k.Collection}, [2]string{"short", strings.Join(k.Short, ", ")}, [2]string{"anchor", k.Path()}, [2]string{"file", map[bool]string{true: "yes: its documents come with a file"}[k.File]})
 	members, about := k.Members, comments[k.Type]
 	if m.Name != "" {
-		output.Fields(w, [2]string{"member", path[strings.IndexByte(path, '.')+1:]}, [2]string{"type", m.Type}, [2]string{"aliases", strings.Join(m.Aliases, ", ")})
+		output.Fields(w, [2]string{"member", path}, [2]string{"type", m.Type}, [2]string{"limits", limits[path]}, [2]string{"aliases", strings.Join(m.Aliases, ", ")})
 		members, about = m.Members, aboutMember(comments, m)
 	}
 	if about != "" {
@@ -67,17 +71,26 @@ func explainKind(w io.Writer, k kind.Kind, m v2.Member, path string, recursive b
 	}
 	fmt.Fprintln(w)
 	t := output.NewTable(w)
-	t.Row("MEMBER", "TYPE", "MEANING")
-	memberRows(t, comments, members, "", recursive)
+	t.Row("MEMBER", "TYPE", "MEANING", "LIMITS")
+	rows := memberRows{t, comments, limits, recursive}
+	rows.add(members, "", strings.TrimPrefix(path+".", "."))
 	t.Flush()
 	return nil
 }
 
-func memberRows(t *output.Table, comments map[string]string, members []v2.Member, prefix string, recursive bool) {
+// memberRows writes a row for each member.
+type memberRows struct {
+	*output.Table
+	comments, limits map[string]string
+	recursive        bool
+}
+
+// add adds members, whose names are shown after a prefix, and whose paths begin with at.
+func (r memberRows) add(members []v2.Member, prefix, at string) {
 	for _, m := range members {
-		t.Row(prefix+m.Name, m.Type, aboutMember(comments, m))
-		if recursive {
-			memberRows(t, comments, m.Members, prefix+m.Name+".", true)
+		r.Row(prefix+m.Name, m.Type, aboutMember(r.comments, m), r.limits[at+m.Name])
+		if r.recursive {
+			r.add(m.Members, prefix+m.Name+".", at+m.Name+".")
 		}
 	}
 }

@@ -17,7 +17,63 @@ import (
 	"github.com/emco-orchestrator/emco/src/emcoctl/internal/kind"
 )
 
-var update = flag.Bool("update", false, "rewrite comments.json")
+var update = flag.Bool("update", false, "rewrite comments.json and limits.json")
+
+// TestLimits compares limits.json with the pages of the reference.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	want := map[string]map[string]string{}
+	for _, k := range kind.All() {
+		if k.Type != "" {
+			want[k.Type] = limitsOf(t, k.Type)
+		}
+	}
+	if *update {
+		text, err := json.MarshalIndent(want, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("limits.json", append(text, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, k := range kind.All() {
+		have, err := k.Limits()
+		if err != nil || !maps.Equal(have, want[k.Type]) {
+			t.Errorf("the limits of %s are %v, %v; those of the reference %v: run make gen", k.Type, have, err, want[k.Type])
+		}
+	}
+	if got := want["RoleBinding"]["spec.role"]; got != "required; a name" {
+		t.Errorf("the limits of a binding's role are %q", got)
+	}
+}
+
+// limitsOf reads the table of a page of the reference: | `member` | type | default | limits | description |.
+func limitsOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("../../../../docs/reference/documents", strings.ToLower(name)+".md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, " | ")
+		member, found := strings.CutPrefix(cells[0], "| `")
+		if !found || len(cells) < 5 {
+			continue
+		}
+		path := strings.NewReplacer("`", "", "[]", "", ".*", "").Replace(member)
+		text := strings.TrimSpace(cells[3])
+		if byDefault := strings.Trim(cells[2], " `"); byDefault != "" {
+			text = strings.TrimPrefix(text+"; default "+byDefault, "; ")
+		}
+		if text != "" {
+			out[path] = text
+		}
+	}
+	return out
+}
 
 // TestComments compares comments.json with the types of documents.
 func TestComments(t *testing.T) {
@@ -103,8 +159,8 @@ func TestLookup(t *testing.T) {
 		"dig.spec.overrideValues.values":      "values",
 		"app-intents.spec.intent.allOf.anyOf": "anyOf",
 	} {
-		if _, m, err := kind.Lookup(path); err != nil || m.Name != want {
-			t.Errorf("Lookup(%s) = %q, %v; want %q", path, m.Name, err, want)
+		if _, m, at, err := kind.Lookup(path); err != nil || m.Name != want || at[strings.LastIndexByte(at, '.')+1:] != want {
+			t.Errorf("Lookup(%s) = %q at %q, %v; want %q", path, m.Name, at, err, want)
 		}
 	}
 	for path, want := range map[string]string{
@@ -114,7 +170,7 @@ func TestLookup(t *testing.T) {
 		"zebras":                     `"zebras" is no kind of documents; list them with: emcoctl api-resources`,
 		"clusters.metadata.name.x":   `"x" is no member of clusters.metadata.name; it has no members`,
 	} {
-		if _, _, err := kind.Lookup(path); err == nil || err.Error() != want {
+		if _, _, _, err := kind.Lookup(path); err == nil || err.Error() != want {
 			t.Errorf("Lookup(%s): %v, want %s", path, err, want)
 		}
 	}

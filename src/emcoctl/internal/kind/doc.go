@@ -27,15 +27,30 @@ func Comments() (map[string]string, error) {
 	return all, err
 }
 
-// Lookup returns the kind and the member of a path such as clusters.spec.gitOps; the member is
-// the zero Member for a kind alone. The error is NotFound, with the nearest name.
-func Lookup(path string) (Kind, v2.Member, error) {
+// limits are what the server demands of members, by the type of a document and the path of a member: TestLimits reads them from the
+// pages of the reference.
+//
+//go:generate go test -run TestLimits . -args -update
+//go:embed limits.json
+var limits []byte
+
+// Limits returns what the server demands of the members of a document, by their paths, such as "spec.role": "required; a name", and
+// defaults. Members without a path have none.
+func (k Kind) Limits() (map[string]string, error) {
+	var all map[string]map[string]string
+	err := json.Unmarshal(limits, &all)
+	return all[k.Type], err
+}
+
+// Lookup returns the kind and the member of a path such as clusters.spec.gitops, with the path of the member in its own spelling,
+// spec.gitOps; the member is the zero Member for a kind alone. The error is NotFound, with the nearest name.
+func Lookup(path string) (k Kind, found v2.Member, at string, err error) {
 	words := strings.Split(path, ".")
 	k, ok := Named(words[0])
 	if !ok {
-		return k, v2.Member{}, missing(words[0], "kind of documents", collections(), "list them with: emcoctl api-resources")
+		return k, found, "", missing(words[0], "kind of documents", collections(), "list them with: emcoctl api-resources")
 	}
-	members, found := k.Members, v2.Member{}
+	members := k.Members
 	for i, word := range words[1:] {
 		next, ok := memberOf(members, word)
 		if !ok {
@@ -43,11 +58,12 @@ func Lookup(path string) (Kind, v2.Member, error) {
 			if len(names) > 0 {
 				rest = "there are " + strings.Join(names, ", ")
 			}
-			return k, found, missing(word, "member of "+strings.Join(words[:i+1], "."), names, rest)
+			return k, found, at, missing(word, "member of "+strings.Join(words[:i+1], "."), names, rest)
 		}
 		found, members = next, next.Members
+		at = strings.TrimPrefix(at+"."+found.Name, ".")
 	}
-	return k, found, nil
+	return k, found, at, nil
 }
 
 func memberOf(members []v2.Member, name string) (v2.Member, bool) {
