@@ -124,12 +124,14 @@ type caches struct {
 	content    *blobstore.Cache
 	placements *bytelru.Cache[string, []Placement]    // by the prefix of their keys
 	revisions  *bytelru.Cache[string, storedRevision] // by their keys
+
+	clusterLists *clusterhistory.Lists
 }
 
 func newCaches(bytes int) caches {
 	return caches{
 		content: blobstore.NewCache(bytes * 3 / 4), placements: bytelru.New[string, []Placement](bytes * 7 / 32),
-		revisions: bytelru.New[string, storedRevision](bytes / 32),
+		revisions: bytelru.New[string, storedRevision](bytes / 32), clusterLists: clusterhistory.NewLists(4 << 20),
 	}
 }
 
@@ -184,7 +186,7 @@ func newView(kv *etcdkv.Client, o options) *Store {
 		ReportStore:         pairstore.NewReports(pairs, agents),
 		EventStore:          events,
 		AgentStore:          agents,
-		ClusterHistoryStore: clusterhistory.New(kv),
+		ClusterHistoryStore: clusterhistory.New(kv, o.caches.clusterLists),
 		WorkflowStore:       &WorkflowStore{kv: kv},
 		BranchStore:         gitstate.NewBranchStore(kv),
 		RelocationStore:     gitstate.NewRelocationStore(kv, o.now),

@@ -5,14 +5,11 @@
 package clusterhistory
 
 import (
-	"bytes"
 	"cmp"
-	"compress/flate"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -28,17 +25,18 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-const space = "clusterhistory"
+// The first parts of keys.
+const (
+	entrySpace = "clusterhistory"
+	listSpace  = "clusterlist"
+)
 
-// Bounds of what is kept of a deployment: Trim removes the oldest entries. An entry counts as one, and one more for each 50
-// clusters, so that a deployment takes half a MiB at most, about.
+// Bounds of what is kept of a deployment: Trim removes the oldest entries. An entry counts as one, and its list of clusters, once for
+// all entries that name it, as one more for each 50 clusters, so that a deployment takes half a MiB, about.
 const (
 	maxKept         = 1000
 	clustersPerUnit = 50
 )
-
-// maxClusters is the number of clusters in one entry: with long names, compressed badly, it fits into a value.
-const maxClusters = 2000
 
 // Entry is a change of what clusters hold of a deployment.
 type Entry struct {
@@ -53,83 +51,92 @@ type Entry struct {
 type AppChange struct {
 	App    string           `json:"app"`
 	Change pairstore.Change `json:"change"`           // what it was; Remove: the app is gone
-	Rev    int64            `json:"rev,omitempty"`    // the revision that is applied; 0 after a removal
-	Bundle manifest.Digest  `json:"bundle,omitempty"` // the content of the revision that is applied
+	Rev    int64            `json:"rev,omitempty"`    // the revision that is applied; 0 after a removal, and if it is not known
+	Bundle manifest.Digest  `json:"bundle,omitempty"` // the content that is applied
 	Commit string           `json:"commit,omitempty"` // that carries it; empty for direct clusters
 }
 
-// storedEntry is an Entry as etcd holds it.
+// storedEntry is an Entry as etcd holds it. The names of many clusters are in a list, which its key names.
 type storedEntry struct {
 	Document string          `json:"subject,omitempty"`
 	Apps     []AppChange     `json:"apps"`
 	Clusters []v2.ClusterKey `json:"clusters,omitempty"`
-	Packed   []byte          `json:"packed,omitempty"` // of many clusters: their names by line, compressed
 }
 
-// packFrom is from how many clusters on their names are compressed.
-const packFrom = 20
-
 // Store stores entries. It is safe for use by many goroutines.
-type Store struct{ kv *etcdkv.Client }
+type Store struct {
+	kv    *etcdkv.Client
+	lists *Lists
+}
 
 // New returns the entries below the client's prefix.
-func New(kv *etcdkv.Client) *Store { return &Store{kv} }
+func New(kv *etcdkv.Client, lists *Lists) *Store { return &Store{kv, lists} }
 
-// AddClusterHistory stores entries, in as few transactions as possible.
+// AddClusterHistory stores entries, in as few transactions as possible. A list that this process has stored lately is not stored again.
 func (s *Store) AddClusterHistory(ctx context.Context, entries ...Entry) error {
-	b := s.kv.NewBatch(space)
+	b, named := s.kv.NewBatch(entrySpace), map[string]list{}
 	for _, e := range entries {
-		for clusters := range slices.Chunk(e.Clusters, maxClusters) {
+		for clusters := range slices.Chunk(e.Clusters, maxListed) {
 			e.Clusters = clusters
-			key, text, err := s.encode(e)
-			if err != nil {
-				return err
-			}
-			if err := b.Add(ctx, clientv3.OpPut(key, text)); err != nil {
+			if err := s.add(ctx, b, e, named); err != nil {
 				return err
 			}
 		}
 	}
-	return b.Flush(ctx)
+	if err := b.Flush(ctx); err != nil {
+		return err
+	}
+	for _, l := range named {
+		s.lists.noteStored(l)
+	}
+	return nil
 }
 
-// encode returns the key of an entry, which sorts by time below its deployment and has the number of clusters for Trim, and its value.
-func (s *Store) encode(e Entry) (key, text string, err error) {
+// add adds an entry to a batch, after its list. named are the lists of the batch, by id.
+func (s *Store) add(ctx context.Context, b *etcdkv.Batch, e Entry, named map[string]list) error {
 	if err := etcdkv.CheckParts(string(e.Deployment)); err != nil {
-		return "", "", err
+		return err
 	}
-	key = s.kv.Key(space, string(e.Deployment), fmt.Sprintf("%s-%d-%s", etcdkv.Number(e.At.UnixNano()), len(e.Clusters), rand.Text()[:6]))
-	stored := storedEntry{Document: e.Document, Apps: e.Apps, Clusters: e.Clusters}
-	if len(e.Clusters) >= packFrom {
-		stored.Clusters, stored.Packed = nil, pack(e.Clusters)
+	stored, id := storedEntry{Document: e.Document, Apps: e.Apps, Clusters: e.Clusters}, ""
+	if len(e.Clusters) >= listFrom {
+		l := newList(e.Clusters)
+		stored.Clusters, id = nil, l.id
+		if _, known := named[id]; !known && !s.lists.storedLately(id) {
+			if err := b.Add(ctx, clientv3.OpPut(s.kv.Key(listSpace, id), string(l.pack()))); err != nil {
+				return err
+			}
+		}
+		named[id] = l
 	}
-	text, err = etcdkv.Encode(key, stored)
-	return key, text, err
+	key := s.kv.Key(entrySpace, string(e.Deployment), entryKey{at: e.At, clusters: len(e.Clusters), list: id}.name())
+	text, err := etcdkv.Encode(key, stored)
+	if err != nil {
+		return err
+	}
+	return b.Add(ctx, clientv3.OpPut(key, text))
 }
 
 // ClusterHistory yields the entries of a deployment, the oldest first; of all deployments, one after the other, if id is empty. It ends at the first error.
 func (s *Store) ClusterHistory(ctx context.Context, id v2.DeploymentID) iter.Seq2[Entry, error] {
-	prefix := s.kv.Key(space) + "/"
+	prefix := s.kv.Key(entrySpace) + "/"
 	if id != "" {
 		if err := etcdkv.CheckParts(string(id)); err != nil {
 			return etcdkv.Failed[Entry](err)
 		}
-		prefix = s.kv.Key(space, string(id)) + "/"
+		prefix = s.kv.Key(entrySpace, string(id)) + "/"
 	}
-	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), s.decode)
+	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), func(kv *mvccpb.KeyValue) (Entry, error) { return s.decode(ctx, kv) })
 }
 
-func (s *Store) decode(kv *mvccpb.KeyValue) (Entry, error) {
+func (s *Store) decode(ctx context.Context, kv *mvccpb.KeyValue) (Entry, error) {
 	k, err := s.parseKey(kv.Key)
 	if err != nil {
 		return Entry{}, err
 	}
 	stored, err := etcdkv.Decode[storedEntry](kv)
 	e := Entry{Deployment: k.deployment, At: k.at, Document: stored.Document, Apps: stored.Apps, Clusters: stored.Clusters}
-	if err == nil && stored.Packed != nil {
-		if e.Clusters, err = unpack(stored.Packed); err != nil {
-			err = etcdkv.Corrupt(string(kv.Key), err)
-		}
+	if err == nil && k.list != "" {
+		e.Clusters, err = s.list(ctx, k.list)
 	}
 	return e, err
 }
@@ -139,74 +146,27 @@ type entryKey struct {
 	deployment v2.DeploymentID
 	at         time.Time
 	clusters   int
+	list       string // id of the list of clusters; empty if the entry names them itself
+}
+
+// name returns the last part of the key, which sorts by time.
+func (k entryKey) name() string {
+	return fmt.Sprintf("%s-%d-%s-%s", etcdkv.Number(k.at.UnixNano()), k.clusters, rand.Text()[:6], k.list)
 }
 
 func (s *Store) parseKey(key []byte) (entryKey, error) {
 	parts := s.kv.Split(key)
 	if len(parts) == 3 {
 		name := strings.Split(parts[2], "-")
-		if len(name) == 3 {
+		if len(name) == 4 {
 			at, atErr := strconv.ParseInt(name[0], 10, 64)
 			n, nErr := strconv.Atoi(name[1])
-			if err := errors.Join(atErr, nErr); err == nil {
-				return entryKey{v2.DeploymentID(parts[1]), time.Unix(0, at).UTC(), n}, nil
+			if atErr == nil && nErr == nil {
+				return entryKey{v2.DeploymentID(parts[1]), time.Unix(0, at).UTC(), n, name[3]}, nil
 			}
 		}
 	}
 	return entryKey{}, etcdkv.Corrupt(string(key), errors.New("it is no key of an entry of the history of clusters"))
-}
-
-// TrimClusterHistory removes the oldest entries of each deployment beyond what is kept, and all entries of a deployment that does not
-// exist any longer, if all are from before a time.
-func (s *Store) TrimClusterHistory(ctx context.Context, exists func(v2.DeploymentID) bool, before time.Time) error {
-	b := s.kv.NewBatch(space)
-	var keys []string // of one deployment, the oldest first
-	var parsed []entryKey
-	trim := func() error {
-		for _, key := range keys[:removable(parsed, exists, before)] {
-			if err := b.Add(ctx, clientv3.OpDelete(key)); err != nil {
-				return err
-			}
-		}
-		keys, parsed = nil, nil
-		return nil
-	}
-	for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: s.kv.Key(space) + "/", KeysOnly: true}) {
-		if err != nil {
-			return err
-		}
-		k, err := s.parseKey(kv.Key)
-		if err != nil {
-			return err
-		}
-		if len(parsed) > 0 && parsed[0].deployment != k.deployment {
-			if err := trim(); err != nil {
-				return err
-			}
-		}
-		keys, parsed = append(keys, string(kv.Key)), append(parsed, k)
-	}
-	if err := trim(); err != nil {
-		return err
-	}
-	return b.Flush(ctx)
-}
-
-// removable returns how many of a deployment's entries, from the oldest, need not be kept.
-func removable(entries []entryKey, exists func(v2.DeploymentID) bool, before time.Time) int {
-	if len(entries) == 0 {
-		return 0
-	}
-	if last := entries[len(entries)-1]; !exists(last.deployment) && last.at.Before(before) {
-		return len(entries)
-	}
-	kept := 0
-	for i, e := range slices.Backward(entries) {
-		if kept += 1 + e.clusters/clustersPerUnit; kept > maxKept {
-			return i + 1
-		}
-	}
-	return 0
 }
 
 // Interval is a time during which an app on a cluster held the same content.
@@ -256,26 +216,4 @@ func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.App, b.App), a.From.Compare(b.From))
 	})
 	return out
-}
-
-// pack compresses names.
-func pack(clusters []v2.ClusterKey) []byte {
-	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.BestSpeed)
-	if err != nil {
-		panic(err) // the level is a constant
-	}
-	for _, c := range clusters {
-		_, _ = io.WriteString(w, string(c)+"\n") // a Buffer takes all
-	}
-	_ = w.Close()
-	return out.Bytes()
-}
-
-func unpack(packed []byte) (clusters []v2.ClusterKey, err error) {
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxClusters*520))
-	for name := range strings.Lines(string(text)) {
-		clusters = append(clusters, v2.ClusterKey(strings.TrimSuffix(name, "\n")))
-	}
-	return clusters, err
 }

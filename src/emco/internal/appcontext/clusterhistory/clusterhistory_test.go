@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/clusterhistory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
@@ -16,7 +18,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/manifest"
 )
 
-var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // clusters returns n keys, in order.
 func clusters(n int) (out []v2.ClusterKey) {
@@ -35,6 +37,11 @@ func entry(minutes int, bundle manifest.Digest, on ...v2.ClusterKey) clusterhist
 	return clusterhistory.Entry{Deployment: "7", At: noon.Add(time.Duration(minutes) * time.Minute), Document: "projects/p/x", Apps: []clusterhistory.AppChange{a}, Clusters: on}
 }
 
+// newStore is the store of a process that has stored nothing yet.
+func newStore(prefix string) *clusterhistory.Store {
+	return clusterhistory.New(etcdkv.New(etcd, prefix, etcdkv.Options{}), clusterhistory.NewLists(1<<20))
+}
+
 func all(t *testing.T, s *clusterhistory.Store, id v2.DeploymentID) (out []clusterhistory.Entry) {
 	t.Helper()
 	for e, err := range s.ClusterHistory(t.Context(), id) {
@@ -47,7 +54,7 @@ func all(t *testing.T, s *clusterhistory.Store, id v2.DeploymentID) (out []clust
 // What is stored comes back, of few clusters and of many; an entry of very many is split.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
-	s := clusterhistory.New(etcdkv.New(etcd, etcdtest.Prefix(t), etcdkv.Options{}))
+	s := newStore(etcdtest.Prefix(t))
 	few, many, most := entry(1, "b1", clusters(3)...), entry(2, "b2", clusters(100)...), entry(3, "b3", clusters(4500)...)
 	must(t, s.AddClusterHistory(t.Context(), few, many))
 	must(t, s.AddClusterHistory(t.Context(), most))
@@ -72,41 +79,83 @@ func TestEntriesComeBack(t *testing.T) {
 	}
 }
 
+// storedLists returns how many lists of clusters are stored.
+func storedLists(t *testing.T, prefix string) int {
+	t.Helper()
+	r, err := etcd.Get(t.Context(), prefix+"/clusterlist/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	must(t, err)
+	return int(r.Count)
+}
+
+// A fleet that changes again is a list of names once, also from another process.
+func TestListsAreShared(t *testing.T) {
+	t.Parallel()
+	prefix := etcdtest.Prefix(t)
+	one, other := newStore(prefix), newStore(prefix)
+	fleet := clusters(500)
+	for i, s := range []*clusterhistory.Store{one, one, other} {
+		must(t, s.AddClusterHistory(t.Context(), entry(i, "b", fleet...), entry(i+10, "b", fleet[:100]...)))
+	}
+	if n := storedLists(t, prefix); n != 2 {
+		t.Errorf("%d lists are stored", n)
+	}
+	r, err := etcd.Get(t.Context(), prefix+"/clusterhistory/", clientv3.WithPrefix())
+	must(t, err)
+	for _, kv := range r.Kvs {
+		if size := len(kv.Key) + len(kv.Value); size > 300 {
+			t.Errorf("an entry of many clusters takes %d bytes: %s", size, kv.Value)
+		}
+	}
+	for _, e := range all(t, newStore(prefix), "7") {
+		if n := len(e.Clusters); n != 500 && n != 100 || !slices.Equal(e.Clusters, fleet[:n]) {
+			t.Errorf("%d clusters come back", n)
+		}
+	}
+}
+
 // A deployment keeps a bounded number of entries, fewer of those with many clusters; one that was deleted keeps them for a time.
+// Lists go with the last entry that names them, unless a process may be about to name them again.
 func TestOldEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
-	s := clusterhistory.New(etcdkv.New(etcd, etcdtest.Prefix(t), etcdkv.Options{}))
-	var small, large []clusterhistory.Entry
+	prefix := etcdtest.Prefix(t)
+	s := newStore(prefix)
+	var every []clusterhistory.Entry
 	for i := range 1005 {
-		small = append(small, entry(i, "b", "edge+a"))
+		every = append(every, entry(i, "b", "edge+a"))
 	}
+	fleet := clusters(1060)
 	for i := range 60 {
-		e := entry(i, "b", clusters(1000)...)
-		e.Deployment = "8"
-		large = append(large, e)
+		large, same := entry(i, "b", fleet[i:i+1000]...), entry(i, "b", fleet[:1000]...)
+		large.Deployment, same.Deployment = "8", "same"
+		every = append(every, large, same)
 	}
-	gone := entry(1, "b", "edge+a")
+	gone := entry(1, "b", fleet[:30]...)
 	gone.Deployment = "9"
-	must(t, s.AddClusterHistory(t.Context(), slices.Concat(small, large, []clusterhistory.Entry{gone})...))
+	must(t, s.AddClusterHistory(t.Context(), append(every, gone)...))
 	exists := func(id v2.DeploymentID) bool { return id != "9" }
-	must(t, s.TrimClusterHistory(t.Context(), exists, noon))
-	counts := func() (n map[v2.DeploymentID]int, oldest map[v2.DeploymentID]time.Time) {
-		n, oldest = map[v2.DeploymentID]int{}, map[v2.DeploymentID]time.Time{}
-		for _, e := range all(t, s, "") {
+	trim := func(before time.Time, lists int, want map[v2.DeploymentID]int) {
+		t.Helper()
+		must(t, s.TrimClusterHistory(t.Context(), exists, before))
+		n, oldest := map[v2.DeploymentID]int{}, map[v2.DeploymentID]time.Time{}
+		for _, e := range all(t, newStore(prefix), "") {
 			if n[e.Deployment]++; n[e.Deployment] == 1 {
 				oldest[e.Deployment] = e.At
 			}
 		}
-		return n, oldest
+		if !reflect.DeepEqual(n, want) || !oldest["7"].Equal(every[5].At) {
+			t.Errorf("%v are kept, the oldest from %v; want %v", n, oldest, want)
+		}
+		if got := storedLists(t, prefix); got != lists {
+			t.Errorf("%d lists are kept, want %d", got, lists)
+		}
 	}
-	n, oldest := counts()
-	if want := (map[v2.DeploymentID]int{"7": 1000, "8": 47, "9": 1}); !reflect.DeepEqual(n, want) || !oldest["7"].Equal(small[5].At) {
-		t.Errorf("%v are kept, the oldest from %v; want %v", n, oldest, want)
-	}
-	must(t, s.TrimClusterHistory(t.Context(), exists, noon.Add(time.Hour)))
-	if n, _ = counts(); n["9"] != 0 || n["7"] != 1000 {
-		t.Errorf("%v are kept an hour later", n)
-	}
+	trim(noon, 47+1+1, map[v2.DeploymentID]int{"7": 1000, "8": 47, "same": 60, "9": 1})
+	trim(noon.Add(time.Hour), 47+1, map[v2.DeploymentID]int{"7": 1000, "8": 47, "same": 60})
+
+	now := entry(1, "b", fleet[:30]...)
+	now.Deployment, now.At = "9", time.Now()
+	must(t, newStore(prefix).AddClusterHistory(t.Context(), now))
+	trim(time.Now().Add(time.Minute), 47+2, map[v2.DeploymentID]int{"7": 1000, "8": 47, "same": 60})
 }
 
 // T6a: one version, another, and the first again are three intervals. What is said twice began once, and what was removed holds nothing.

@@ -120,7 +120,7 @@ func (k keyStore) of(op clientv3.Op) writeKind {
 		return writeMove
 	case "own", "member":
 		return writeOwn
-	case "clusterhistory":
+	case "clusterhistory", "clusterlist":
 		return writeHistory
 	case "event":
 		return writeEvent
