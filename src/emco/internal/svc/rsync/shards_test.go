@@ -289,8 +289,10 @@ func TestH33AStaleLeaderIsRefused(t *testing.T) {
 	refused := first.fenced.Load()
 	close(goOn)
 	w.until("the refusal", func(map[string]appcontext.Pair) bool { return len(first.events()) > 0 && first.fenced.Load() > refused })
-	if e := first.events(); len(e) != 1 || !e[0].Fenced || e[0].Committed {
-		t.Errorf("the paused leader's batches are %+v, want one that is fenced", e)
+	for _, e := range first.events() { // it may try again before it knows that it has lost the shard
+		if !e.Fenced || e.Committed {
+			t.Errorf("a batch of the paused leader is %+v, want it to be fenced", e)
+		}
 	}
 	if after := w.pairs(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("pairs are %+v, want them as the new leader left them: %+v", after, before)
