@@ -19,6 +19,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
@@ -45,6 +46,8 @@ type Entry struct {
 	Document   string          // key of the document that the deployment belonged to
 	Apps       []AppChange     // in order of name
 	Clusters   []v2.ClusterKey // on which all these apps changed, sorted
+
+	Seq int64 // etcd's revision: it orders entries of processes whose clocks differ; set by ClusterHistory
 }
 
 // AppChange is what became of an app.
@@ -116,7 +119,8 @@ func (s *Store) add(ctx context.Context, b *etcdkv.Batch, e Entry, named map[str
 	return b.Add(ctx, clientv3.OpPut(key, text))
 }
 
-// ClusterHistory yields the entries of a deployment, the oldest first; of all deployments, one after the other, if id is empty. It ends at the first error.
+// ClusterHistory yields the entries of a deployment, about the oldest first; of all deployments, one after the other, if id is empty. It leaves out
+// entries that cannot be read, or whose list was removed meanwhile, and ends at the first other error.
 func (s *Store) ClusterHistory(ctx context.Context, id v2.DeploymentID) iter.Seq2[Entry, error] {
 	prefix := s.kv.Key(entrySpace) + "/"
 	if id != "" {
@@ -125,7 +129,21 @@ func (s *Store) ClusterHistory(ctx context.Context, id v2.DeploymentID) iter.Seq
 		}
 		prefix = s.kv.Key(entrySpace, string(id)) + "/"
 	}
-	return etcdkv.Records(s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}), func(kv *mvccpb.KeyValue) (Entry, error) { return s.decode(ctx, kv) })
+	return func(yield func(Entry, error) bool) {
+		for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}) {
+			var e Entry
+			if err == nil {
+				e, err = s.decode(ctx, kv)
+			}
+			if err != nil && errs.Is(err, errs.Internal) {
+				s.kv.Log().Warn("an entry of the history of clusters is not readable", "key", string(kv.Key), "err", err)
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 func (s *Store) decode(ctx context.Context, kv *mvccpb.KeyValue) (Entry, error) {
@@ -134,7 +152,7 @@ func (s *Store) decode(ctx context.Context, kv *mvccpb.KeyValue) (Entry, error) 
 		return Entry{}, err
 	}
 	stored, err := etcdkv.Decode[storedEntry](kv)
-	e := Entry{Deployment: k.deployment, At: k.at, Document: stored.Document, Apps: stored.Apps, Clusters: stored.Clusters}
+	e := Entry{Deployment: k.deployment, At: k.at, Document: stored.Document, Apps: stored.Apps, Clusters: stored.Clusters, Seq: kv.ModRevision}
 	if err == nil && k.list != "" {
 		e.Clusters, err = s.list(ctx, k.list)
 	}
@@ -179,7 +197,7 @@ type Interval struct {
 	To   time.Time // zero: it holds it still
 }
 
-// Fold returns the intervals of a deployment's entries, which are given oldest first, for the places that want picks: those of one place follow each other, the oldest
+// Fold returns the intervals of a deployment's entries, for the places that want picks: those of one place follow each other, the oldest
 // first. An entry that says what the one before it says began no interval.
 func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []Interval {
 	type place struct {
@@ -187,7 +205,7 @@ func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []
 		app     string
 	}
 	at := map[place][]Interval{}
-	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return a.At.Compare(b.At) }) {
+	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) }) {
 		for _, c := range e.Clusters {
 			for _, a := range e.Apps {
 				if !want(c, a.App) {
@@ -196,12 +214,12 @@ func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []
 				p := place{c, a.App}
 				all := at[p]
 				if last := len(all) - 1; last >= 0 && all[last].To.IsZero() {
-					if all[last].Bundle == a.Bundle && a.Change != pairstore.Remove {
+					if all[last].Bundle == a.Bundle {
 						continue
 					}
 					all[last].To = e.At
 				}
-				if a.Change != pairstore.Remove {
+				if a.Bundle != "" {
 					all = append(all, Interval{c, e.Deployment, e.Document, a, e.At, time.Time{}})
 				}
 				at[p] = all
@@ -212,8 +230,8 @@ func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []
 	for _, all := range at {
 		out = append(out, all...)
 	}
-	slices.SortFunc(out, func(a, b Interval) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.App, b.App), a.From.Compare(b.From))
+	slices.SortStableFunc(out, func(a, b Interval) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.App, b.App))
 	})
 	return out
 }

@@ -54,11 +54,18 @@ func all(t *testing.T, s *clusterhistory.Store, id v2.DeploymentID) (out []clust
 // What is stored comes back, of few clusters and of many; an entry of very many is split.
 func TestEntriesComeBack(t *testing.T) {
 	t.Parallel()
-	s := newStore(etcdtest.Prefix(t))
+	prefix := etcdtest.Prefix(t)
+	s := newStore(prefix)
 	few, many, most := entry(1, "b1", clusters(3)...), entry(2, "b2", clusters(100)...), entry(3, "b3", clusters(4500)...)
 	must(t, s.AddClusterHistory(t.Context(), few, many))
 	must(t, s.AddClusterHistory(t.Context(), most))
 	got := all(t, s, "7")
+	for i := range got {
+		if got[i].Seq == 0 {
+			t.Errorf("entry %d has no place in the order", i)
+		}
+		got[i].Seq = 0
+	}
 	if len(got) != 5 || !reflect.DeepEqual(got[0], few) || !reflect.DeepEqual(got[1], many) {
 		t.Fatalf("%d entries, the first are %+v", len(got), got[:min(2, len(got))])
 	}
@@ -69,6 +76,12 @@ func TestEntriesComeBack(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(names, most.Clusters) {
 		t.Errorf("the parts of a large entry have %d clusters, want %d", len(names), len(most.Clusters))
 	}
+	_, err := etcd.Put(t.Context(), prefix+"/clusterhistory/7/nonsense", "{}")
+	must(t, err)
+	if n := len(all(t, s, "7")); n != 5 {
+		t.Errorf("beside a key that cannot be read, %d entries come back", n)
+	}
+	must(t, s.TrimClusterHistory(t.Context(), func(v2.DeploymentID) bool { return true }, noon))
 	if other := all(t, s, "70"); len(other) != 0 {
 		t.Errorf("another deployment has %d entries", len(other))
 	}
@@ -165,7 +178,11 @@ func TestIntervals(t *testing.T) {
 		entry(1, "v1", "edge+a", "edge+b"), entry(2, "v2", "edge+a"), entry(3, "v2", "edge+a"), entry(4, "v1", "edge+a"),
 		entry(5, "", "edge+b"), entry(6, "", "edge+b"), entry(7, "v2", "edge+b"),
 	}
-	slices.Reverse(entries) // in any order
+	for i := range entries {
+		entries[i].Seq = int64(i)
+	}
+	entries[1].At = noon // of a process whose clock is behind: the order is that of the writes
+	slices.Reverse(entries)
 	var got []string
 	for _, i := range clusterhistory.Fold(entries, func(_ v2.ClusterKey, app string) bool { return app == "web" }) {
 		to := "now"
@@ -175,7 +192,7 @@ func TestIntervals(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %d %s-%s", i.Cluster, i.Bundle, i.Rev, i.From.Format("15:04"), to))
 	}
 	want := []string{
-		"edge+a v1 1 12:01-12:02", "edge+a v2 2 12:02-12:04", "edge+a v1 4 12:04-now",
+		"edge+a v1 1 12:01-12:00", "edge+a v2 2 12:00-12:04", "edge+a v1 4 12:04-now",
 		"edge+b v1 1 12:01-12:05", "edge+b v2 7 12:07-now",
 	}
 	if !slices.Equal(got, want) {

@@ -46,7 +46,8 @@ func (s *Store) TrimClusterHistory(ctx context.Context, exists func(v2.Deploymen
 		}
 		k, err := s.parseKey(kv.Key)
 		if err != nil {
-			return err
+			s.kv.Log().Warn("an entry of the history of clusters stays, because its key is not readable", "err", err)
+			continue
 		}
 		if len(entries) > 0 && entries[0].deployment != k.deployment {
 			if err := trim(); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // historyOf returns what a change means for the history of clusters: an entry for all clusters on which the same
-// apps of a deployment change alike. Pairs of a target that follow each other are one part of it. The caller holds writing.
+// apps of a deployment change alike. Neighbouring pairs of one target form one part of an entry. The caller holds writing.
 func (s *Store) historyOf(c change) []clusterhistory.Entry {
 	h := historyBuilder{at: map[string]int{}}
 	for i := range c.put {
@@ -25,11 +25,7 @@ func (s *Store) historyOf(c change) []clusterhistory.Entry {
 		case p.Applied == "":
 			h.add(p.Key, clusterhistory.AppChange{App: p.Key.App, Change: appcontext.Remove})
 		default:
-			a := clusterhistory.AppChange{App: p.Key.App, Change: old.Change, Bundle: p.Applied, Commit: p.Commit}
-			if p.Applied == p.Desired { // else p.Rev desires something else by now
-				a.Rev = p.Rev
-			}
-			h.add(p.Key, a)
+			h.add(p.Key, appliedChange(&old, p))
 		}
 	}
 	for _, k := range c.remove {
@@ -44,6 +40,18 @@ func (s *Store) historyOf(c change) []clusterhistory.Entry {
 		slices.Sort(e.Clusters)
 	}
 	return h.entries
+}
+
+// appliedChange returns how the content that is applied changed. If something else is desired by now, the pair no longer tells the
+// revision, nor whether it was a rollback.
+func appliedChange(old, p *appcontext.Pair) clusterhistory.AppChange {
+	a := clusterhistory.AppChange{App: p.Key.App, Change: appcontext.Upgrade, Bundle: p.Applied, Commit: p.Commit}
+	if p.Applied == p.Desired {
+		a.Change, a.Rev = old.Change, p.Rev
+	} else if old.Applied == "" {
+		a.Change = appcontext.Install
+	}
+	return a
 }
 
 // historyBuilder groups the changes of targets that are equal.

@@ -105,6 +105,10 @@ func TestTheHistoryOfClusters(t *testing.T) {
 	e.fail = nil
 	wants("an update", record(map[string]appcontext.Digest{"web": "bundle-2"}, ""), "12:02:00 till 7: web upgrade 2 2 c0ffee on [a b c]")
 
-	desired(3, "")
-	wants("the removal", record(map[string]appcontext.Digest{"db": "", "web": ""}, "b"), "12:03:00 till 7: db delete 0  , web delete 0   on [a c]")
+	desired(3, "bundle-3")
+	desired(4, "")
+	wants("a delivery that ends after its deployment was terminated", l.Record(t.Context(), []pair.Result{
+		{Key: appcontext.PairKey{Cluster: "a", Deployment: "7", App: "web"}, Bundle: "bundle-3", Commit: "c0ffee"},
+	}), "12:04:00 till 7: web upgrade 0 3 c0ffee on [a]")
+	wants("the removal", record(map[string]appcontext.Digest{"db": "", "web": ""}, "b"), "12:04:00 till 7: db delete 0  , web delete 0   on [a c]")
 }
