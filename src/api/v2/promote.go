@@ -8,7 +8,7 @@ type Promote struct {
 	Spec PromoteSpec `json:"spec"`
 }
 
-// PromoteSpec says how far a rollout goes on. Without members it ends the next pause.
+// PromoteSpec says how far a rollout goes on. Without members it ends the only pause of the revision.
 type PromoteSpec struct {
 	Revision int64 `json:"revision,omitempty"` // the revision that the caller means; another one is not promoted
 	Wave     int   `json:"wave,omitempty"`     // end the pauses up to the one after this wave, which counts from 1

@@ -244,7 +244,7 @@ func (t *commitAttempt) guard(ctx context.Context) error {
 
 // run tries until the commit is on the branch, is refused, or cannot succeed in time.
 func (t *commitAttempt) run(ctx, waits context.Context) (git.Hash, error) {
-	outages := 0
+	outages, throttled := 0, 0
 	for {
 		commit, err := t.runOnce(ctx)
 		wait := time.Duration(0)
@@ -265,7 +265,8 @@ func (t *commitAttempt) run(ctx, waits context.Context) (git.Hash, error) {
 			wait = cooldown.Backoff(outageWait, outages, 5*time.Second)
 		case errs.Is(err, errs.Throttled):
 			t.retries++
-			wait = errs.RetryAfter(err) + cooldown.Backoff(firstWait, 1, longestWait)
+			throttled++ // a server may say that now is fine, by a date of another clock
+			wait = errs.RetryAfter(err) + cooldown.Backoff(firstWait, throttled, 5*time.Second)
 		default:
 			return "", err
 		}

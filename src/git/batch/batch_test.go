@@ -221,6 +221,7 @@ func TestErrorsAreTriedAgainOrGivenBack(t *testing.T) {
 		{"a long outage", slices.Repeat([]error{outage}, 100), errs.Unavailable, false, 0},
 		{"a throttle that fits", []error{throttle}, 0, true, 30 * time.Second},
 		{"throttles beyond the deadline", slices.Repeat([]error{throttle}, 10), errs.Throttled, false, 90 * time.Second},
+		{"throttles that end at once", slices.Repeat([]error{errs.Throttle("push", "", 0, errors.New("slow down"))}, 200), errs.Throttled, false, time.Minute},
 		{"a wrong token", []error{errs.New(errs.Unauthorized, "who")}, errs.Unauthorized, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

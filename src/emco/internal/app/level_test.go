@@ -156,7 +156,7 @@ func TestMixedVersionsServeTogether(t *testing.T) {
 	renewed.start()
 	g := old.running("a")
 	const pausing = `{"metadata":{"name":"pausing"},"spec":{"rollout":{"waves":[{"clusters":1,"pause":true}]}}}`
-	if a := renewed.send(renewed.uploadRequest("POST", till+"/apps", pausing, renewed.chart("pausing", configMap))); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "need level 2 of stored data, and 1 is in force") {
+	if a := renewed.send(renewed.uploadRequest("POST", till+"/apps", pausing, renewed.chart("pausing", configMap))); a.Status != http.StatusConflict || !strings.Contains(string(a.Body), "needs level 2 of stored data, and 1 is in force") {
 		t.Errorf("an app that the older program would misread: %d %s", a.Status, a.Body)
 	}
 	testGroup{renewed, g.path}.becomes("Instantiated")

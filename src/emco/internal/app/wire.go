@@ -168,6 +168,7 @@ func (a *App) newWiring(c config.Config, p resolvedSettings, st openStores, m *m
 	w.groups = orchestrator.NewGroups(st.db, st.contexts, w.renderer).WithStatus(w.reader).WithUsage(usage).WithPlaced(w.mirror).
 		WithControllers(controllers(st.db, p.values), p.values).
 		WithPlacement(placementControllers(st.db, w.free)).
+		WithLevel(st.level.InForce).
 		WithExternal(external.Controllers(dial), externalplacement.Controllers(dial))
 	w.clouds = dcm.NewClouds(st.db, st.contexts).WithStatus(w.reader)
 	w.networks = ncm.New(st.db, st.contexts).WithStatus(w.reader)

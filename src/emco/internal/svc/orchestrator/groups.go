@@ -53,6 +53,7 @@ type Groups struct {
 	values    customize.Values // that patches fetch; nil: none
 	placed    revision.Placed  // what clusters should hold; nil: not known
 	reviews   *review.Records  // nil: callers may approve what they changed
+	level     func() int       // of stored data that is in force; nil: the newest
 	now       func() time.Time
 }
 
@@ -116,6 +117,12 @@ func (g *Groups) WithPlaced(p revision.Placed) *Groups {
 // WithReviews refuses callers the approval of their own changes, in the projects of r.
 func (g *Groups) WithReviews(r *review.Records) *Groups {
 	g.reviews = r
+	return g
+}
+
+// WithLevel adds the level of stored data that is in force.
+func (g *Groups) WithLevel(inForce func() int) *Groups {
+	g.level = inForce
 	return g
 }
 

@@ -17,6 +17,9 @@ func (g *Groups) promote(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	if err := g.checkAllowed(ctx, s.Head, lifecycle.Promote); err != nil {
 		return nil, err
 	}
+	if err := checkLevel(g.level, "a promotion"); err != nil {
+		return nil, err
+	}
 	if s.Head.Op != nil {
 		return nil, errs.New(errs.Conflict, fmt.Sprintf("revision %d is being made; promote it then", s.Head.Op.Rev))
 	}
@@ -63,12 +66,10 @@ func promoted(rev appcontext.Revision, now appcontext.Promotion, asked v2.Promot
 		return refuse("does not pause after wave %d, but after %s", asked.Wave, listOf(pauses))
 	case asked.Wave > 0:
 		next.Wave = asked.Wave
+	case len(pauses) > 1: // of two requests at the same time, one must not end the pause after the one that it means
+		return refuse("pauses after wave %s; name the wave to promote", listOf(pauses))
 	default:
-		i := slices.IndexFunc(pauses, func(wave int) bool { return wave > now.Wave })
-		if i < 0 {
-			return refuse("was promoted after its last pause, which is after wave %d", now.Wave)
-		}
-		next.Wave = pauses[i]
+		next.Wave = pauses[0]
 	}
 	if next.Wave <= now.Wave {
 		return refuse("was promoted after wave %d already", next.Wave)

@@ -27,10 +27,11 @@ func TestWhatAPromotionPasses(t *testing.T) {
 		want  appcontext.Promotion
 		err   string
 	}{
-		{"the first pause of any app", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{}, appcontext.Promotion{Rev: 7, Wave: 1}, ""},
-		{"then the next", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 1}, v2.PromoteSpec{Revision: 7}, appcontext.Promotion{Rev: 7, Wave: 3}, ""},
+		{"the only pause", []appcontext.App{app("web", false, true)}, "update", appcontext.Promotion{}, v2.PromoteSpec{Revision: 7}, appcontext.Promotion{Rev: 7, Wave: 2}, ""},
+		{"which is over", []appcontext.App{app("web", false, true)}, "update", appcontext.Promotion{Rev: 7, Wave: 2}, v2.PromoteSpec{}, appcontext.Promotion{}, "was promoted after wave 2 already"},
+		{"one of several, without its wave", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{}, appcontext.Promotion{}, "pauses after wave 1 and 3; name the wave"},
+		{"one after the other", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 1}, v2.PromoteSpec{Revision: 7, Wave: 3}, appcontext.Promotion{Rev: 7, Wave: 3}, ""},
 		{"several at once", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{Wave: 3}, appcontext.Promotion{Rev: 7, Wave: 3}, ""},
-		{"none is left", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 3}, v2.PromoteSpec{}, appcontext.Promotion{}, "revision 7 was promoted after its last pause, which is after wave 3"},
 		{"twice", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 3}, v2.PromoteSpec{Wave: 1}, appcontext.Promotion{}, "was promoted after wave 1 already"},
 		{"no pause there", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{Wave: 2}, appcontext.Promotion{}, "does not pause after wave 2, but after 1 and 3"},
 		{"another revision", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{Revision: 6, Full: true}, appcontext.Promotion{}, "revision 7 is desired, not 6"},

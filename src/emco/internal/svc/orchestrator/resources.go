@@ -79,7 +79,7 @@ func (s Resources) apps() resource.Def[v2.App] {
 		Kind: "App", Orphan: "CompositeApp not found",
 		Collection: apps, Item: "{app}", Put: resource.PutCreated,
 		Unique: func(_ resource.Place, a v2.App) resource.UniqueKey { return resource.UniqueName(a.Metadata.Name) },
-		Check:  s.checkLevel,
+		Check:  s.checkWaves,
 		File: &resource.File[v2.App]{
 			Limit: s.Archives.Compressed, Name: "fileContent",
 			Check: func(_ context.Context, a v2.App, content func() (io.ReadCloser, error)) error {
@@ -93,18 +93,26 @@ func (s Resources) apps() resource.Def[v2.App] {
 	}
 }
 
-// levelOfWaves is the level of stored data from which waves have labels, pauses and times of their own.
+// levelOfWaves is the level of stored data from which waves have labels, pauses and times of their own, and revisions are promoted.
 const levelOfWaves = 2
 
-// checkLevel refuses an app with settings that an older process would lose, while there may be one.
-func (s Resources) checkLevel(_ context.Context, _ resource.Place, a v2.App) error {
-	if a.Spec.Rollout == nil || s.Level == nil || s.Level() >= levelOfWaves {
+// checkLevel refuses what an older process would lose, while there may be one. level may be nil.
+func checkLevel(level func() int, what string) error {
+	if level == nil || level() >= levelOfWaves {
+		return nil
+	}
+	return errs.New(errs.Conflict, fmt.Sprintf("%s needs level %d of stored data, and %d is in force: an older process would lose it; "+
+		"the level rises when all processes have been upgraded for a minute, or by emco level raise", what, levelOfWaves, level()))
+}
+
+// checkWaves refuses settings of waves that an older process would lose.
+func (s Resources) checkWaves(_ context.Context, _ resource.Place, a v2.App) error {
+	if a.Spec.Rollout == nil {
 		return nil
 	}
 	for i, w := range a.Spec.Rollout.Waves {
 		if w.ClusterLabel != "" || w.Pause || w.Bake != nil {
-			return errs.New(errs.Conflict, fmt.Sprintf("spec.rollout.waves[%d]: clusterLabel, pause and bakeSeconds of a wave need level %d of stored data, and %d is in force: an older process would skip them; "+
-				"it rises when all processes have been upgraded for a minute, or by emco level raise", i, levelOfWaves, s.Level()))
+			return checkLevel(s.Level, fmt.Sprintf("spec.rollout.waves[%d]: a wave with clusterLabel, pause or bakeSeconds", i))
 		}
 	}
 	return nil

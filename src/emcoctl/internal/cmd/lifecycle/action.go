@@ -45,7 +45,7 @@ type actionRequest struct {
 	force    bool
 	revision int64  // that a rollback restores, or a promotion means
 	target   string // of a migration: VERSION/GROUP
-	wave     int    // of a promotion: after which the rollout goes on; 0 for the next pause
+	wave     int    // of a promotion: after which the rollout goes on; 0 for the only pause
 	full     bool   // of a promotion: nothing waits for waves any more
 	body     []byte // of a document; nil for none
 	digest   string // of the plan that it must carry out; empty for any outcome
@@ -58,7 +58,7 @@ func (x *actionRequest) flags(c *cobra.Command) {
 	}
 	if x.name == "promote" {
 		c.Flags().Int64Var(&x.revision, "revision", 0, "the revision that is meant: if another one is desired by now, nothing is done")
-		c.Flags().IntVar(&x.wave, "wave", 0, "go on after this wave, counted from 1 (default: the wave after which the rollout pauses next)")
+		c.Flags().IntVar(&x.wave, "wave", 0, "go on after this wave, counted from 1; it may be left out if the rollout pauses once")
 		c.Flags().BoolVar(&x.full, "full", false, "let all clusters change now, without waiting for waves any more")
 	}
 	if x.name == "migrate" {

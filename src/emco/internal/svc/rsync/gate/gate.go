@@ -55,11 +55,12 @@ type Gates struct {
 	in       Input
 	pairs    map[string][]appcontext.Pair // by app, in order of cluster
 	progress map[string]*appProgress      // by app, worked out on demand
+	leaving  map[string]Gate              // by app: that of the apps that depend on it; worked out on demand
 }
 
 // New returns the gates of a deployment.
 func New(in Input) *Gates {
-	g := &Gates{in: in, pairs: map[string][]appcontext.Pair{}, progress: map[string]*appProgress{}}
+	g := &Gates{in: in, pairs: map[string][]appcontext.Pair{}, progress: map[string]*appProgress{}, leaving: map[string]Gate{}}
 	for _, p := range slices.SortedFunc(slices.Values(in.Pairs), pair.CompareKeys) {
 		g.pairs[p.Key.App] = append(g.pairs[p.Key.App], p)
 	}
@@ -167,21 +168,31 @@ func (g *Gates) cut(r appcontext.Rollout, wanted []appcontext.Pair) (ordered []a
 // dependents waits until the apps that depend on an app are removed wherever they must be.
 // One that cannot be removed does not delay the others.
 func (g *Gates) dependents(app string) Gate {
-	var left []appcontext.Pair
+	if known, ok := g.leaving[app]; ok {
+		return known
+	}
+	var first *appcontext.Pair
+	left := 0
 	for _, name := range sortedKeys(g.in.Apps) {
 		if !slices.ContainsFunc(g.in.Apps[name].DependsOn, func(d appcontext.Dependency) bool { return d.App == app }) {
 			continue
 		}
-		for _, p := range g.pairs[name] {
-			if p.Desired == "" && p.Phase != appcontext.Failed {
-				left = append(left, p)
+		for i := range g.pairs[name] {
+			p := &g.pairs[name][i]
+			if p.Desired != "" || p.Phase == appcontext.Failed {
+				continue
+			}
+			if left++; left == 1 {
+				first = p
 			}
 		}
 	}
-	if len(left) == 0 {
-		return Gate{}
+	gate := Gate{}
+	if left > 0 {
+		gate.Why = fmt.Sprintf("waits for app %s to be gone from %s%s", first.Key.App, first.Key.Cluster, pair.AndMore(left-1))
 	}
-	return Gate{Why: fmt.Sprintf("waits for app %s to be gone from %s%s", left[0].Key.App, left[0].Key.Cluster, pair.AndMore(len(left)-1))}
+	g.leaving[app] = gate
+	return gate
 }
 
 // leaveLast keeps an app in its old places until it is ready in all its new ones.

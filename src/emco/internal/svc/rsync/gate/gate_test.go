@@ -9,6 +9,7 @@ import (
 
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/svc/rsync/pair"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -227,6 +228,32 @@ func TestWavesTakeWhatEarlierOnesLeave(t *testing.T) {
 		if got := strings.Join(waves, "|"); got != tt.want {
 			t.Errorf("%v of %d clusters: %s, want %s", tt.waves, tt.of, got, tt.want)
 		}
+	}
+}
+
+// However many pairs wait for one, what they wait for is looked at once.
+//
+//nolint:paralleltest // it counts allocations
+func TestManyThatWaitAreOneLook(t *testing.T) {
+	chain := apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
+	allocations := func(n int) float64 {
+		var pairs []appcontext.Pair
+		for i := range n {
+			c := v2.ClusterKey(fmt.Sprintf("c%05d", i))
+			pairs = append(pairs, standsAt("web", c, deleting), standsAt("db", c, deleting))
+		}
+		g := New(Input{Apps: chain, Removed: true, Pairs: pairs, Reports: reported{}})
+		want := fmt.Sprintf("waits for app web to be gone from c00000%s", pair.AndMore(n-1))
+		return testing.AllocsPerRun(1, func() {
+			for _, p := range pairs {
+				if got := g.For(p).Why; p.Key.App == "db" && got != want {
+					t.Fatalf("%s: %q, want %q", p.Key.Cluster, got, want)
+				}
+			}
+		})
+	}
+	if few, many := allocations(10), allocations(1000); many > few+5 {
+		t.Errorf("10 pairs that wait take %v allocations, 1,000 take %v", few, many)
 	}
 }
 

@@ -99,7 +99,7 @@ func (g *gateChecker) of(ctx context.Context, uid v2.DeploymentID, o *order, pai
 	if err != nil {
 		return nil, nil, err
 	}
-	reports := &gateReports{ctx: ctx, cache: g.reports, plans: g.cfg.Plans, others: others, equal: equalReports{}}
+	reports := &gateReports{ctx: ctx, cache: g.reports, plans: g.cfg.Plans, others: others, equal: equalReports{}, never: map[v2.ClusterKey]bool{}}
 	in := gate.Input{Apps: o.apps, Removed: o.removed, Pairs: slices.Concat(pairs, others.pairs), Reports: reports, Now: g.cfg.Now(), Labelled: o.labelled, Promoted: o.promoted}
 	return gate.New(in), reports, nil
 }

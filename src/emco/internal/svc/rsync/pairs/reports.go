@@ -251,6 +251,7 @@ type gateReports struct {
 	plans  *content.StepPlans
 	others otherPairs
 	equal  equalReports
+	never  map[v2.ClusterKey]bool // the answers of NeverReported
 	err    error
 }
 
@@ -288,8 +289,12 @@ func (g *gateReports) whyNotReady(p appcontext.Pair, r *appcontext.Report) strin
 
 // NeverReported reports whether nothing on a cluster has ever reported anything.
 func (g *gateReports) NeverReported(cluster v2.ClusterKey) bool {
+	if never, asked := g.never[cluster]; asked { // thousands of pairs may wait for one cluster
+		return never
+	}
 	never, err := g.cache.neverReported(g.ctx, cluster)
 	g.keepError(err)
+	g.never[cluster] = never
 	return never
 }
 

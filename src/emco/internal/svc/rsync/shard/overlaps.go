@@ -91,8 +91,8 @@ func (c *comparison) find(ctx context.Context, p appcontext.Pair, all []appconte
 	var texts []string
 	more := 0
 	for _, other := range all {
-		if other.Key.Deployment == p.Key.Deployment {
-			continue
+		if other.Key.Deployment == p.Key.Deployment || c.document(other.Key.Deployment) == string(other.Key.Deployment) {
+			continue // its own, or a deployment whose head this shard has not read yet: its next delivery finds the overlap
 		}
 		ids, err := c.shared(ctx, p.Desired, other.Desired)
 		if err != nil {
