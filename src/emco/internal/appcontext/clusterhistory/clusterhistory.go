@@ -47,7 +47,7 @@ type Entry struct {
 	Apps       []AppChange     // in order of name
 	Clusters   []v2.ClusterKey // on which all these apps changed, sorted
 
-	Seq int64 // etcd's revision: it orders entries of processes whose clocks differ; set by ClusterHistory
+	Seq int64 // etcd's revision: it orders entries of processes whose clocks differ; set by those who read
 }
 
 // AppChange is what became of an app.
@@ -119,30 +119,68 @@ func (s *Store) add(ctx context.Context, b *etcdkv.Batch, e Entry, named map[str
 	return b.Add(ctx, clientv3.OpPut(key, text))
 }
 
-// ClusterHistory yields the entries of a deployment, about the oldest first; of all deployments, one after the other, if id is empty. It leaves out
-// entries that cannot be read, or whose list was removed meanwhile, and ends at the first other error.
+// ClusterHistory yields the entries of a deployment, the oldest first. Like ClusterHistoryOn it leaves out entries that cannot be read, or
+// whose list was removed meanwhile, and ends at the first other error.
 func (s *Store) ClusterHistory(ctx context.Context, id v2.DeploymentID) iter.Seq2[Entry, error] {
-	prefix := s.kv.Key(entrySpace) + "/"
-	if id != "" {
-		if err := etcdkv.CheckParts(string(id)); err != nil {
-			return etcdkv.Failed[Entry](err)
-		}
-		prefix = s.kv.Key(entrySpace, string(id)) + "/"
+	if err := etcdkv.CheckParts(string(id)); err != nil {
+		return etcdkv.Failed[Entry](err)
 	}
+	return s.entries(ctx, s.kv.Key(entrySpace, string(id))+"/", func(Entry) bool { return true })
+}
+
+// ClusterHistoryOn yields the entries of all deployments that name a cluster, without the other clusters: those of a deployment follow each
+// other, the oldest first. It reads all entries, a page at a time, and keeps those of one deployment.
+func (s *Store) ClusterHistoryOn(ctx context.Context, cluster v2.ClusterKey) iter.Seq2[Entry, error] {
+	on := s.entries(ctx, s.kv.Key(entrySpace)+"/", func(e Entry) bool {
+		_, found := slices.BinarySearch(e.Clusters, cluster)
+		return found
+	})
 	return func(yield func(Entry, error) bool) {
+		for e, err := range on {
+			e.Clusters = []v2.ClusterKey{cluster}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// entries yields the entries below a prefix that pick picks. Their keys have the times of the processes that wrote them; those of one deployment are
+// yielded in the order in which they were written.
+func (s *Store) entries(ctx context.Context, prefix string, pick func(Entry) bool) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var some []Entry // of one deployment
+		flush := func() bool {
+			slices.SortFunc(some, func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+			for _, e := range some {
+				if !yield(e, nil) {
+					return false
+				}
+			}
+			some = some[:0]
+			return true
+		}
 		for kv, err := range s.kv.List(ctx, etcdkv.Scan{Prefix: prefix}) {
 			var e Entry
 			if err == nil {
 				e, err = s.decode(ctx, kv)
 			}
-			if err != nil && errs.Is(err, errs.Internal) {
+			switch {
+			case errs.Is(err, errs.Internal): // what etcd holds is not readable
 				s.kv.Log().Warn("an entry of the history of clusters is not readable", "key", string(kv.Key), "err", err)
 				continue
-			}
-			if !yield(e, err) || err != nil {
+			case err != nil:
+				yield(Entry{}, err)
 				return
 			}
+			if len(some) > 0 && some[0].Deployment != e.Deployment && !flush() {
+				return
+			}
+			if pick(e) {
+				some = append(some, e)
+			}
 		}
+		flush()
 	}
 }
 
@@ -197,41 +235,40 @@ type Interval struct {
 	To   time.Time // zero: it holds it still
 }
 
-// Fold returns the intervals of a deployment's entries, for the places that want picks: those of one place follow each other, the oldest
-// first. An entry that says what the one before it says began no interval.
-func Fold(entries []Entry, want func(cluster v2.ClusterKey, app string) bool) []Interval {
-	type place struct {
-		cluster v2.ClusterKey
-		app     string
-	}
-	at := map[place][]Interval{}
-	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return cmp.Compare(a.Seq, b.Seq) }) {
+// Place returns the pair that the interval is of.
+func (i Interval) Place() pairstore.Key {
+	return pairstore.Key{Cluster: i.Cluster, Deployment: i.Deployment, App: i.App}
+}
+
+// Fold returns the intervals of entries, of each deployment the oldest first, on the clusters that want picks: those of one place follow
+// each other, the oldest first. An entry that says what the one before it says begins no interval. The error is that of the entries.
+func Fold(entries iter.Seq2[Entry, error], want func(v2.ClusterKey) bool) ([]Interval, error) {
+	var all []Interval
+	open := map[pairstore.Key]int{} // index in all of what a place holds still
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
 		for _, c := range e.Clusters {
+			if !want(c) {
+				continue
+			}
 			for _, a := range e.Apps {
-				if !want(c, a.App) {
-					continue
-				}
-				p := place{c, a.App}
-				all := at[p]
-				if last := len(all) - 1; last >= 0 && all[last].To.IsZero() {
-					if all[last].Bundle == a.Bundle {
+				next := Interval{Cluster: c, Deployment: e.Deployment, Document: e.Document, AppChange: a, From: e.At}
+				if i, held := open[next.Place()]; held {
+					if all[i].Bundle == a.Bundle {
 						continue
 					}
-					all[last].To = e.At
+					all[i].To = e.At
+					delete(open, next.Place())
 				}
 				if a.Bundle != "" {
-					all = append(all, Interval{c, e.Deployment, e.Document, a, e.At, time.Time{}})
+					open[next.Place()] = len(all)
+					all = append(all, next)
 				}
-				at[p] = all
 			}
 		}
 	}
-	var out []Interval
-	for _, all := range at {
-		out = append(out, all...)
-	}
-	slices.SortStableFunc(out, func(a, b Interval) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.App, b.App))
-	})
-	return out
+	slices.SortStableFunc(all, func(a, b Interval) int { return a.Place().Compare(b.Place()) })
+	return all, nil
 }

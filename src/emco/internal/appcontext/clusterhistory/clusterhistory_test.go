@@ -1,7 +1,9 @@
 package clusterhistory_test
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -44,7 +46,12 @@ func newStore(prefix string) *clusterhistory.Store {
 
 func all(t *testing.T, s *clusterhistory.Store, id v2.DeploymentID) (out []clusterhistory.Entry) {
 	t.Helper()
-	for e, err := range s.ClusterHistory(t.Context(), id) {
+	return read(t, s.ClusterHistory(t.Context(), id))
+}
+
+func read(t *testing.T, entries iter.Seq2[clusterhistory.Entry, error]) (out []clusterhistory.Entry) {
+	t.Helper()
+	for e, err := range entries {
 		must(t, err)
 		out = append(out, e)
 	}
@@ -150,7 +157,8 @@ func TestOldEntriesAreRemoved(t *testing.T) {
 		t.Helper()
 		must(t, s.TrimClusterHistory(t.Context(), exists, before))
 		n, oldest := map[v2.DeploymentID]int{}, map[v2.DeploymentID]time.Time{}
-		for _, e := range all(t, newStore(prefix), "") {
+		fresh := newStore(prefix)
+		for _, e := range slices.Concat(all(t, fresh, "7"), all(t, fresh, "8"), all(t, fresh, "same"), all(t, fresh, "9")) {
 			if n[e.Deployment]++; n[e.Deployment] == 1 {
 				oldest[e.Deployment] = e.At
 			}
@@ -172,19 +180,23 @@ func TestOldEntriesAreRemoved(t *testing.T) {
 }
 
 // T6a: one version, another, and the first again are three intervals. What is said twice began once, and what was removed holds nothing.
+// Entries are in the order in which they were written, whatever the clocks say.
 func TestIntervals(t *testing.T) {
 	t.Parallel()
+	s := newStore(etcdtest.Prefix(t))
 	entries := []clusterhistory.Entry{
 		entry(1, "v1", "edge+a", "edge+b"), entry(2, "v2", "edge+a"), entry(3, "v2", "edge+a"), entry(4, "v1", "edge+a"),
 		entry(5, "", "edge+b"), entry(6, "", "edge+b"), entry(7, "v2", "edge+b"),
 	}
-	for i := range entries {
-		entries[i].Seq = int64(i)
+	entries[1].At = noon // of a process whose clock is behind
+	for _, e := range entries {
+		must(t, s.AddClusterHistory(t.Context(), e))
 	}
-	entries[1].At = noon // of a process whose clock is behind: the order is that of the writes
-	slices.Reverse(entries)
+	everywhere := func(v2.ClusterKey) bool { return true }
+	intervals, err := clusterhistory.Fold(s.ClusterHistory(t.Context(), "7"), everywhere)
+	must(t, err)
 	var got []string
-	for _, i := range clusterhistory.Fold(entries, func(_ v2.ClusterKey, app string) bool { return app == "web" }) {
+	for _, i := range intervals {
 		to := "now"
 		if !i.To.IsZero() {
 			to = i.To.Format("15:04")
@@ -198,7 +210,37 @@ func TestIntervals(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if none := clusterhistory.Fold(entries, func(v2.ClusterKey, string) bool { return false }); len(none) != 0 {
-		t.Errorf("nothing was asked for, and %v came", none)
+	onB, err := clusterhistory.Fold(s.ClusterHistory(t.Context(), "7"), func(c v2.ClusterKey) bool { return c == "edge+b" })
+	if must(t, err); len(onB) != 2 || onB[0].Cluster != "edge+b" {
+		t.Errorf("of one cluster, %v came", onB)
+	}
+	broken := errors.New("it breaks off")
+	ended := func(yield func(clusterhistory.Entry, error) bool) {
+		if yield(entries[0], nil) {
+			yield(clusterhistory.Entry{}, broken)
+		}
+	}
+	if part, err := clusterhistory.Fold(ended, everywhere); !errors.Is(err, broken) || part != nil {
+		t.Errorf("of entries that break off, %v came, and the error %v", part, err)
+	}
+}
+
+// The entries of one cluster come from all deployments, without the clusters that changed alike, whether a list names them or not.
+func TestEntriesOfOneCluster(t *testing.T) {
+	t.Parallel()
+	s := newStore(etcdtest.Prefix(t))
+	of := func(id v2.DeploymentID, e clusterhistory.Entry) clusterhistory.Entry { e.Deployment = id; return e }
+	for _, e := range []clusterhistory.Entry{
+		of("7", entry(1, "b1", "edge+store-00001")), of("7", entry(2, "b2", clusters(100)...)), of("7", entry(3, "b3", "edge+store-000010")),
+		of("8", entry(1, "b1", "edge+store-00001", "edge+store-00002")), of("9", entry(1, "b1", "edge+store-00002")), of("9", entry(2, "b2", clusters(100)[50:]...)),
+	} {
+		must(t, s.AddClusterHistory(t.Context(), e))
+	}
+	var got []string
+	for _, e := range read(t, s.ClusterHistoryOn(t.Context(), "edge+store-00001")) {
+		got = append(got, fmt.Sprint(e.Deployment, e.Apps[0].Bundle, e.Clusters))
+	}
+	if want := []string{"7b1[edge+store-00001]", "7b2[edge+store-00001]", "8b1[edge+store-00001]"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

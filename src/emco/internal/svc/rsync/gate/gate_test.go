@@ -233,7 +233,6 @@ func TestWavesTakeWhatEarlierOnesLeave(t *testing.T) {
 
 // However many pairs wait for one, what they wait for is looked at once.
 //
-//nolint:paralleltest // it counts allocations
 func TestManyThatWaitAreOneLook(t *testing.T) {
 	chain := apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
 	allocations := func(n int) float64 {
