@@ -198,9 +198,11 @@ var (
 	FleetCluster    = Query[v2.ClusterView]{"views/fleet/nth"}
 	ClusterPages    = Query[v2.ClusterViews]{"views/clusters"}
 	ClusterDetails  = Query[v2.ClusterDetail]{"views/clusters/{clusterProvider}/{cluster}"}
+	ClusterHistory  = Query[v2.HistoryViews]{"views/clusters/{clusterProvider}/{cluster}/history"}
 	DeploymentPages = Query[v2.DeploymentViews]{"views/deployments"}
 	Matrix          = Query[v2.MatrixView]{view + "/matrix"}
 	PlacementPages  = Query[v2.PlacementViews]{view + "/placement"}
+	GroupHistory    = Query[v2.HistoryViews]{view + "/history"}
 	PlanClusters    = Query[v2.PlanClusters]{planClass + "/clusters"}
 	PlanDiff        = Text{planClass + "/diff"}
 	EventPages      = Query[v2.EventViews]{"views/events"}

@@ -187,6 +187,32 @@ type MatrixRow struct {
 	Commit    string    `json:"commit,omitempty"`
 }
 
+// HistoryViews is a page of what clusters held, the newest first.
+type HistoryViews struct {
+	ViewPage
+	Items []HistoryView `json:"items"`
+}
+
+// HistoryView is a time during which an app of a deployment had the same content on a cluster.
+type HistoryView struct {
+	Provider     string       `json:"provider"`
+	Cluster      string       `json:"cluster"`
+	Path         string       `json:"path,omitempty"`    // below /v2, of the group or logical cloud that the deployment belonged to, or belongs to if the cluster holds it still
+	Project      string       `json:"project,omitempty"` // this and the three below: the group in Path
+	CompositeApp string       `json:"compositeApp,omitempty"`
+	Version      string       `json:"compositeAppVersion,omitempty"`
+	Group        string       `json:"deploymentIntentGroup,omitempty"`
+	DeploymentID DeploymentID `json:"deploymentId"` // the number in paths of Git
+	App          string       `json:"app"`
+	Change       string       `json:"change,omitempty"`   // what began it: install, upgrade or rollback; empty if it is not known
+	Revision     int64        `json:"revision,omitempty"` // missing if it is not known
+	Commit       string       `json:"commit,omitempty"`   // missing on direct clusters
+	Bundle       string       `json:"bundle"`             // digest of the content: equal content has equal digests
+	From         time.Time    `json:"from"`               // when EMCO knew that it was applied
+	To           time.Time    `json:"to,omitzero"`        // missing while the cluster holds it
+	Recorded     bool         `json:"recorded"`           // false: its beginning was not recorded, and From is the latest time at which it can have begun
+}
+
 // SearchView is what a search has found.
 type SearchView struct {
 	Hits []SearchHit `json:"hits"`

@@ -356,7 +356,7 @@ func (a *App) views(c config.Config, m *metrics, st openStores, seen *mirror.Mir
 	}
 	return views.New(views.Parts{
 		DB: st.db, Tally: counts, Pairs: seen, Deployments: reader, Revisions: st.contexts,
-		Inventory: groups.Inventory(), Planner: groups.Queries(), Events: st.contexts, Commits: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
+		Inventory: groups.Inventory(), Planner: groups.Queries(), Events: st.contexts, Commits: st.contexts, History: st.contexts, Lanes: lanes, Capacity: free.View, Streams: c.Status.Streams, Now: time.Now,
 	})
 }
 

@@ -28,6 +28,7 @@ const (
 	projectCerts    = "/v2/projects/{project}/ca-certs/{caCert}/"
 	viewRoute       = "/v2/views/" + web.GroupPath
 	pageQuery       = "`limit`, `continue`, `sort`, `q`"
+	historyQuery    = pageQuery + ", `app`, `at=TIME`, `since=TIME`"
 	viewAnswers     = "200; 304; 400; 503 the records are still being read"
 	actionAnswers   = "202; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"
 	networkAnswers  = "204; 200 and the state that it would lead to for a dry run; 400; 404; 409 the state does not allow it"
@@ -116,9 +117,11 @@ func Actions() map[string]Action {
 		"GET /v2/views/fleet/nth":                                     {"the cluster of a letter of the fleet", "`by`, `state`, `provider`, `label`, `app`, `q`, `group`, `i`", "", viewAnswers + "; 404"},
 		"GET /v2/views/clusters":                                      {"a page of clusters", pageQuery + ", `provider`, `label`, `state`", "", viewAnswers},
 		"GET /v2/views/clusters/{clusterProvider}/{cluster}":          {"one cluster, and all apps on it", "", "", viewAnswers + "; 404"},
+		"GET /v2/views/clusters/{clusterProvider}/{cluster}/history":  {"a page of what a cluster [held](../views.md#history-of-clusters), the newest first", historyQuery, "", viewAnswers + "; 404"},
 		"GET /v2/views/deployments":                                   {"a page of deployment intent groups", pageQuery + ", `project`, `state`", "", viewAnswers},
 		"GET " + viewRoute + "/matrix":                                {"a page of a deployment's clusters, with a letter per app", pageQuery + ", `app`, `state`", "", viewAnswers + "; 404"},
 		"GET " + viewRoute + "/placement":                             {"where the current documents place the apps, and where not, with reasons", pageQuery + ", `app`, `verdict=in`", "", viewAnswers + "; 404"},
+		"GET " + viewRoute + "/history":                               {"a page of what clusters [held](../views.md#history-of-clusters) of a deployment, the newest first", historyQuery + ", `cluster`", "", viewAnswers + "; 404"},
 		"GET " + viewRoute + "/plans/{plan}/classes/{class}/clusters": {"a page of the clusters of a class of a [plan](../views.md#plans)", "`limit`, `continue`", "", "200; 400; 404"},
 		"GET " + viewRoute + "/plans/{plan}/classes/{class}/diff":     {"the differences of the objects of a class of a [plan](../views.md#plans), as text", "`object`", "", "200; 400; 404"},
 		"GET /v2/views/events":                                        {"a page of the events of all deployments", pageQuery + ", `before=TIME`, `after=TIME`, `actor`, `type=action`, `project`, `cluster`, `app`", "", viewAnswers},

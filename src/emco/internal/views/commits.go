@@ -116,13 +116,7 @@ type commitSight struct {
 }
 
 func (v *Views) commitSight(ctx context.Context) commitSight {
-	s := commitSight{sightOf(ctx), authz.From(ctx).May(readsBranches.Verb, readsBranches.Type, ""), map[v2.DeploymentID]string{}}
-	for _, h := range v.Tally.Heads() {
-		if h.Owns() {
-			s.subjects[h.Deployment()] = h.Document
-		}
-	}
-	return s
+	return commitSight{sightOf(ctx), authz.From(ctx).May(readsBranches.Verb, readsBranches.Type, ""), v.documents()}
 }
 
 // sees reports whether the caller may know of a commit: it carries a deployment that the caller may read, or

@@ -149,12 +149,8 @@ const actionType = "action"
 
 func readEventFilter(values url.Values) (f eventFilter, err error) {
 	f = eventFilter{actors: values["actor"], projects: values["project"], clusters: values["cluster"], apps: values["app"]}
-	for name, at := range map[string]*time.Time{"before": &f.before, "after": &f.after} {
-		if text := values.Get(name); text != "" {
-			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				return f, errs.New(errs.Invalid, "Invalid query "+name+": "+strconv.Quote(text)+" is not a time such as 2026-11-21T12:00:00Z")
-			}
-		}
+	if err := readTimes(values, map[string]*time.Time{"before": &f.before, "after": &f.after}); err != nil {
+		return f, err
 	}
 	switch kind := values.Get("type"); kind {
 	case "", appcontext.Normal, appcontext.Warning:

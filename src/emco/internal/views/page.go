@@ -4,11 +4,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
@@ -76,6 +78,20 @@ func readPage(values url.Values, sorts []string, further ...string) (q pageQuery
 // admits reports whether a row with a state and a name passes the filters.
 func (q pageQuery) admits(s tally.State, name string) bool {
 	return (q.states == nil || q.states[s]) && (q.text == "" || strings.Contains(strings.ToLower(name), q.text))
+}
+
+// readTimes reads the parameters that are times, by their names.
+func readTimes(values url.Values, times map[string]*time.Time) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		text := values.Get(name)
+		if text == "" {
+			continue
+		}
+		if *times[name], err = time.Parse(time.RFC3339, text); err != nil {
+			return errs.New(errs.Invalid, "Invalid query "+name+": "+strconv.Quote(text)+" is not a time such as 2026-11-21T12:00:00Z")
+		}
+	}
+	return nil
 }
 
 // pageRow is a row of a page before it is filled in: its position in the order.

@@ -50,21 +50,27 @@ func (s *callerAccess) path(path string) bool {
 	return s.may(typ, v2.ProjectStoreKey(name))
 }
 
+// documents returns the keys of the documents that own deployments.
+func (v *Views) documents() map[v2.DeploymentID]string {
+	out := map[v2.DeploymentID]string{}
+	for _, h := range v.Tally.Heads() {
+		if h.Owns() {
+			out[h.Deployment()] = h.Document
+		}
+	}
+	return out
+}
+
 // pairs returns the pairs on a cluster that the caller may see.
 func (v *Views) pairs(ctx context.Context, cluster v2.ClusterKey) []mirror.ClusterPair {
 	all, sees := v.Pairs.Cluster(cluster), sightOf(ctx)
 	if sees.authority == nil {
 		return all
 	}
-	subjects := map[v2.DeploymentID]string{}
-	for _, h := range v.Tally.Heads() {
-		if h.Owns() {
-			subjects[h.Deployment()] = h.Document
-		}
-	}
+	documents := v.documents()
 	var out []mirror.ClusterPair
 	for _, p := range all {
-		if sees.path(subjects[p.UID]) {
+		if sees.path(documents[p.UID]) {
 			out = append(out, p)
 		}
 	}

@@ -20,10 +20,12 @@ import (
 	"github.com/emco-orchestrator/emco/src/emco/internal/web"
 )
 
-// Pairs reads the pairs of one cluster.
+// Pairs reads the pairs of one cluster, or of one deployment.
 type Pairs interface {
 	// Cluster returns the entries of all pairs on a cluster, in order of deployment and app.
 	Cluster(name v2.ClusterKey) []mirror.ClusterPair
+	// PairsOf returns the pairs of a deployment, in no order and without Registration.
+	PairsOf(id v2.DeploymentID) []appcontext.Pair
 	// CatchUp waits a moment until the tally has counted everything that was written before.
 	CatchUp(ctx context.Context)
 }
@@ -57,6 +59,7 @@ type Parts struct {
 	Planner     Planner
 	Events      Events
 	Commits     Commits
+	History     History
 	Lanes       *Lanes                                                                        // nil in a process that writes no branches
 	Capacity    func(ctx context.Context, cluster v2.ClusterKey) (*v2.ClusterCapacity, error) // of its nodes, if it is reported
 	Streams     int                                                                           // number of streams at the same time
@@ -96,9 +99,11 @@ func (v *Views) Mount(r *mux.Router) {
 	get("/fleet/nth", clusters, v.nth)
 	get("/clusters", clusters, v.clusters)
 	get("/clusters/{clusterProvider}/{cluster}", cluster, v.cluster)
+	get("/clusters/{clusterProvider}/{cluster}/history", cluster, v.clusterHistory)
 	get("/deployments", deployments, v.deployments)
 	get(group+"/matrix", deployment, v.matrix)
 	get(group+"/placement", deployment, v.placement)
+	get(group+"/history", deployment, v.groupHistory)
 	get("/events", deployments, v.events)
 	if v.Lanes != nil {
 		get("/git", authz.Permission{Verb: authz.List, Type: "branches"}, v.Lanes.list)

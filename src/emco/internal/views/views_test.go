@@ -17,6 +17,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	v2 "github.com/emco-orchestrator/emco/src/api/v2"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/clusterhistory"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/mirror"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/pairstore"
 	"github.com/emco-orchestrator/emco/src/emco/internal/authz"
@@ -43,6 +44,7 @@ type world struct {
 	views *Views
 	api   http.Handler
 	found []appcontext.FoundCommit // recorded commits, in order of their names
+	held  []clusterhistory.Entry   // of each deployment the oldest first
 
 	readClusters, readRevisions, readDeployments int
 }
@@ -54,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	w.tally = tally.New(stale, clock)
 	w.views = New(Parts{
 		Capacity: func(context.Context, v2.ClusterKey) (*v2.ClusterCapacity, error) { return nil, nil }, // no cluster reports it
-		DB:       w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w,
+		DB:       w.db, Tally: w.tally, Pairs: w, Deployments: w, Revisions: w, Events: w, Commits: w, History: w,
 		Inventory: inventory.New(w.db, logicalcloud.New), Streams: 3, Now: clock,
 	})
 	w.mount()
@@ -85,6 +87,16 @@ func (w *world) Cluster(name v2.ClusterKey) (out []mirror.ClusterPair) {
 	for k, e := range w.pairs {
 		if k.Cluster == name {
 			out = append(out, mirror.ClusterPair{UID: k.Deployment, App: k.App, Entry: e})
+		}
+	}
+	return out
+}
+
+// PairsOf implements Pairs.
+func (w *world) PairsOf(id v2.DeploymentID) (out []appcontext.Pair) {
+	for k, e := range w.pairs {
+		if k.Deployment == id && e.State != nil {
+			out = append(out, e.State.Pair(k, ""))
 		}
 	}
 	return out

@@ -244,6 +244,24 @@ func (m *Mirror) Pairs(cluster v2.ClusterKey) ([]appcontext.Pair, bool) {
 	return out, true
 }
 
+// PairsOf returns the pairs of a deployment, in no order and without Registration; none without an index. They may be a moment old,
+// are shared and must not be changed.
+func (m *Mirror) PairsOf(id v2.DeploymentID) []appcontext.Pair {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.index == nil {
+		return nil
+	}
+	entries := m.index.deployments[id]
+	out := make([]appcontext.Pair, 0, entries.Len())
+	for at, e := range entries.All() {
+		if e.State != nil {
+			out = append(out, e.State.Pair(appcontext.PairKey{Cluster: at.Cluster, Deployment: id, App: at.App}, ""))
+		}
+	}
+	return out
+}
+
 // Document returns the key of the document that a deployment belongs to; empty if it is not
 // known. It may be a moment old.
 func (m *Mirror) Document(d v2.DeploymentID) string {
