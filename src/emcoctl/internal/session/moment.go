@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// Moment reads the time that a flag names: a time, or a duration before now; the zero time if it is empty.
+// Moment reads the time that a flag names: a time, a date, which is its beginning in UTC, or a duration before now; the zero time if it is empty.
 func Moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -10,9 +10,10 @@ func Moment(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, Usagef("--%s: %q is neither a time such as 2026-11-21T12:00:00Z nor a duration such as 10m", flag, text)
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
 	}
-	return at, nil
+	return time.Time{}, Usagef("--%s: %q is neither a time such as 2026-11-21T12:00:00Z, nor a date such as 2026-11-21, nor a duration such as 10m", flag, text)
 }

@@ -24,7 +24,7 @@ import (
 func Commands(s *session.Session) []*cobra.Command {
 	return []*cobra.Command{
 		newStatusCommand(s), newDescribeCommand(s), newTreeCommand(s),
-		newEventsCommand(s), newRevisionsCommand(s), newPlacementCommand(s), newSearchCommand(s), newWatchCommand(s),
+		newEventsCommand(s), newHistoryCommand(s), newRevisionsCommand(s), newPlacementCommand(s), newSearchCommand(s), newWatchCommand(s),
 	}
 }
 
