@@ -232,7 +232,6 @@ func TestWavesTakeWhatEarlierOnesLeave(t *testing.T) {
 }
 
 // However many pairs wait for one, what they wait for is looked at once.
-//
 func TestManyThatWaitAreOneLook(t *testing.T) {
 	chain := apps(appcontext.App{Name: "web", DependsOn: []appcontext.Dependency{{App: "db"}}}, appcontext.App{Name: "db"})
 	allocations := func(n int) float64 {
