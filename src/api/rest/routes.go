@@ -242,7 +242,7 @@ func All() []Route {
 		DeploymentStatus, DeploymentEvents, DeploymentPlacement, Revisions, Revision, HookStatus, WorkflowStatus, ProjectUsage,
 		CloudStatus, CloudEvents, Kubeconfig, NetworksStatus, ClusterMove, Monitor, ReportTokens, ProviderEnrollmentStatus,
 		ProviderDistributionStatus, ProjectEnrollmentStatus, ProjectDistributionStatus, Branches, APITokens, Issuers, WhoAmI,
-		AuditLog, AuditFile, Fleet, FleetCluster, ClusterPages, ClusterDetails, DeploymentPages, Matrix, PlacementPages,
+		AuditLog, AuditFile, Fleet, FleetCluster, ClusterPages, ClusterDetails, ClusterHistory, DeploymentPages, Matrix, PlacementPages, GroupHistory,
 		PlanClusters, PlanDiff, EventPages, BranchPages, CommitPages, Search, Doctor, DoctorBranches,
 	}
 }
