@@ -244,34 +244,45 @@ func (l *Level) observe(ctx context.Context) (levels, error) {
 	return now, nil
 }
 
-// look reads the processes, and raises the level if they have agreed for long enough.
+// raiseAttempts bounds how often a raise is tried again because processes come meanwhile.
+const raiseAttempts = 5
+
+// look reads the processes, and raises the level if they have agreed for long enough. If one has come or changed meanwhile, as the
+// services of this process do while they start, it looks again.
 func (l *Level) look(ctx context.Context) error {
+	for range raiseAttempts {
+		if again, err := l.raiseIfAgreed(ctx); err != nil || !again {
+			return err
+		}
+	}
+	return nil
+}
+
+// raiseIfAgreed is one look; again is true if the level was to be raised and a process has come or changed meanwhile.
+func (l *Level) raiseIfAgreed(ctx context.Context) (again bool, err error) {
 	now, err := l.observe(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := l.check(now.record); err != nil {
-		return err
+		return false, err
 	}
 	if now.members == 0 || now.more || now.lowest <= now.record.Level || l.byHand && now.mod > 0 {
 		l.above = time.Time{}
-		return nil
+		return false, nil
 	}
 	if l.above.IsZero() {
 		l.above = time.Now()
 	}
 	if time.Since(l.above) < l.settle {
-		return nil
+		return false, nil
 	}
 	done, err := l.raise(ctx, now)
 	if done || err != nil {
 		l.above = time.Time{}
 	}
-	return err
+	return !done, err
 }
-
-// raiseAttempts bounds how often a raise that an operator wants is tried again because processes come.
-const raiseAttempts = 5
 
 // Raise raises the level at once, to the lowest that any process knows. The error is Conflict if a process knows no more than the
 // level in force, and Unavailable if not all processes can be compared.
@@ -287,6 +298,8 @@ func (l *Level) Raise(ctx context.Context) (from, to int, err error) {
 		switch {
 		case now.members == 0 || now.more:
 			return 0, 0, errs.New(errs.Unavailable, fmt.Sprintf("cannot raise the level: %d processes are announced, and from 1 to %d can be compared; try again", now.members, maxMembers))
+		case now.lowest == l.own.Level && now.record.Level == l.own.Level:
+			return 0, 0, errs.New(errs.Conflict, fmt.Sprintf("there is nothing to raise: the stores are at %d, and all processes know %d", now.record.Level, now.lowest))
 		case now.lowest <= now.record.Level:
 			return 0, 0, errs.New(errs.Conflict, fmt.Sprintf("the level was not raised: the stores are at %d, and the process %s knows %d; replace it by a newer version", now.record.Level, now.oldest, now.lowest))
 		}

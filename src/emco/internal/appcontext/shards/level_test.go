@@ -15,6 +15,7 @@ import (
 	"github.com/emco-orchestrator/emco/src/api/errs"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/embedded"
 	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdkv"
+	"github.com/emco-orchestrator/emco/src/emco/internal/appcontext/etcdtest"
 )
 
 // levelProcess is a process that announces its level.
@@ -72,6 +73,27 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("%s: it does not come", what)
 		}
 	}
+}
+
+// The services of a process that is alone announce themselves while it raises the level: it looks again at once, and not after a minute.
+func TestALevelRisesWhileServicesStart(t *testing.T) {
+	t.Parallel()
+	prefix := etcdtest.Prefix(t)
+	var started atomic.Int64
+	kv := etcdkv.New(etcd, prefix, etcdkv.Options{OnRequest: func(kind string, _ int) {
+		if n := started.Add(1); kind == "get" && n < 8 {
+			_, err := etcd.Put(t.Context(), etcdkv.New(etcd, prefix, etcdkv.Options{}).Key("member", fmt.Sprintf("service-%d", n), "one"), "")
+			must(t, err)
+		}
+	}})
+	l := NewLevel(kv, Member{Holder: "one", TTL: 10 * time.Second}, Program{Version: "v2", Level: 2}, 0)
+	must(t, l.Join(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	eventually(t, "level 2 in force", func() bool { return l.InForce() == 2 })
+	cancel()
+	must(t, errors.Join(<-ended, l.Leave(context.Background())))
 }
 
 // wantLevel waits until a process sees a level in force.
