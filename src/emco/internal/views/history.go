@@ -126,10 +126,34 @@ func (v *Views) groupHistory(w http.ResponseWriter, r *http.Request) error {
 	}
 	pairs := slices.DeleteFunc(v.Pairs.PairsOf(deployment), func(p appcontext.Pair) bool { return !wanted(p.Key.Cluster) })
 	seen := v.historySeen(ctx, held, pairs)
+	if err := v.checkHeld(ctx, clusters, seen); err != nil {
+		return err
+	}
 	if err := v.checkGroupApps(ctx, f.apps, string(doc.Key), appsHeld(seen)); err != nil {
 		return err
 	}
 	return v.answerHistory(w, r, q, f, seen)
+}
+
+// checkHeld refuses names of clusters that are neither registered nor in a history.
+func (v *Views) checkHeld(ctx context.Context, clusters map[v2.ClusterKey]bool, seen []v2.HistoryView) error {
+	if len(clusters) == 0 {
+		return nil
+	}
+	held := map[v2.ClusterKey]bool{}
+	for _, h := range seen {
+		held[v2.NewClusterKey(h.Provider, h.Cluster)] = true
+	}
+	_, registered, err := v.registered(ctx, pageFilter{})
+	if err != nil {
+		return err
+	}
+	for _, c := range slices.Sorted(maps.Keys(clusters)) {
+		if _, known := registered[c]; !known && !held[c] {
+			return errs.New(errs.Invalid, fmt.Sprintf("Invalid query cluster: %s is not registered, and held nothing of the deployment", c))
+		}
+	}
+	return nil
 }
 
 // historySeen returns what the caller may see of intervals, and of the pairs without any: these were applied when no history was kept

@@ -31,6 +31,7 @@ func Flag(c *cobra.Command, flag string, values cobra.CompletionFunc) {
 	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) { // the flag is there
 		before := word[:strings.LastIndex(word, ",")+1]
 		found, directive := values(c, args, word[len(before):])
+		found = slices.DeleteFunc(found, func(value string) bool { return slices.Contains(strings.Split(before, ","), value) })
 		for i := range found {
 			found[i] = before + found[i]
 		}
@@ -69,21 +70,35 @@ func (p completer) Labels(c *cobra.Command, _ []string, word string) ([]string, 
 
 // Revisions offers the earlier revisions of the deployment in the first argument that a rollback can bring back, the newest first.
 func (p completer) Revisions(c *cobra.Command, args []string, word string) (out []string, _ cobra.ShellCompDirective) {
-	const quiet = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	key, ok := groupOf(args)
-	if !ok {
-		return nil, quiet
-	}
-	answer, err := ask(c.Context(), p, rest.Revisions, key.StoreKey(), nil, key.CompositeApp.Project, key.CompositeApp.Name, key.CompositeApp.Version, key.Name)
-	if err != nil {
-		return nil, quiet
-	}
-	for _, r := range answer.Revisions {
+	for _, r := range p.revisions(c, args) {
 		if number := fmt.Sprint(r.Number); r.Kept && !r.Current && strings.HasPrefix(number, word) {
 			out = append(out, strings.TrimSpace(fmt.Sprintf("%s\t%s %s %s", number, r.Kind, printable.Time(r.Time), r.Reason)))
 		}
 	}
-	return out, quiet
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// CurrentRevision offers the revision that is desired of the deployment in the first argument.
+func (p completer) CurrentRevision(c *cobra.Command, args []string, word string) (out []string, _ cobra.ShellCompDirective) {
+	for _, r := range p.revisions(c, args) {
+		if number := fmt.Sprint(r.Number); r.Current && strings.HasPrefix(number, word) {
+			out = append(out, number)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// revisions returns the revisions of the deployment in the first argument; none if the server does not answer in time.
+func (p completer) revisions(c *cobra.Command, args []string) []v2.Revision {
+	key, ok := groupOf(args)
+	if !ok {
+		return nil
+	}
+	answer, err := ask(c.Context(), p, rest.Revisions, key.StoreKey(), nil, key.CompositeApp.Project, key.CompositeApp.Name, key.CompositeApp.Version, key.Name)
+	if err != nil {
+		return nil
+	}
+	return answer.Revisions
 }
 
 // Apps offers the apps of the deployment in the first argument.

@@ -237,9 +237,9 @@ func waves(r v2.Rollout) string {
 	}
 	text := strings.Join(append(parts, "the rest"), ", ")
 	if r.Bake > 0 {
-		text += fmt.Sprintf("; each starts when the previous one has been ready for %d seconds", r.Bake)
+		return text + fmt.Sprintf("; each starts when the previous one has been ready for %d seconds", r.Bake)
 	}
-	return text
+	return text + "; each starts when the previous one is ready"
 }
 
 // refusals groups clusters by reason, in order of the first cluster.

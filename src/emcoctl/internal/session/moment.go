@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// Moment reads the time that a flag names: a time, a date, which is its beginning in UTC, or a duration before now; the zero time if it is empty.
+// Moment reads the time that a flag names: a time, also as tables print it, a date, which is its beginning in UTC, or a duration before now; the zero time if it is empty.
 func Moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -10,7 +10,7 @@ func Moment(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
+	for _, form := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", time.DateOnly} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at, nil
 		}

@@ -55,7 +55,7 @@ type AppChange struct {
 	App    string           `json:"app"`
 	Change pairstore.Change `json:"change"`           // what it was; Remove: the app is gone
 	Rev    int64            `json:"rev,omitempty"`    // the revision that is applied; 0 after a removal, and if it is not known
-	Bundle manifest.Digest  `json:"bundle,omitempty"` // the content that is applied
+	Bundle manifest.Digest  `json:"bundle,omitempty"` // the content that is applied, a SHA-256 in hexadecimal
 	Commit string           `json:"commit,omitempty"` // that carries it; empty for direct clusters
 }
 

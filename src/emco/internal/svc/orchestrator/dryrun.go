@@ -323,7 +323,8 @@ func (r dryRunResult) appPlan(name string) v2.AppPlan {
 		if a.Rollout != nil {
 			out.Rollout = &v2.Rollout{Bake: a.Rollout.Bake}
 			for _, w := range a.Rollout.Waves {
-				out.Rollout.Waves = append(out.Rollout.Waves, v2.Wave{Clusters: w.Clusters, Percent: w.Percent, ClusterLabel: w.Label, Bake: w.Bake, Pause: w.Pause})
+				// a rollback does not pause
+				out.Rollout.Waves = append(out.Rollout.Waves, v2.Wave{Clusters: w.Clusters, Percent: w.Percent, ClusterLabel: w.Label, Bake: w.Bake, Pause: w.Pause && r.from == 0})
 			}
 		}
 		for _, d := range a.DependsOn {

@@ -38,7 +38,7 @@ func (g *Groups) promote(ctx context.Context, s lifecycle.Snapshot, req actionRe
 	if to.Promoted.Full {
 		what = fmt.Sprintf("revision %d no longer waits for waves", rev.Number)
 	}
-	entry := req.request.NewEntry(s.Head.State, s.LastInstance(), rev.Number)
+	entry := req.request.NewEntry(s.Head.State, s.LastInstance(), 0) // it makes no revision
 	return []appcontext.HeadChange{withEvents(s.Change(to, entry), req.request.NewEvent(v2.EventReasonPromoted, what, rev.Number))}, nil
 }
 
@@ -66,10 +66,14 @@ func promoted(rev appcontext.Revision, now appcontext.Promotion, asked v2.Promot
 		return refuse("does not pause after wave %d, but after %s", asked.Wave, listOf(pauses))
 	case asked.Wave > 0:
 		next.Wave = asked.Wave
-	case len(pauses) > 1: // of two requests at the same time, one must not end the pause after the one that it means
-		return refuse("pauses after wave %s; name the wave to promote", listOf(pauses))
-	default:
+	case pauses[len(pauses)-1] <= now.Wave:
+		return refuse("was promoted after wave %d already, its last pause", now.Wave)
+	case len(pauses) == 1:
 		next.Wave = pauses[0]
+	case now.Wave > 0:
+		return refuse("pauses after wave %s, and was promoted after wave %d; name the wave to promote", listOf(pauses), now.Wave)
+	default: // of two requests at the same time, one must not end the pause after the one that it means
+		return refuse("pauses after wave %s; name the wave to promote", listOf(pauses))
 	}
 	if next.Wave <= now.Wave {
 		return refuse("was promoted after wave %d already", next.Wave)

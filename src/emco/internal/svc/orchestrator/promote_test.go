@@ -28,8 +28,10 @@ func TestWhatAPromotionPasses(t *testing.T) {
 		err   string
 	}{
 		{"the only pause", []appcontext.App{app("web", false, true)}, "update", appcontext.Promotion{}, v2.PromoteSpec{Revision: 7}, appcontext.Promotion{Rev: 7, Wave: 2}, ""},
-		{"which is over", []appcontext.App{app("web", false, true)}, "update", appcontext.Promotion{Rev: 7, Wave: 2}, v2.PromoteSpec{}, appcontext.Promotion{}, "was promoted after wave 2 already"},
+		{"which is over", []appcontext.App{app("web", false, true)}, "update", appcontext.Promotion{Rev: 7, Wave: 2}, v2.PromoteSpec{}, appcontext.Promotion{}, "was promoted after wave 2 already, its last pause"},
 		{"one of several, without its wave", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{}, appcontext.Promotion{}, "pauses after wave 1 and 3; name the wave"},
+		{"the next of several, without its wave", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 1}, v2.PromoteSpec{}, appcontext.Promotion{}, "pauses after wave 1 and 3, and was promoted after wave 1; name the wave"},
+		{"none is left", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 3}, v2.PromoteSpec{}, appcontext.Promotion{}, "was promoted after wave 3 already, its last pause"},
 		{"one after the other", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 1}, v2.PromoteSpec{Revision: 7, Wave: 3}, appcontext.Promotion{Rev: 7, Wave: 3}, ""},
 		{"several at once", pausing, "update", appcontext.Promotion{}, v2.PromoteSpec{Wave: 3}, appcontext.Promotion{Rev: 7, Wave: 3}, ""},
 		{"twice", pausing, "update", appcontext.Promotion{Rev: 7, Wave: 3}, v2.PromoteSpec{Wave: 1}, appcontext.Promotion{}, "was promoted after wave 1 already"},

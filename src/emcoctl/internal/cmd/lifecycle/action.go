@@ -81,6 +81,8 @@ func (x actionRequest) check() error {
 	case x.body != nil:
 	case x.name == "rollback" && x.revision <= 0:
 		return session.Usagef("rollback needs the revision to return to, such as --revision 3; list them with: emcoctl revisions GROUP")
+	case x.wave < 0 || x.wave > 0 && x.full:
+		return session.Usagef("promote takes either --wave, from 1, or --full")
 	case x.name == "migrate" && strings.Count(strings.Trim(x.target, "/"), "/") != 1:
 		return session.Usagef("migrate needs --to VERSION/GROUP, the deployment intent group that takes over")
 	}
@@ -230,6 +232,14 @@ plan or nothing. --plan does the same with the digest of emcoctl plan. `
 	return " "
 }
 
+// cloudText tells, in the help, whether logical clouds have the action, too.
+func (x actionRequest) cloudText() string {
+	if x.name == "promote" {
+		return ""
+	}
+	return " or\na logical cloud"
+}
+
 // waitText is the help text of --wait for an action.
 func waitText(action string) string {
 	switch GoalOf[action] {
@@ -250,8 +260,7 @@ func newActionCommand(s *session.Session, name, short, long string) *cobra.Comma
 		Use: name + " GROUP" + map[string]string{"rollback": " --revision NUMBER", "migrate": " --to VERSION/GROUP"}[name], Short: short,
 		Long: short + `.` + long + `
 
-GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group or
-a logical cloud.` + d.asksText() + `The request has a
+GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP, or the path of a deployment intent group` + d.cloudText() + `.` + d.asksText() + `The request has a
 key of its own, so that it is done once even if the answer is lost and emcoctl asks again.
 For the exit codes see emcoctl help exit-codes.`,
 		Example:           "  emcoctl " + name + " shop/till/v1/autumn" + map[string]string{"rollback": " --revision 3", "migrate": " --to v2/autumn"}[name],
@@ -265,6 +274,8 @@ For the exit codes see emcoctl help exit-codes.`,
 		complete.Flag(c, "revision", complete.New(s).Revisions)
 	case "migrate":
 		complete.Flag(c, "to", complete.New(s).Siblings)
+	case "promote":
+		complete.Flag(c, "revision", complete.New(s).CurrentRevision)
 	}
 	return c
 }

@@ -70,6 +70,8 @@ CLUSTER is PROVIDER/CLUSTER, GROUP is PROJECT/COMPOSITEAPP/VERSION/GROUP. A TIME
 	fl.StringVar(&f.at, "at", "", "only what was there at this TIME")
 	fl.StringVar(&f.since, "since", "", "only what was there after this TIME")
 	fl.IntVar(&f.limit, "limit", defaultIntervals, "lines to show at most, up to 200")
+	complete.Flag(c, "app", complete.New(s).Apps)
+	complete.Flag(c, "cluster", complete.New(s).Clusters())
 	return c
 }
 

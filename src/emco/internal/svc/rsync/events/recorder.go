@@ -63,12 +63,15 @@ func (r *Recorder) PairChanged(old, p appcontext.Pair) {
 		r.Add(p.Key, v2.EventReasonHookFailed, p.Error, p.Rev)
 	case p.Error != "" && p.Error != old.Error:
 		r.Add(p.Key, v2.EventReasonFailed, p.Error, p.Rev)
-	case pair.AtGate(p) && !pair.AtGate(old):
+	case pair.AtGate(p) && (!pair.AtGate(old) || awaitsPromotion(p) && !awaitsPromotion(old)):
 		r.Add(p.Key, v2.EventReasonBlocked, p.Blocked, p.Rev)
 	case pair.AtGate(old) && pair.Deliverable(p) && old.Rev == p.Rev:
 		r.Add(p.Key, v2.EventReasonUnblocked, "", p.Rev)
 	}
 }
+
+// awaitsPromotion reports whether a pair waits for a person, who must learn of it.
+func awaitsPromotion(p appcontext.Pair) bool { return strings.HasPrefix(p.Blocked, pair.AwaitsPromotion) }
 
 // PairRemoved records that a pair is gone from its cluster.
 func (r *Recorder) PairRemoved(k appcontext.PairKey) { r.Add(k, v2.EventReasonRemoved, "", 0) }

@@ -130,7 +130,7 @@ func (g *Gates) wave(a appcontext.App, cluster v2.ClusterKey) Gate {
 			return bakes
 		}
 		if a.Rollout.Waves[i].Pause && g.in.Promoted.Wave <= i {
-			return Gate{Why: fmt.Sprintf("waits until somebody promotes revision %d: the rollout pauses after wave %d", g.in.Promoted.Rev, i+1)}
+			return Gate{Why: fmt.Sprintf(pair.AwaitsPromotion+"revision %d: the rollout pauses after wave %d", g.in.Promoted.Rev, i+1)}
 		}
 	}
 	return Gate{}

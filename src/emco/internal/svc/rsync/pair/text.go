@@ -24,6 +24,9 @@ func NoReport(never bool) string {
 	return "the cluster has not reported on it yet"
 }
 
+// AwaitsPromotion begins the Blocked of a pair that waits for a person.
+const AwaitsPromotion = "waits until somebody promotes "
+
 // AndMore counts what a text does not name.
 func AndMore(n int) string {
 	switch n {
