@@ -349,6 +349,11 @@ func TestARolloutByLabelGoesOnWhenItIsPromoted(t *testing.T) {
 	g.expect(409, "POST", g.path+"/promote", "")
 	if events := g.expect(200, "GET", g.path+"/events", ""); !strings.Contains(events, "revision 1 goes on after wave 1 of its rollouts: looks good") {
 		t.Errorf("the event log does not name the promotion:\n%s", events)
+	} else if !strings.Contains(events, "app web on edge+a (and 2 more clusters): "+first) {
+		t.Errorf("the event log does not name the pause:\n%s", events)
+	}
+	if revisions := g.expect(200, "GET", g.path+"/revisions", ""); strings.Count(revisions, `"revision":`) != 1 {
+		t.Errorf("promotions make no revisions:\n%s", revisions)
 	}
 
 	s.spec("web", waves, template("two", "ConfigMap web"))
@@ -361,6 +366,9 @@ func TestARolloutByLabelGoesOnWhenItIsPromoted(t *testing.T) {
 	e.setState("c ConfigMap web", "")
 	g.becomes("Instantiated")
 
+	if plan := g.expect(200, "POST", g.path+"/rollback?dryRun=true", `{"spec":{"revision":"1"}}`); strings.Contains(plan, `"pause"`) || !strings.Contains(plan, `"clusterLabel":"canary"`) {
+		t.Errorf("a rollback does not pause:\n%s", plan)
+	}
 	g.expect(202, "POST", g.path+"/rollback", `{"spec":{"revision":"1"}}`)
 	g.becomes("Instantiated")
 	e.wantOrder("c web ~ConfigMap web", "a web ~ConfigMap web", "b web ~ConfigMap web", "d web ~ConfigMap web")
