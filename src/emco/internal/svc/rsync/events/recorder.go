@@ -71,7 +71,9 @@ func (r *Recorder) PairChanged(old, p appcontext.Pair) {
 }
 
 // awaitsPromotion reports whether a pair waits for a person, who must learn of it.
-func awaitsPromotion(p appcontext.Pair) bool { return strings.HasPrefix(p.Blocked, pair.AwaitsPromotion) }
+func awaitsPromotion(p appcontext.Pair) bool {
+	return strings.HasPrefix(p.Blocked, pair.AwaitsPromotion)
+}
 
 // PairRemoved records that a pair is gone from its cluster.
 func (r *Recorder) PairRemoved(k appcontext.PairKey) { r.Add(k, v2.EventReasonRemoved, "", 0) }
