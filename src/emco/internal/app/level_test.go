@@ -217,7 +217,7 @@ func TestTheOlderProgramStartsUntilAnOperatorRaisesTheLevel(t *testing.T) {
 				t.Errorf("raise: exit code %d, %s", code, text)
 			}
 			renewed.wantLevels("stores at 2, this version knows 2, the oldest of 1 processes knows 2")
-			if code, text := command("level", "-data", s.config.Data, "raise"); code != 1 || !strings.Contains(text, "knows 2; replace it by a newer version") {
+			if code, text := command("level", "-data", s.config.Data, "raise"); code != 1 || !strings.Contains(text, "there is nothing to raise: the stores are at 2, and all processes know 2") {
 				t.Errorf("raise again: exit code %d, %s", code, text)
 			}
 			if text := string(renewed.expect(200, "GET", "audit?phase=intent", "")); !strings.Contains(text, `"verb":"act:raise","type":"level"`) {
