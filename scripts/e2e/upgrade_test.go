@@ -262,7 +262,7 @@ func TestS08AnOperatorGivesTheWayBackUp(t *testing.T) {
 	}
 	run(renewed, waits)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(next, "emco"), "level", "-data", filepath.Join(this.Dir, "data"), "raise").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "rose from 1 to 2") {
+	if err != nil || !strings.Contains(string(out), "rose from 2 to 3") {
 		t.Fatalf("emco level raise: %v\n%s", err, out)
 	}
 	wantOwned(t, e, e)
